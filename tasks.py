@@ -3,17 +3,17 @@
 from invoke import Collection
 
 from benchmarks.commands import options as of_benchmarks
-from harness.cli.command_line import BENCHMARKS, PROJECT, Command
-from harness.cli.options import CheckOptions, DocsOptions, TestOptions
-from harness.cli.user_commands import COMMANDS, HOSTS
+from fairshares.harness.cli.command_line import BENCHMARKS, PROJECT, Command
+from fairshares.harness.cli.options import CheckOptions, DocsOptions, TestOptions
+from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
 
 _RUNS = "benchmarks.commands"
 
 namespace = Collection(
     *COMMANDS,
-    Command("check", CheckOptions, "harness.cli.commands.installation:check", PROJECT),
-    Command("test", TestOptions, "harness.cli.commands.installation:test", PROJECT),
-    Command("docs", DocsOptions, "harness.cli.commands.installation:docs", PROJECT),
+    Command("check", CheckOptions, "fairshares.harness.cli.commands.installation:check", PROJECT),
+    Command("test", TestOptions, "fairshares.harness.cli.commands.installation:test", PROJECT),
+    Command("docs", DocsOptions, "fairshares.harness.cli.commands.installation:docs", PROJECT),
     Command("reproduce", of_benchmarks.ReproduceOptions, f"{_RUNS}.studies:reproduce", BENCHMARKS),
     hosts=HOSTS,
     bench=Collection(

@@ -14,17 +14,17 @@ from msgspec import Meta
 from benchmarks.literal import FORMS, SPECS, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
-from harness.engines.emulated_network.profiles import parse_network
-from harness.errors import ExperimentError, OptionError
-from harness.inputs.synthetic import MOST
-from harness.releases.programs import PROTOCOLS
-from harness.releases.registry import REQUESTS
-from harness.request.base import DISTRIBUTED, JOINT
-from harness.request.readers import parse_epsilon
-from harness.security_models import MODELS
-from harness.system.documents import Refusal, as_type, read_toml
-from harness.system.spelling import similar
-from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
+from fairshares.harness.engines.emulated_network.profiles import parse_network
+from fairshares.harness.errors import ExperimentError, OptionError
+from fairshares.harness.inputs.synthetic import MOST
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.request.base import DISTRIBUTED, JOINT
+from fairshares.harness.request.readers import parse_epsilon
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.system.documents import Refusal, as_type, read_toml
+from fairshares.harness.system.spelling import similar
+from fairshares.protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran

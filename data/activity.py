@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.errors import DataSetError
+from fairshares.harness.errors import DataSetError
 
 SOURCE = "https://archive.ics.uci.edu/dataset/427"
 READINGS = ("time", "frontal", "vertical", "lateral", "antenna", "rssi", "phase", "frequency")

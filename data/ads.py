@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from data.movielens import LIKED, OLD, Ratings
-from harness.errors import DataSetError
-from protocols.arrays import Floats
+from fairshares.harness.errors import DataSetError
+from fairshares.protocols.arrays import Floats
 
 SOURCE = "https://www.kaggle.com/datasets/groffo/ads16-dataset"
 USERS, CATEGORIES, ADS = 120, 20, 15  # advertisements are of a category

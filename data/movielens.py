@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.errors import DataSetError
+from fairshares.harness.errors import DataSetError
 
 SOURCE = "https://grouplens.org/datasets/movielens/"
 LIKED = 4  # stars, at least

@@ -12,11 +12,11 @@ ROOT = HERE.parent
 # Sphinx has an environment of its own; the project and its dependencies come after Sphinx' packages.
 sys.path += [str(ROOT), *map(str, ROOT.glob(".venv/lib/python*/site-packages"))]
 
-import harness  # noqa: E402
 import tasks  # noqa: E402
-from harness.cli.command_line import ROLES, Command  # noqa: E402
-from harness.request.fields import Option  # noqa: E402
-from harness.security_models import MODELS  # noqa: E402
+from fairshares import harness  # noqa: E402
+from fairshares.harness.cli.command_line import ROLES, Command  # noqa: E402
+from fairshares.harness.request.fields import Option  # noqa: E402
+from fairshares.harness.security_models import MODELS  # noqa: E402
 
 project = "FairShares"
 release = harness.__version__

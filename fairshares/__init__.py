@@ -17,12 +17,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from fairshares._calls import cap, confusion, count, gap, thresholds, train, weights
-from fairshares._lookups import ledger, load, plan, preprocess
-from harness import __version__, errors as _errors
-from harness.errors import FairSharesError
-
 if TYPE_CHECKING:
+    from fairshares._calls import cap, confusion, count, gap, thresholds, train, weights
+    from fairshares._lookups import ledger, load, plan, preprocess
     from fairshares._results import (
         CapResult,
         ConfusionResult,
@@ -33,10 +30,12 @@ if TYPE_CHECKING:
         WeightsResult,
     )
     from fairshares._session import Session
-    from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-    from harness.reweighing.sample_weight import read_weights, sample_weight
-    from harness.training.logistic import LogisticModel
-    from harness.training.session import SumSession
+    from fairshares.harness import __version__
+    from fairshares.harness.errors import FairSharesError
+    from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from fairshares.harness.reweighing.sample_weight import read_weights, sample_weight
+    from fairshares.harness.training.logistic import LogisticModel
+    from fairshares.harness.training.session import SumSession
 
 __all__ = [
     "CapResult",
@@ -67,13 +66,28 @@ __all__ = [
     "weights",
 ]
 
-_LATE = {  # their libraries take seconds to load
-    "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
-    "LogisticModel": "harness.training.logistic",
+# Nothing of ours is imported before it is asked for: each of our processes passes through this module, also
+# where nothing is installed yet, and under MP-SPDZ's compiler.
+_LATE = {
+    "FairSharesError": "fairshares.harness.errors",
+    "__version__": "fairshares.harness",
+    "cap": "fairshares._calls",
+    "confusion": "fairshares._calls",
+    "count": "fairshares._calls",
+    "gap": "fairshares._calls",
+    "ledger": "fairshares._lookups",
+    "load": "fairshares._lookups",
+    "plan": "fairshares._lookups",
+    "preprocess": "fairshares._lookups",
+    "thresholds": "fairshares._calls",
+    "train": "fairshares._calls",
+    "weights": "fairshares._calls",
+    "GroupThresholdPredictor": "fairshares.harness.postprocessing.thresholds.predictor",
+    "LogisticModel": "fairshares.harness.training.logistic",
     "Session": "fairshares._session",
-    "SumSession": "harness.training.session",
-    "read_weights": "harness.reweighing.sample_weight",
-    "sample_weight": "harness.reweighing.sample_weight",
+    "SumSession": "fairshares.harness.training.session",
+    "read_weights": "fairshares.harness.reweighing.sample_weight",
+    "sample_weight": "fairshares.harness.reweighing.sample_weight",
     **{name: "fairshares._results" for name in __all__ if name.endswith("Result")},
 }
 
@@ -83,7 +97,10 @@ def __getattr__(name: str) -> type[FairSharesError]:
     if name in _LATE:
         late: type[FairSharesError] = getattr(import_module(_LATE[name]), name)
         return late
-    if isinstance(error := vars(_errors).get(name), type) and issubclass(error, FairSharesError):
+    from fairshares.harness import errors
+
+    error = vars(errors).get(name)
+    if isinstance(error, type) and issubclass(error, errors.FairSharesError):
         return error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

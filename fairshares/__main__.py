@@ -5,9 +5,9 @@ from io import TextIOWrapper
 
 from invoke import Collection
 
-from harness.cli.app import Commands
-from harness.cli.bootstrap import spelled_out
-from harness.cli.user_commands import COMMANDS, HOSTS
+from fairshares.harness.cli.app import Commands
+from fairshares.harness.cli.bootstrap import spelled_out
+from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
 
 
 def main() -> None:

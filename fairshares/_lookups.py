@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import PYTHON, OptionError, named, naming
+from fairshares.harness.errors import PYTHON, OptionError, named, naming
 
 if TYPE_CHECKING:
     import pandas as pd

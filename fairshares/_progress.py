@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from harness.engines.base import Progress as Begin
-from harness.system.progress import listening
+from fairshares.harness.engines.base import Progress as Begin
+from fairshares.harness.system.progress import listening
 
 _SHOWN_AFTER_S = 2.0
 

@@ -13,13 +13,19 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairshares._shown import Shown
-from harness.errors import PYTHON, FairSharesError, OptionError, naming
-from harness.inputs.columns import as_index
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.earlier_results import EarlierFiles, as_curves, choose_again, found_in, read_files
-from harness.postprocessing.thresholds.choose import GroupThresholds
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.privacy.manifest import (
+from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, naming
+from fairshares.harness.inputs.columns import as_index
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.earlier_results import (
+    EarlierFiles,
+    as_curves,
+    choose_again,
+    found_in,
+    read_files,
+)
+from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
     Manifest,
     ReleaseManifest,
@@ -27,28 +33,28 @@ from harness.privacy.manifest import (
     opened_by,
     read_manifest,
 )
-from harness.releases.base import Answer
-from harness.releases.cap.statistic import ChosenCap
-from harness.releases.confusion.statistic import Confusion
-from harness.releases.count.statistic import GroupCounts
-from harness.releases.files import files_to_json, read_file
-from harness.releases.gap.statistic import Gaps, Interval
-from harness.releases.thresholds import view as thresholds_view
-from harness.releases.thresholds.request import ThresholdsRequest
-from harness.releases.thresholds.statistic import Thresholds, choice_of
-from harness.releases.weights import view as weights_view
-from harness.releases.weights.statistic import Weights
-from harness.reweighing.formulas import GroupWeights
-from harness.reweighing.sample_weight import sample_weight
-from harness.system.documents import as_json
-from harness.system.result_files import not_result, result_path, write_files
-from harness.views import run as run_view
-from harness.views.parts import Part
+from fairshares.harness.releases.base import Answer
+from fairshares.harness.releases.cap.statistic import ChosenCap
+from fairshares.harness.releases.confusion.statistic import Confusion
+from fairshares.harness.releases.count.statistic import GroupCounts
+from fairshares.harness.releases.files import files_to_json, read_file
+from fairshares.harness.releases.gap.statistic import Gaps, Interval
+from fairshares.harness.releases.thresholds import view as thresholds_view
+from fairshares.harness.releases.thresholds.request import ThresholdsRequest
+from fairshares.harness.releases.thresholds.statistic import Thresholds, choice_of
+from fairshares.harness.releases.weights import view as weights_view
+from fairshares.harness.releases.weights.statistic import Weights
+from fairshares.harness.reweighing.formulas import GroupWeights
+from fairshares.harness.reweighing.sample_weight import sample_weight
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import not_result, result_path, write_files
+from fairshares.harness.views import run as run_view
+from fairshares.harness.views.parts import Part
 
 if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
-    from harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
-    from harness.training.logistic import LogisticModel
+    from fairshares.harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
+    from fairshares.harness.training.logistic import LogisticModel
 
     Names = pd.Index[str | bool | int | float]
 
@@ -404,7 +410,7 @@ class TrainResult(Result["LogisticModel"]):
             self.thresholds.save(Path(directory) / self.thresholds._opened_by.task)
 
     def _shown(self) -> Iterable[Part]:
-        from harness.views.training import training  # scikit-learn takes a second to load
+        from fairshares.harness.views.training import training  # scikit-learn takes a second to load
 
         manifest = self._earlier.manifest
         assert isinstance(manifest, Manifest), "a training adds nothing up, and chooses nothing again"
@@ -446,7 +452,7 @@ def load(directory: Path) -> Released | TrainResult:
     manifest = read_manifest(directory)
     if manifest.task != "train":
         return _read(directory)
-    from harness.training.logistic import LogisticModel, ModelFile
+    from fairshares.harness.training.logistic import LogisticModel, ModelFile
 
     file = read_file(directory, ModelFile)
     path = result_path(directory, ModelFile.file_name)

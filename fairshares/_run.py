@@ -14,33 +14,33 @@ import pandas as pd
 
 from fairshares import _results, _shown
 from fairshares._progress import steps
-from harness.errors import PYTHON, OptionError, RecordsError, named, naming
-from harness.forecast.requested import of_domain, planned as plan_of
-from harness.inputs.columns import ROLES, TABLE, as_names
-from harness.inputs.tables import Named, frame_of, table_of
-from harness.pipeline.earlier_results import EarlierFiles, add_up
-from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.release import (
+from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
+from fairshares.harness.forecast.requested import of_domain, planned as plan_of
+from fairshares.harness.inputs.columns import ROLES, TABLE, as_names
+from fairshares.harness.inputs.tables import Named, frame_of, table_of
+from fairshares.harness.pipeline.earlier_results import EarlierFiles, add_up
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
+from fairshares.harness.pipeline.release import (
     declared_domain,
     of_noise,
     run_on_records,
     settings_of,
     stock_of,
 )
-from harness.pipeline.run import run_release
-from harness.pipeline.sources import SharesSource
-from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.releases.base import Counted, is_of_values, statistic_of
-from harness.releases.registry import CALLS
-from harness.releases.weights import view as weights_view
-from harness.request.base import Account, Where
-from harness.request.fields import refuse_unknown
-from harness.request.plans import Expected
-from harness.request.readers import parse_choice
-from harness.training.features import Features, features_from_json, read_features
-from harness.training.request import TrainRequest
-from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
+from fairshares.harness.pipeline.run import run_release
+from fairshares.harness.pipeline.sources import SharesSource
+from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
+from fairshares.harness.releases.base import Counted, is_of_values, statistic_of
+from fairshares.harness.releases.registry import CALLS
+from fairshares.harness.releases.weights import view as weights_view
+from fairshares.harness.request.base import Account, Where
+from fairshares.harness.request.fields import refuse_unknown
+from fairshares.harness.request.plans import Expected
+from fairshares.harness.request.readers import parse_choice
+from fairshares.harness.training.features import Features, features_from_json, read_features
+from fairshares.harness.training.request import TrainRequest
+from fairshares.harness.views import ledger as ledger_view, plan as plan_view
+from fairshares.harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 if TYPE_CHECKING:
     from fairshares._arguments import Argument, Records
@@ -97,8 +97,8 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
 
 def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released:
     """Return the sum of a chain's runs; raise ResultFileError, SignatureError or OptionError."""
-    from harness.cli.commands.choices import read_fingerprints
-    from harness.hosts.signed_results import signers_of  # loads cryptography
+    from fairshares.harness.cli.commands.choices import read_fingerprints
+    from fairshares.harness.hosts.signed_results import signers_of  # loads cryptography
 
     known = None if fingerprints is None else read_fingerprints(fingerprints)
     total = add_up(directories, signers_of, known)
@@ -113,8 +113,11 @@ def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:
 
 def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
     """Train a model on records, with fields of `TrainRequest`."""
-    from harness.training.run import TASK, trained as train_on  # scikit-learn takes a second to load
-    from harness.views.training import STEPS
+    from fairshares.harness.training.run import (  # scikit-learn takes a second to load
+        TASK,
+        trained as train_on,
+    )
+    from fairshares.harness.views.training import STEPS
 
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
@@ -187,7 +190,7 @@ def preprocessed(task: str, runs: int, **given: Argument) -> pd.DataFrame:
     with naming(PYTHON), steps({}) as begin:
         offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
         if parse_choice("task", task, [*offered, "train"]) == "train":
-            from harness.training.run import preprocessed as made_for  # as in `trained`
+            from fairshares.harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))
             request = TrainRequest(**_read(given), records=TABLE, features=TABLE)

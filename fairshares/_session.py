@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from fairshares import _calls, _lookups
-from harness.errors import PYTHON, naming
-from harness.request.readers import parse_unit
+from fairshares.harness.errors import PYTHON, naming
+from fairshares.harness.request.readers import parse_unit
 
 if TYPE_CHECKING:
     from fairshares._arguments import Budget, Column, Domain, Features, Number, Records

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from rich.console import Console
 
-from harness.errors import PYTHON, naming
-from harness.views.parts import Part, Picture
-from harness.views.rendering.html import fragment
-from harness.views.rendering.plots import WIDTH
-from harness.views.rendering.text import render
+from fairshares.harness.errors import PYTHON, naming
+from fairshares.harness.views.parts import Part, Picture
+from fairshares.harness.views.rendering.html import fragment
+from fairshares.harness.views.rendering.plots import WIDTH
+from fairshares.harness.views.rendering.text import render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from protocols.json_values import JsonObject, JsonValue
+    from fairshares.protocols.json_values import JsonObject, JsonValue
 
 _WIDTH = 80  # of tables where there is no terminal
 

@@ -4,4 +4,9 @@ Imports go down only: cli, views, hosts, forecast, training, pipeline, privacy, 
 reweighing, postprocessing, engines, clients, security_models, inputs, system, errors. Start with `inputs`.
 """
 
+if __name__ != "fairshares.harness":
+    raise ImportError(
+        "import fairshares.harness: under a second name each of its modules would be loaded twice"
+    )
+
 __version__ = "1.0.1"

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from harness.bounds import ClockDifference, PerParty, Positive, Seconds, Size
+from fairshares.harness.bounds import ClockDifference, PerParty, Positive, Seconds, Size
 
 
 class Preprocessing(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from harness.command_name import as_called
+from fairshares.harness.command_name import as_called
 
 EXTRAS = {
     "dp_accounting": "accounting",
@@ -44,7 +44,7 @@ CALLS = frozenset(
 
 
 def as_command(name: str) -> str:
-    """Return a command as its user types it in a checkout; see `harness.command_name`."""
+    """Return a command as its user types it in a checkout; see `fairshares.harness.command_name`."""
     return f"./inv {name}"
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from harness.bounds import Seconds, Size
+from fairshares.harness.bounds import Seconds, Size
 
 MARK = "fairshares: "  # begins the line of a report, and a message of ours where it is shown
 LONGEST_MESSAGE = 300  # characters

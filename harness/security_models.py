@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from harness.errors import OptionError, named
-from harness.inputs.rings import FIELD, RING, Ring
-from protocols.spec import REPLICATED, InputPath
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.inputs.rings import FIELD, RING, Ring
+from fairshares.protocols.spec import REPLICATED, InputPath
 
 _SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
 

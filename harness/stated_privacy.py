@@ -1,7 +1,7 @@
 """Losses and guarantees, as manifests and result files state them.
 
 `docs/reference/files.md` says what the fields mean. An exact number is a text in a file and a
-`Fraction` here; see `harness.system.documents.as_type`.
+`Fraction` here; see `fairshares.harness.system.documents.as_type`.
 """
 
 from fractions import Fraction
@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from harness.bounds import NotNegative, Size
-from harness.inputs.record_schema import MAX_CAP
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Guarantee
+from fairshares.harness.bounds import NotNegative, Size
+from fairshares.harness.inputs.record_schema import MAX_CAP
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
 
 SecurityBits = Annotated[int, Meta(ge=0, le=4096)]
 """b: the engine's security fails with probability 2^-b at most."""

@@ -12,8 +12,8 @@ from functools import lru_cache
 import gmpy2
 import numpy as np
 
-from protocols.accounting.calibration import LinearQueries
-from protocols.accounting.empirical import Tally
+from fairshares.protocols.accounting.calibration import LinearQueries
+from fairshares.protocols.accounting.empirical import Tally
 
 FRACTION_BITS, TOTAL_BITS = 16, 31  # MP-SPDZ's defaults for sfix
 ONE = 1 << FRACTION_BITS

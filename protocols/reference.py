@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from protocols.arrays import Integers
+from fairshares.protocols.arrays import Integers
 
 
 def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:

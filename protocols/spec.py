@@ -8,14 +8,14 @@ from fractions import Fraction
 from itertools import chain
 from typing import ClassVar, Literal
 
-from protocols.accounting.calibration import (
+from fairshares.protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,
     each_cell_once,
 )
-from protocols.circuits.coins import design_coins
-from protocols.circuits.gaussian import JOINT_ARGUMENTS, JointGaussian
-from protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.gaussian import JOINT_ARGUMENTS, JointGaussian
+from fairshares.protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
 
 JOINT_LAW = ("epsilon", "delta_bits")  # the last arguments of a program with joint noise
 
@@ -418,4 +418,4 @@ def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec |
 
 
 OF_NO_RELEASE = (PI_LAP, PI_SUM, PI_ROUNDS, PI_PREPROCESS, PI_SUM_OFFLINE)
-"""Programs that no release has for its own; `harness.releases.programs` has all."""
+"""Programs that no release has for its own; `fairshares.harness.releases.programs` has all."""

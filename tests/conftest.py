@@ -18,9 +18,9 @@ import pytest
 from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.privacy.ledger.entries import default_path
-from harness.security_models import MODELS, get_model
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.privacy.ledger.entries import default_path
+from fairshares.harness.security_models import MODELS, get_model
 
 PROJECT = Path(__file__).resolve().parents[1]
 

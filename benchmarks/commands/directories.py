@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure.samples import SAMPLES, whole_lines
-from harness.cli.terminal import INTERRUPTED_EXIT, err, plain, say
-from harness.errors import OptionError
-from harness.system.result_files import default_out
+from fairshares.harness.cli.terminal import INTERRUPTED_EXIT, err, plain, say
+from fairshares.harness.errors import OptionError
+from fairshares.harness.system.result_files import default_out
 
 
 def directory_of(options: Any, command: str) -> Path:

@@ -36,15 +36,15 @@ from benchmarks.validation import multiplications, texts
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
-from harness.cli import terminal as cli
-from harness.errors import OptionError
-from harness.request.fields import typed
-from harness.security_models import MODELS
-from harness.system.progress import listening
-from harness.system.result_files import default_out, new_directory
-from harness.system.spelling import similar
-from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
-from harness.views.run import results
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.errors import OptionError
+from fairshares.harness.request.fields import typed
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.system.progress import listening
+from fairshares.harness.system.result_files import default_out, new_directory
+from fairshares.harness.system.spelling import similar
+from fairshares.harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
+from fairshares.harness.views.run import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")  # options for a program alone
 

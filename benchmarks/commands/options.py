@@ -1,12 +1,12 @@
-"""Every option of `bench.*` and `reproduce`, said once; see `harness.cli.options`."""
+"""Every option of `bench.*` and `reproduce`, said once; see `fairshares.harness.cli.options`."""
 
 from pathlib import Path
 
-from harness.errors import OptionError
-from harness.request.base import OUT
-from harness.request.fields import Option, Options, optional, required, switch, typed, usual
-from harness.request.plans import Expected as PlanOptions
-from harness.request.readers import (
+from fairshares.harness.errors import OptionError
+from fairshares.harness.request.base import OUT
+from fairshares.harness.request.fields import Option, Options, optional, required, switch, typed, usual
+from fairshares.harness.request.plans import Expected as PlanOptions
+from fairshares.harness.request.readers import (
     as_given,
     in_module,
     number,
@@ -22,7 +22,7 @@ MOST_REPETITIONS = 1000
 
 
 MODELS = optional(
-    separated(one_of(in_module("harness.security_models:MODELS"))),
+    separated(one_of(in_module("fairshares.harness.security_models:MODELS"))),
     "only these, for example ring,mpyc; default: all; of a program all of MP-SPDZ's",
 )
 RESUME = optional(parse_path, "instead of --out: the directory of an earlier command, to go on with")
@@ -54,7 +54,7 @@ class TimingOptions(Options):
 
     security = MODELS.but(help="only these, for example ring,rep4-ring; default: all of MP-SPDZ's")
     programs = optional(
-        separated(one_of(in_module("harness.releases.programs:PROTOCOLS"))),
+        separated(one_of(in_module("fairshares.harness.releases.programs:PROTOCOLS"))),
         "only these, for example pi_rw; default: all",
     )
     minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")

@@ -23,12 +23,12 @@ from benchmarks.studies.gaps import study as of_gaps
 from benchmarks.studies.outcome import StudyResult
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
-from harness.cli import terminal
-from harness.evaluation.loanapp import SPLITS
-from harness.request.fields import typed
-from harness.request.readers import one_of, separated
-from harness.system.result_files import check_new, new_directory
-from harness.views.run import results
+from fairshares.harness.cli import terminal
+from fairshares.harness.evaluation.loanapp import SPLITS
+from fairshares.harness.request.fields import typed
+from fairshares.harness.request.readers import one_of, separated
+from fairshares.harness.system.result_files import check_new, new_directory
+from fairshares.harness.views.run import results
 
 _TRAINED = ("movielens", "ads", "data", "quick")  # options that an interrupted study keeps
 

@@ -17,15 +17,15 @@ from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import STOCK, Reaction
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
-from harness.cli import terminal
-from harness.errors import UnsupportedError
-from harness.pipeline.manifests import environment
-from harness.releases.programs import PROTOCOLS
-from harness.request.fields import typed
-from harness.security_models import MODELS
-from harness.system.result_files import SCHEMA, check_new, write_json
-from harness.views.parts import Bad, Good, Part, Table
-from harness.views.run import results
+from fairshares.harness.cli import terminal
+from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.pipeline.manifests import environment
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.request.fields import typed
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.system.result_files import SCHEMA, check_new, write_json
+from fairshares.harness.views.parts import Bad, Good, Part, Table
+from fairshares.harness.views.run import results
 
 Rows = Sequence[dict[str, Any]]
 

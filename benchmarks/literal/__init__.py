@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
-from harness.engines.base import MadeUpJob
-from harness.security_models import SecurityModel
-from protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_UP, ONE_BY_ONE
-from protocols.spec import NO_INPUT, ProtocolSpec
+from fairshares.harness.engines.base import MadeUpJob
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_UP, ONE_BY_ONE
+from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
 FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # by a cell's variant
 _SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi_roc, at each threshold

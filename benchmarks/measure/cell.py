@@ -18,36 +18,36 @@ from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
-from harness.computation import Computation
-from harness.engines.base import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
-from harness.engines.emulated_network.profiles import parse_network
-from harness.engines.mpspdz.compiler import Installation, find_installation
-from harness.engines.registry import engine_of
-from harness.errors import FairSharesError, UnsupportedError
-from harness.hosts.inventory import read_hosts
-from harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
-from harness.hosts.trials import Noise, Trial
-from harness.inputs.synthetic import Federation, public_integers
-from harness.pipeline.jobs import make_job
-from harness.pipeline.manifests import computation_of, environment
-from harness.pipeline.noise_samples import noise_job, open_noise
-from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
-from harness.privacy.ledger.charge import UNCHARGED, Account
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.stock import Stock
-from harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
-from harness.releases.cap.request import CapRequest
-from harness.releases.noise_samples import Sampler, joint_sampler
-from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
-from harness.request.readers import parse_delta, parse_epsilon
-from harness.request.releases import NoiseRequest
-from harness.security_models import SecurityModel, get_model
-from harness.training.session import SumSession
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.circuits.gaussian import JointGaussian
-from protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
+from fairshares.harness.computation import Computation
+from fairshares.harness.engines.base import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
+from fairshares.harness.engines.emulated_network.profiles import parse_network
+from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import FairSharesError, UnsupportedError
+from fairshares.harness.hosts.inventory import read_hosts
+from fairshares.harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
+from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.inputs.synthetic import Federation, public_integers
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.manifests import computation_of, environment
+from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
+from fairshares.harness.privacy.ledger.charge import UNCHARGED, Account
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
+from fairshares.harness.releases.cap.request import CapRequest
+from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
+from fairshares.harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
+from fairshares.harness.request.readers import parse_delta, parse_epsilon
+from fairshares.harness.request.releases import NoiseRequest
+from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.training.session import SumSession
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.circuits.gaussian import JointGaussian
+from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measure import given_party
-from harness.engines.engine import Engine
-from harness.engines.parties.handle import LocalProcess, PartySetup
-from harness.engines.registry import engine_of
-from harness.security_models import SecurityModel
+from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.security_models import SecurityModel
 
 Given = Sequence[Sequence[int]]
 """The numbers of each party."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.engines.parties import main as production
-from harness.engines.parties.noise_terms import NoiseTerms
-from harness.engines.parties.randomness import Randomness
+from fairshares.harness.engines.parties import main as production
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.randomness import Randomness
 
 if TYPE_CHECKING:
-    from protocols.arrays import Integers
+    from fairshares.protocols.arrays import Integers
 
 GIVEN = "given-numbers"  # a party's file, one number a line
 

@@ -29,14 +29,14 @@ from benchmarks.measure.samples import (
     name_of,
 )
 from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
-from harness.engines.program_hash import sources_of
-from harness.errors import MixedResultsError, OptionError
-from harness.hosts.inventory import read_hosts
-from harness.pipeline.manifests import environment, machine
-from harness.request.fields import typed
-from harness.system.documents import as_type
-from harness.system.files import working_directory
-from harness.system.result_files import not_result, read_result, write_json
+from fairshares.harness.engines.program_hash import sources_of
+from fairshares.harness.errors import MixedResultsError, OptionError
+from fairshares.harness.hosts.inventory import read_hosts
+from fairshares.harness.pipeline.manifests import environment, machine
+from fairshares.harness.request.fields import typed
+from fairshares.harness.system.documents import as_type
+from fairshares.harness.system.files import working_directory
+from fairshares.harness.system.result_files import not_result, read_result, write_json
 
 Todo = tuple[Planned, int]  # a cell, and the number of its repetition
 

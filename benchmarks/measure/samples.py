@@ -13,10 +13,10 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from harness.engines.base import TIMES
-from harness.errors import ResultFileError
-from harness.system.documents import Refusal, as_type, parse_json
-from harness.system.result_files import result_path
+from fairshares.harness.engines.base import TIMES
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.system.documents import Refusal, as_type, parse_json
+from fairshares.harness.system.result_files import result_path
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from scipy.optimize import nnls
 
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
-from harness.engines.emulated_network.profiles import Network, parse_network
-from harness.forecast.operation_counts import Counts, counts_of
-from harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
-from harness.security_models import MODELS, SecurityModel
-from harness.system.result_files import SCHEMA, write_json
+from fairshares.harness.engines.emulated_network.profiles import Network, parse_network
+from fairshares.harness.forecast.operation_counts import Counts, counts_of
+from fairshares.harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.system.result_files import SCHEMA, write_json
 
 
 @dataclass(frozen=True)

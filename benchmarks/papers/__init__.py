@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS
 
 
 @dataclass(frozen=True)

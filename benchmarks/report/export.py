@@ -28,9 +28,9 @@ from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, rows
 from benchmarks.validation.texts import TITLES
-from harness.errors import ResultFileError
-from harness.request.base import DISTRIBUTED, JOINT
-from harness.views.palette import COLOURS, GREY
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.request.base import DISTRIBUTED, JOINT
+from fairshares.harness.views.palette import COLOURS, GREY
 
 _SECONDS = ["seconds in the computation"]
 _FORMS = {  # by variant and noise, a line's color, marker, style and name, in the legend's order

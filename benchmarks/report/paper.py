@@ -24,13 +24,13 @@ from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
-from harness.reweighing.formulas import weights_of_counts
-from harness.security_models import MODELS
-from harness.views.palette import COLOURS, GREY
-from harness.views.parts import Table
-from harness.views.rendering.plots import WIDTH, intervals
-from protocols.arrays import Floats
-from protocols.mechanisms.shifted_log import rho_of
+from fairshares.harness.reweighing.formulas import weights_of_counts
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.views.palette import COLOURS, GREY
+from fairshares.harness.views.parts import Table
+from fairshares.harness.views.rendering.plots import WIDTH, intervals
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
 PAGES = (

@@ -13,14 +13,19 @@ from matplotlib.figure import Figure
 
 from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, Panel, draw, level, line, shown
 from benchmarks.studies.outcome import Row, StudyResult
-from harness.views.palette import COLOURS, GREY
-from harness.views.parts import Part, Table
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
-from protocols.accounting.rounding import digits_up, float_up
-from protocols.arrays import Floats
-from protocols.circuits.coins import Coin
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
+from fairshares.harness.views.palette import COLOURS, GREY
+from fairshares.harness.views.parts import Part, Table
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
+from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.shifted_log import (
+    ErrorTarget,
+    ShiftedLog,
+    expected_errors,
+    plan_logarithm,
+)
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 EPSILON = Fraction(1)

@@ -9,21 +9,21 @@ import numpy as np
 
 from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
-from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.thresholds.choose import RATES
-from harness.releases.confusion.request import ConfusionRequest
-from harness.releases.confusion.statistic import ConfusionStatistic, confusion
-from harness.releases.gap.request import GapRequest
-from harness.releases.gap.statistic import GapStatistic, gaps
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
-from harness.reweighing.intervals import CONFIDENCE
-from harness.views.parts import Part
-from protocols.accounting.calibration import NoisePlan
-from protocols.arrays import Floats
-from protocols.noise.added import simulated_noise
+from fairshares.harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.postprocessing.thresholds.choose import RATES
+from fairshares.harness.releases.confusion.request import ConfusionRequest
+from fairshares.harness.releases.confusion.statistic import ConfusionStatistic, confusion
+from fairshares.harness.releases.gap.request import GapRequest
+from fairshares.harness.releases.gap.statistic import GapStatistic, gaps
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from fairshares.harness.reweighing.intervals import CONFIDENCE
+from fairshares.harness.views.parts import Part
+from fairshares.protocols.accounting.calibration import NoisePlan
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.noise.added import simulated_noise
 
 Extent = tuple[tuple[Fraction, ...], tuple[int, ...]]  # ε, and the clients or records of each group
 WHOLE: Extent = ((Fraction(1, 10), Fraction(1), Fraction(3)), (100, 1_000, 10_000, 100_000))

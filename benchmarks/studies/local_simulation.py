@@ -7,8 +7,8 @@ from math import expm1
 
 import numpy as np
 
-from protocols.arrays import Floats, Integers
-from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from msgspec import to_builtins
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
-from harness.pipeline.manifests import environment
-from harness.system.result_files import write_json
-from harness.views.parts import Table, View
+from fairshares.harness.pipeline.manifests import environment
+from fairshares.harness.system.result_files import write_json
+from fairshares.harness.views.parts import Table, View
 
 SUMMARY = "summary.csv"
 

@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.studies.outcome import StudyResult, rounded
-from harness.engines.base import PROJECT
-from harness.errors import FairSharesError
-from harness.forecast.plan import childrens_processor_s
-from harness.inputs.record_schema import RecordKind
-from harness.privacy.ledger.charge import LEDGER_VARIABLE
-from harness.releases.base import kind_of
-from harness.views.parts import Part, Table
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.forecast.plan import childrens_processor_s
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.privacy.ledger.charge import LEDGER_VARIABLE
+from fairshares.harness.releases.base import kind_of
+from fairshares.harness.views.parts import Part, Table
 
 FACTOR = 1.5  # a plan is right if planned and measured seconds differ by less
 _PARTS = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")

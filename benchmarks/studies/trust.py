@@ -18,25 +18,31 @@ from benchmarks.figures import GRID, LOGARITHMIC, Mark, Panel, draw, each_power_
 from benchmarks.studies.local_simulation import ClientValues, simulate, summed_geometric
 from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
-from harness.inputs.record_schema import MAX_STEPS
-from harness.privacy.statement import SHIFTED
-from harness.views.palette import COLOURS, GREY, MARKERS
-from harness.views.parts import Part, Stacked
-from protocols.accounting.calibration import (
+from fairshares.harness.inputs.record_schema import MAX_STEPS
+from fairshares.harness.privacy.statement import SHIFTED
+from fairshares.harness.views.palette import COLOURS, GREY, MARKERS
+from fairshares.harness.views.parts import Part, Stacked
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     plan_noise,
     possible_moves,
     sums_from_ends,
 )
-from protocols.accounting.rounding import digits_up, float_up
-from protocols.arrays import Floats
-from protocols.circuits.coins import Coin
-from protocols.guarantee import Guarantee
-from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance
-from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
-from protocols.noise.added import simulated_noise
-from protocols.noise.truncated import error_bound, mean_square_error
+from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.local_dp.estimators import (
+    gap_weights,
+    half_width,
+    least_enough,
+    least_value,
+    variance,
+)
+from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
+from fairshares.protocols.noise.added import simulated_noise
+from fairshares.protocols.noise.truncated import error_bound, mean_square_error
 
 DELTA = Fraction(1, 2**40)
 

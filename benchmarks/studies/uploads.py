@@ -14,16 +14,16 @@ import numpy as np
 
 from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, rounded
 from benchmarks.studies.plans import run_command
-from harness.forecast.uploads import costs_of
-from harness.inputs.record_schema import RecordDomain
-from harness.uploads.client import seal_upload
-from harness.uploads.counting import Count, Opener
-from harness.uploads.keys import SealingParty, secrets_in, signing_key
-from harness.uploads.lists import read_lists, write_uploads
-from harness.uploads.task import ANYONE, Task
-from harness.views.parts import Part, Table
-from harness.views.uploads import planned
-from protocols.json_values import JsonFields
+from fairshares.harness.forecast.uploads import costs_of
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.keys import SealingParty, secrets_in, signing_key
+from fairshares.harness.uploads.lists import read_lists, write_uploads
+from fairshares.harness.uploads.task import ANYONE, Task
+from fairshares.harness.views.parts import Part, Table
+from fairshares.harness.views.uploads import planned
+from fairshares.protocols.json_values import JsonFields
 
 _POLICY = JsonFields(tasks=["weights"], epsilon="1", delta="1/1048576", unit="record")
 _MANY = 10**8  # uploads, whose costs are predicted

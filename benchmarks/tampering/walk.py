@@ -25,7 +25,7 @@ from benchmarks.tampering.attack import (
     build_interposer,
 )
 from benchmarks.tampering.operations import TOO_LONG, Operation
-from harness.security_models import SecurityModel
+from fairshares.harness.security_models import SecurityModel
 
 SEED = 20_261_122  # arbitrary, but fixed, so that a walk can be repeated
 

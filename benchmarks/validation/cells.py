@@ -23,8 +23,8 @@ from benchmarks.measure.samples import (
     summary,
 )
 from benchmarks.suites import EXPERIMENT, SUITES, UNITS
-from harness.errors import ResultFileError
-from harness.system.result_files import read_result
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.system.result_files import read_result
 
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -27,7 +27,7 @@ from benchmarks.validation.side_by_side import (
     fit,
     rows,
 )
-from harness.security_models import MODELS, get_model
+from fairshares.harness.security_models import MODELS, get_model
 
 # (claim, the model that takes longer, the other)
 PAIRS = (

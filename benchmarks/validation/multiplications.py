@@ -7,22 +7,22 @@ from functools import cache
 
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
-from harness.engines.base import PROGRAMS, PrivateJob
-from harness.engines.mpspdz.compiler import (
+from fairshares.harness.engines.base import PROGRAMS, PrivateJob
+from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
     compilers_estimate,
     counted,
     find_installation,
 )
-from harness.releases.confusion.spec import PI_CF
-from harness.releases.programs import PROTOCOLS
-from harness.releases.thresholds.spec import PI_ROC
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import get_model
-from protocols.circuits.coins import design_coins
-from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import ProtocolSpec
+from fairshares.harness.releases.confusion.spec import PI_CF
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.thresholds.spec import PI_ROC
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.spec import ProtocolSpec
 
 PRODUCTS = "integer triples"  # as the compiler calls them
 ANDS = "bit triples"

@@ -10,8 +10,8 @@ from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, Summary, c
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
 from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, InTurn, Row, Slopes, Took, slopes
-from harness.privacy.statement import SHIFTED
-from harness.views.parts import Part, Sentences, Table
+from fairshares.harness.privacy.statement import SHIFTED
+from fairshares.harness.views.parts import Part, Sentences, Table
 
 TITLES = {"pi_rw": "Weights", "pi_roc": "Thresholds"}
 NONE = "–"

@@ -14,11 +14,11 @@ from invoke.util import helpline
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))  # missing when this runs as a file
 
-from harness import __version__
-from harness.cli.command_line import OF_ALL, ROLES, checked, fill_in
-from harness.command_name import as_called
-from harness.errors import OptionError
-from harness.system.signals import end_at_once
+from fairshares.harness import __version__
+from fairshares.harness.cli.command_line import OF_ALL, ROLES, checked, fill_in
+from fairshares.harness.command_name import as_called
+from fairshares.harness.errors import OptionError
+from fairshares.harness.system.signals import end_at_once
 
 
 class Commands(Program):
@@ -84,7 +84,7 @@ class Commands(Program):
             if self.args.json.value and self.tasks and not commands[str(self.tasks[0].name)].prints:
                 raise OptionError(f"{self.tasks[0].name} prints no JSON; leave out --json.")
         except (ParseError, OptionError) as error:
-            from harness.cli.terminal import Output, ending_well  # slow to load
+            from fairshares.harness.cli.terminal import Output, ending_well  # slow to load
 
             with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
@@ -96,7 +96,7 @@ class Commands(Program):
 
     def execute(self) -> None:
         """Run the command, and end it well."""
-        from harness.cli.terminal import Output, ending_well  # slow to load
+        from fairshares.harness.cli.terminal import Output, ending_well  # slow to load
 
         with ending_well(Output(**{name: self.args[name].value for name in OF_ALL})):
             super().execute()

@@ -107,8 +107,8 @@ def _go_on(words: Sequence[str], replacing: bool) -> int:
     sys.path.append(sys.path.pop(0))  # the project's root, after installed packages
     if replacing and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    importlib.import_module("harness.system.signals").end_at_once()
-    importlib.import_module("harness.cli.app").program.run_to_the_end(["inv", *words])
+    importlib.import_module("fairshares.harness.system.signals").end_at_once()
+    importlib.import_module("fairshares.harness.cli.app").program.run_to_the_end(["inv", *words])
     return 0
 
 
@@ -120,7 +120,7 @@ def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoRetu
 
 
 def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
-    from harness.system.files import in_turn  # slow to load, and seldom needed
+    from fairshares.harness.system.files import in_turn  # slow to load, and seldom needed
 
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: _say(str(message))

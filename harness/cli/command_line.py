@@ -8,14 +8,14 @@ from invoke import Context, Task
 from invoke.parser.argument import Argument
 from invoke.parser.context import ParserContext
 
-from harness.command_name import COMMAND
-from harness.errors import OptionError
-from harness.request.fields import Option, Options, as_text, check_not_empty
-from harness.request.readers import in_module
-from harness.system.spelling import similar
+from fairshares.harness.command_name import COMMAND
+from fairshares.harness.errors import OptionError
+from fairshares.harness.request.fields import Option, Options, as_text, check_not_empty
+from fairshares.harness.request.readers import in_module
+from fairshares.harness.system.spelling import similar
 
 if TYPE_CHECKING:
-    from harness.system.documents import TomlValue
+    from fairshares.harness.system.documents import TomlValue
 
 FILE = Path("fairshares.toml")  # in the working directory
 ANALYST, CLIENT, PARTY = "Analyst", "Client", "Party, or owner of a host"
@@ -140,7 +140,7 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     """
     if not given or not FILE.exists():
         return ""
-    from harness.system.documents import Refusal, read_toml  # most commands start without it
+    from fairshares.harness.system.documents import Refusal, read_toml  # most commands start without it
 
     content = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.cli.bootstrap import PROJECT
-from harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_all
-from harness.errors import OptionError
+from fairshares.harness.cli.bootstrap import PROJECT
+from fairshares.harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_all
+from fairshares.harness.errors import OptionError
 
 LISTED = "tests/modules.toml"
 PACKAGES = ("benchmarks", "data", "docs", "examples", "fairshares", "harness", "protocols", "tests")
-SCRIPTS = ("hatch_build.py", "inv", "tasks.py")
+LINKED = ("harness", "protocols")  # which fairshares/ has a link to
+SCRIPTS = ("inv", "tasks.py")
 CODE = (".py", ".mpc")
 CHECKED = (*CODE, ".md")
 
@@ -208,7 +209,8 @@ def _nearest_folder(name: str, project: Path) -> str:
 
 def _module_name(name: str) -> str:
     """Return the dotted name of a module; of a package's `__init__.py` it is the package's."""
-    return ".".join(Path(name).with_suffix("").parts).removesuffix(".__init__")
+    dotted = ".".join(Path(name).with_suffix("").parts).removesuffix(".__init__")
+    return f"fairshares.{dotted}" if dotted.partition(".")[0] in LINKED else dotted
 
 
 def _is_test_file(name: str) -> bool:

@@ -1,7 +1,7 @@
 """The options of all commands, a class for each."""
 
-from harness.errors import OptionError, named
-from harness.request.base import (
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.request.base import (
     CAP_HELP,
     INPUT_FORM_HELP,
     NOISES,
@@ -16,8 +16,16 @@ from harness.request.base import (
     Spending,
     Where,
 )
-from harness.request.fields import Options, Part, optional, required, required_unless, switch, usual
-from harness.request.readers import (
+from fairshares.harness.request.fields import (
+    Options,
+    Part,
+    optional,
+    required,
+    required_unless,
+    switch,
+    usual,
+)
+from fairshares.harness.request.readers import (
     as_given,
     in_module,
     one_of,
@@ -33,13 +41,13 @@ from harness.request.readers import (
     parse_unit,
     whole,
 )
-from harness.request.releases import DeclaredDomain
-from harness.training.request import TrainRequest
+from fairshares.harness.request.releases import DeclaredDomain
+from fairshares.harness.training.request import TrainRequest
 
 
 def parse_last_day(text: str, option: str) -> str:
     """Return a day that is not over in UTC."""
-    from harness.uploads.keys import is_date, today  # slow to load
+    from fairshares.harness.uploads.keys import is_date, today  # slow to load
 
     if not is_date(text):
         raise OptionError(f"{named(option)} must be a day, as 2027-12-31 is; got {text!r}.")
@@ -118,7 +126,7 @@ class TaskOptions(Options):
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
     admission = usual(
         "anyone",
-        one_of(in_module("harness.uploads.task:ADMISSIONS")),
+        one_of(in_module("fairshares.harness.uploads.task:ADMISSIONS")),
         "which clients the parties' servers let upload: anyone (default), certificate (they show one) or "
         "urls (each upload has one of its own); `share --to` refuses without",
     )
@@ -267,7 +275,7 @@ class NoiseOptions(Options):
     )
     delta = Spending.delta.optional(help="the δ of such a count; default: 2^-40")
     n = required(
-        whole(1, in_module("harness.releases.noise_samples:MOST_SAMPLES")),
+        whole(1, in_module("fairshares.harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
     )
@@ -295,14 +303,14 @@ class AuditOptions(
         "default or published; instead of the reference set",
     )
     release = optional(
-        one_of(in_module("harness.privacy.audit.releases:RELEASES")),
+        one_of(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
         "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
         "count, thresholds, thresholds-of-records or cap, or, as in active models, "
         "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
         "thresholds-of-clients-active; instead of a sampler",
     )
     sensitivity = optional(
-        whole(1, in_module("protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
+        whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
         "of a sampler: by how much a count may move, up to 64; default: 1",
     )
     groups = optional(_SIZE, "of a release: how many; default: 2")
@@ -318,7 +326,7 @@ class AuditOptions(
     )
     security = Request.security.but(help="with --noise distributed: the model; see `./inv security`")
     cap = optional(
-        whole(1, in_module("harness.inputs.record_schema:MAX_CAP")),
+        whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
     )
     plot = PLOT

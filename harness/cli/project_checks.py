@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.cli.bootstrap import LOCK, PROJECT, ensure
+from fairshares.harness.cli.bootstrap import LOCK, PROJECT, ensure
 
 # A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
 # directories first, so that no process is left with a long file at the end.

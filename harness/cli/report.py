@@ -4,15 +4,15 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.cli import terminal
-from harness.errors import FairSharesError, WriteError, cannot
-from harness.privacy.manifest import ReleaseManifest
-from harness.system.files import copy_into, working_directory
-from harness.system.result_files import default_out, new_directory
-from harness.views import run as run_view
-from harness.views.parts import Part, View
-from harness.views.rendering.html import write_page
-from protocols.json_values import JsonObject
+from fairshares.harness.cli import terminal
+from fairshares.harness.errors import FairSharesError, WriteError, cannot
+from fairshares.harness.privacy.manifest import ReleaseManifest
+from fairshares.harness.system.files import copy_into, working_directory
+from fairshares.harness.system.result_files import default_out, new_directory
+from fairshares.harness.views import run as run_view
+from fairshares.harness.views.parts import Part, View
+from fairshares.harness.views.rendering.html import write_page
+from fairshares.protocols.json_values import JsonObject
 
 
 def tell(task: str, title: str, shown: View, fields: Callable[[], JsonObject], *, plot: bool) -> None:

@@ -14,14 +14,14 @@ from rich.markup import escape
 from rich.progress import Progress as RichProgress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from harness.command_name import as_called
-from harness.errors import SHELL, FairSharesError, naming
-from harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
-from harness.system.progress import listening
-from harness.system.signals import take_interrupts
-from harness.views.parts import Part
-from harness.views.rendering.text import printable, render
-from protocols.json_values import JsonValue
+from fairshares.harness.command_name import as_called
+from fairshares.harness.errors import SHELL, FairSharesError, naming
+from fairshares.harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
+from fairshares.harness.system.progress import listening
+from fairshares.harness.system.signals import take_interrupts
+from fairshares.harness.views.parts import Part
+from fairshares.harness.views.rendering.text import printable, render
+from fairshares.protocols.json_values import JsonValue
 
 INTERRUPTED_EXIT = 130
 INTERRUPTED = "Interrupted: no party was left running, and no result half-written."

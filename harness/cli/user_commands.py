@@ -2,11 +2,11 @@
 
 from invoke import Collection
 
-from harness.cli import options
-from harness.cli.command_line import ANALYST, CLIENT, PARTY, Command
-from harness.releases.registry import RELEASES
+from fairshares.harness.cli import options
+from fairshares.harness.cli.command_line import ANALYST, CLIENT, PARTY, Command
+from fairshares.harness.releases.registry import RELEASES
 
-_RUNS = "harness.cli.commands"
+_RUNS = "fairshares.harness.cli.commands"
 
 COMMANDS = (
     Command("quickstart", options.QuickstartOptions, f"{_RUNS}.quickstart:quickstart", ANALYST),

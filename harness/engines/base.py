@@ -9,15 +9,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypedDict
 
-from harness.charged import Charged
-from harness.computation import EmulatedNetwork, HostsRun, Preprocessing
-from harness.engines.emulated_network.profiles import Network
-from harness.errors import OutputError, UnsupportedError, refuse
-from harness.online.session import ClientInputs
-from harness.security_models import SecurityModel
-from protocols.circuits.noise import input_widths
-from protocols.noise.added import DistributedNoise, NoiseDistribution
-from protocols.spec import REPLICATED, InputForm, ProtocolSpec
+from fairshares.harness.charged import Charged
+from fairshares.harness.computation import EmulatedNetwork, HostsRun, Preprocessing
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.errors import OutputError, UnsupportedError, refuse
+from fairshares.harness.online.session import ClientInputs
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.circuits.noise import input_widths
+from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
+from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
 
 
 class Times(TypedDict):
@@ -281,7 +281,7 @@ class EngineResult:
         outputs: By name of the `OUT` line, equal at all parties.
         times: What it took.
         left_out: Number of clients that the parties left out, by reason.
-        signed: See `harness.hosts.signed_results`.
+        signed: See `fairshares.harness.hosts.signed_results`.
         hosts: What hosts signed of the run.
         preprocessing: The noise that hosts had made ahead.
     """

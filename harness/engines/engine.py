@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import convert
 
-from harness.charged import Charged
-from harness.engines.base import (
+from fairshares.harness.charged import Charged
+from fairshares.harness.engines.base import (
     Address,
     DistributedNoiseInput,
     EngineResult,
@@ -24,11 +24,11 @@ from harness.engines.base import (
     parse_outputs,
     times_of,
 )
-from harness.engines.emulated_network.links import Links, links_between
-from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
-from harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
-from harness.engines.parties.layouts import (
+from fairshares.harness.engines.emulated_network.links import Links, links_between
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from fairshares.harness.engines.parties.layouts import (
     Column,
     NoiseBehindColumn,
     NoShares,
@@ -39,20 +39,20 @@ from harness.engines.parties.layouts import (
     Slots,
     SumsOfColumn,
 )
-from harness.engines.parties.noise_terms import NoiseTerms
-from harness.engines.parties.supervisor import (
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.supervisor import (
     Rounds,
     StartsParty,
     WaitingParties,
     free_ports,
     waiting_parties,
 )
-from harness.engines.parties.working_directory import LOOPBACK
-from harness.errors import OutputError, UnsupportedError, named
-from harness.online.gateway_config import GatewayConfig
-from harness.party_reports import ClientsServed, MalformedReportError, reports_in
-from harness.security_models import SecurityModel
-from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
+from fairshares.harness.engines.parties.working_directory import LOOPBACK
+from fairshares.harness.errors import OutputError, UnsupportedError, named
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.party_reports import ClientsServed, MalformedReportError, reports_in
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
 # Why clients are left out.
 _ABSENT = "did not come to all parties in time"

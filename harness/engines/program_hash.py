@@ -3,16 +3,15 @@
 import ast
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from harness.engines.base import PROJECT, Job
+from fairshares.harness.engines.base import PROJECT, Job
 
-_CIRCUITS = "protocols" + ".circuits."  # in two parts, so that a wheel does not rename it
-_NOT_PLAIN = {"", "protocols", "__import__", "eval", "exec", "importlib"}  # may import any circuit
+_CIRCUITS = "fairshares.protocols.circuits."
+_NOT_PLAIN = {"", "fairshares", "__import__", "eval", "exec", "importlib"}  # may import any circuit
 _PARSING = threading.Lock()  # Python 3.11 counts the depth of all threads' trees in one number
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -20,22 +19,18 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
     """Return a SHA-256 over the code of the program and its circuits, its arguments and `extra`.
 
-    Guarantees: every change of the code changes it, but for comments, docstrings and layout. A wheel and its
-    checkout agree.
+    Guarantees: every change of the code changes it, but for comments, docstrings and layout. Circuits
+    count by the names that they had up to version 1.0, `protocols.circuits`, so that noise made by 1.0 stays
+    usable.
     [test: tests/programs/test_bytecode.py, tests/project/test_wheel.py]
     """
-    sources = [[path.name, _code(_text(path))] for path in sources_of(job.source)]
+    sources = [[path.name, _code(path.read_text(encoding="utf-8"))] for path in sources_of(job.source)]
     return hashlib.sha256(json.dumps([sources, list(job.arguments), list(extra)]).encode()).hexdigest()
 
 
 def _parsed(text: str) -> ast.Module:
     with _PARSING:
         return ast.parse(text)
-
-
-def _text(path: Path) -> str:
-    # hatch_build.py moved these modules.
-    return re.sub(r"\bfairshares\.(?=(harness|protocols)\b)", "", path.read_text(encoding="utf-8"))
 
 
 @cache
@@ -52,6 +47,8 @@ def _code(text: str) -> str:
     for node in reversed([*ast.walk(tree)]):  # children before their parents
         if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(_CIRCUITS):
+            node.module = node.module.removeprefix("fairshares.")
         fields: dict[str, _Plain] = {}
         for name, value in ast.iter_fields(node):
             if isinstance(value, list) and value:
@@ -74,14 +71,14 @@ def sources_of(source: Path) -> list[Path]:
     """Return the program, and all circuits that it imports, by name.
 
     Guarantees: no circuit that it could use is left out; all count unless imports are written as
-    `from protocols.circuits.x import y`.  [test: tests/programs/test_bytecode.py]
+    `from fairshares.protocols.circuits.x import y`.  [test: tests/programs/test_bytecode.py]
     """
     directory = PROJECT / "protocols" / "circuits"
     all_circuits = sorted(directory.glob("*.py"))
     imported = {directory / "__init__.py"}
     unread = [source]
     while unread:
-        names = _circuits_in(_text(unread.pop()))
+        names = _circuits_in(unread.pop().read_text(encoding="utf-8"))
         new = {directory / f"{name}.py" for name in names or ()} - imported
         if names is None or not new.issubset(all_circuits):
             return [source, *all_circuits]
@@ -110,6 +107,6 @@ def sources_hash(*directories: str) -> str:
     for directory in directories:
         for path in sorted(PROJECT.joinpath(directory).rglob("*")):
             if path.suffix in (".py", ".mpc"):
-                text = _text(path).encode()
+                text = path.read_bytes()
                 digest.update(f"{path.relative_to(PROJECT).as_posix()} {len(text)}\n".encode() + text)
     return digest.hexdigest()

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import cache
 
-from harness.engines.engine import Engine
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.errors import named, named_command
-from harness.security_models import MODELS, SecurityModel, get_model
-from protocols.json_values import JsonValue
+from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.errors import named, named_command
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.protocols.json_values import JsonValue
 
 PREFERRED, FALLBACK = "ring", "mpyc"
 

@@ -16,12 +16,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from harness.evaluation.loanapp import LoanApplications
-from harness.evaluation.metrics import METRICS, assess
-from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.reweighing.sample_weight import WeightsTable, sample_weight
-from protocols.arrays import Floats, Integers
+from fairshares.harness.evaluation.loanapp import LoanApplications
+from fairshares.harness.evaluation.metrics import METRICS, assess
+from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.reweighing.sample_weight import WeightsTable, sample_weight
+from fairshares.protocols.arrays import Floats, Integers
 
 UNMITIGATED = "unmitigated"
 

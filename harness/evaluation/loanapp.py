@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.errors import DataSetError
-from harness.system.files import read_bounded
-from protocols.arrays import Integers
+from fairshares.harness.errors import DataSetError
+from fairshares.harness.system.files import read_bounded
+from fairshares.protocols.arrays import Integers
 
 GROUPS = ("non-white", "white")
 LABELS = ("0", "1")  # "1": approved

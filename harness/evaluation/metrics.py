@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from protocols.arrays import Bools, Integers
+from fairshares.protocols.arrays import Bools, Integers
 
 Rates = npt.NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from harness.engines.base import PROGRAMS, Job
-from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, find_installation
-from harness.errors import PlanError
-from harness.security_models import SecurityModel
-from protocols.accounting.exact_privacy import Gates, Wire
-from protocols.circuits.sorting import WORD, MarkerRanks
+from fairshares.harness.engines.base import PROGRAMS, Job
+from fairshares.harness.engines.mpspdz.compiler import compile_options, compilers_estimate, find_installation
+from fairshares.harness.errors import PlanError
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.accounting.exact_privacy import Gates, Wire
+from fairshares.protocols.circuits.sorting import WORD, MarkerRanks
 
 _ROUNDS_TO_COMPARE = 9
 

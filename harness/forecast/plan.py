@@ -20,14 +20,14 @@ from time import process_time, thread_time
 
 import numpy as np
 
-from harness.engines.base import PROJECT, Job
-from harness.engines.emulated_network.profiles import Network
-from harness.engines.registry import engine_of
-from harness.errors import FairSharesError, OptionError, PlanError, named
-from harness.forecast.operation_counts import counts_of
-from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
-from harness.inputs.encoding import is_per_record
-from harness.inputs.record_schema import (
+from fairshares.harness.engines.base import PROJECT, Job
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import FairSharesError, OptionError, PlanError, named
+from fairshares.harness.forecast.operation_counts import counts_of
+from fairshares.harness.forecast.unit_costs import Cost, UnitCosts, total_cost
+from fairshares.harness.inputs.encoding import is_per_record
+from fairshares.harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
@@ -35,14 +35,14 @@ from harness.inputs.record_schema import (
     caps_to_choose_from,
     even_grid,
 )
-from harness.inputs.records import read_records
-from harness.inputs.synthetic import Federation
-from harness.pipeline.jobs import make_job
-from harness.pipeline.manifests import sum_if_known
-from harness.pipeline.preprocessing import joint_noise_of, noise_job
-from harness.pipeline.sources import PartyInputs, share_and_add_up
-from harness.privacy.statement import state_privacy
-from harness.releases.base import (
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.manifests import sum_if_known
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job
+from fairshares.harness.pipeline.sources import PartyInputs, share_and_add_up
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.releases.base import (
     Answer,
     ExpectedCap,
     ExpectedCounts,
@@ -50,19 +50,23 @@ from harness.releases.base import (
     PreparedRelease,
     Statistic,
 )
-from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
-from harness.security_models import SecurityModel
-from protocols.accounting.calibration import LinearQueries
-from protocols.arrays import Floats, Integers
-from protocols.circuits.coins import MAX_EPSILON
-from protocols.guarantee import Guarantee
-from protocols.spec import KEYS, SLOTS
+from fairshares.harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.accounting.calibration import LinearQueries
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.circuits.coins import MAX_EPSILON
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.spec import KEYS, SLOTS
 
 _RECORDS = 20_000  # in a trial of reading
 # Imports of a party's process.
-_OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
-_OF_DISTRIBUTED_NOISE = ("harness.inputs.rings", "protocols.noise.added")
-_OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.party")
+_OF_A_PARTY = ("fairshares.harness.engines.parties.main", "fairshares.harness.engines.parties.certificates")
+_OF_DISTRIBUTED_NOISE = ("fairshares.harness.inputs.rings", "fairshares.protocols.noise.added")
+_OF_MPYC = (
+    "mpyc.runtime",
+    "fairshares.harness.engines.mpyc.machine",
+    "fairshares.harness.engines.mpyc.party",
+)
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
 Shares = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.emulated_network.profiles import Network
-from harness.errors import OptionError, named
-from harness.forecast.plan import (
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.forecast.plan import (
     ModelPlan,
     PlannedRelease,
     ReleasePlan,
@@ -19,8 +19,8 @@ from harness.forecast.plan import (
     plan_model,
     plan_releases,
 )
-from harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
-from harness.inputs.record_schema import (
+from fairshares.harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
+from fairshares.harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
     DEFAULT_STEPS,
@@ -30,18 +30,18 @@ from harness.inputs.record_schema import (
     RecordKind,
     caps_to_choose_from,
 )
-from harness.inputs.records import read_records
-from harness.inputs.tables import Named, TabularRecords
-from harness.pipeline.release import cap_and_release, request_of_cap
-from harness.releases.base import kind_of, statistic_class, statistic_of
-from harness.releases.cap.statistic import CapStatistic, CapTarget
-from harness.releases.registry import REQUESTS, capped_releases
-from harness.request.base import Request
-from harness.request.fields import as_text
-from harness.request.plans import DEFAULT_ERROR, Expected
-from harness.request.readers import parse_shares
-from harness.security_models import MODELS
-from protocols.accounting.calibration import PrivacyUnit
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.inputs.tables import Named, TabularRecords
+from fairshares.harness.pipeline.release import cap_and_release, request_of_cap
+from fairshares.harness.releases.base import kind_of, statistic_class, statistic_of
+from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget
+from fairshares.harness.releases.registry import REQUESTS, capped_releases
+from fairshares.harness.request.base import Request
+from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.plans import DEFAULT_ERROR, Expected
+from fairshares.harness.request.readers import parse_shares
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 
 @dataclass(frozen=True)

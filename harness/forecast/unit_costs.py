@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from harness.engines.emulated_network.profiles import Network
-from harness.errors import PlanError, ResultFileError, named_command
-from harness.forecast.operation_counts import Counts
-from harness.pipeline.manifests import sum_if_known
-from harness.security_models import MODELS, SecurityModel
-from harness.system.result_files import read_result
-from protocols.json_values import JsonObject
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.errors import PlanError, ResultFileError, named_command
+from fairshares.harness.forecast.operation_counts import Counts
+from fairshares.harness.pipeline.manifests import sum_if_known
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.system.result_files import read_result
+from fairshares.protocols.json_values import JsonObject
 
 UNITS = "units.json"
 RECORDED = Path(__file__).with_name("recorded_units")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.uploads.task import Task
+from fairshares.harness.uploads.task import Task
 
 RECORDED = Path(__file__).with_name("recorded_units") / "uploads.csv"
 

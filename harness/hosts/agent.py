@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.errors import FairSharesError, HostUnfitError
-from harness.hosts import local_host, wire
-from harness.hosts.decision import Benchmark, Contact
-from harness.hosts.host_log import Event
-from harness.hosts.local_host import LocalHost
-from harness.hosts.messages import (
+from fairshares.harness.errors import FairSharesError, HostUnfitError
+from fairshares.harness.hosts import local_host, wire
+from fairshares.harness.hosts.decision import Benchmark, Contact
+from fairshares.harness.hosts.host_log import Event
+from fairshares.harness.hosts.local_host import LocalHost
+from fairshares.harness.hosts.messages import (
     LONGEST,
     SHORT,
     TO_AGENT,
@@ -43,14 +43,14 @@ from harness.hosts.messages import (
     check_size,
     limit_s,
 )
-from harness.hosts.party_run import Running, RunState
-from harness.hosts.policy import FILE
-from harness.hosts.runs import noise_proposed, trial_proposed
-from harness.hosts.states import HostState, NoRun, State, Stepping
-from harness.hosts.uploads import release_proposed
-from harness.system.signals import take_interrupts, uninterrupted
-from harness.uploads.signatures import Signed
-from protocols.json_values import JsonObject
+from fairshares.harness.hosts.party_run import Running, RunState
+from fairshares.harness.hosts.policy import FILE
+from fairshares.harness.hosts.runs import noise_proposed, trial_proposed
+from fairshares.harness.hosts.states import HostState, NoRun, State, Stepping
+from fairshares.harness.hosts.uploads import release_proposed
+from fairshares.harness.system.signals import take_interrupts, uninterrupted
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.json_values import JsonObject
 
 _WAITING = 1  # request beside the one being answered, to save memory
 # Between looks at a party, and at signals. Python may begin to wait right after the signal that

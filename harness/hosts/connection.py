@@ -12,13 +12,13 @@ from typing import BinaryIO, TypeVar
 import paramiko
 from fabric import Connection as Ssh
 
-from harness import errors
-from harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
-from harness.hosts import wire
-from harness.hosts.inventory import Host
-from harness.hosts.messages import Bye, Message, PartyEnd, answer_type
-from harness.system.documents import Refusal, as_type
-from protocols.json_values import JsonObject, JsonValue
+from fairshares.harness import errors
+from fairshares.harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
+from fairshares.harness.hosts import wire
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import Bye, Message, PartyEnd, answer_type
+from fairshares.harness.system.documents import Refusal, as_type
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
 T = TypeVar("T")
 
@@ -275,6 +275,6 @@ def _command(host: Host, role: str) -> str:
         f"test -f harness/hosts/{role}.py || exit {_NO_ROLE}; "
         f"test -x .venv/bin/python || {make_environment} || exit {_NO_ENVIRONMENT}; "
         'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
-        f"exec .venv/bin/python -P -m harness.hosts.{role} {directory} {home}"
+        f"exec .venv/bin/python -P -m fairshares.harness.hosts.{role} {directory} {home}"
     )
     return f"sh -c {shlex.quote(starts)}"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from harness.errors import FairSharesError, PolicyError, named
-from harness.privacy.ledger.populations import (
+from fairshares.harness.errors import FairSharesError, PolicyError, named
+from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     PrivacyEvent,
     key_of,
@@ -19,9 +19,9 @@ from harness.privacy.ledger.populations import (
     refuse_late_rule,
     spent_text,
 )
-from harness.system.spelling import similar
-from protocols.accounting.rounding import exact_text
-from protocols.guarantee import Budget, Guarantee
+from fairshares.harness.system.spelling import similar
+from fairshares.protocols.accounting.rounding import exact_text
+from fairshares.protocols.guarantee import Budget, Guarantee
 
 ANY = "*"  # the name of a table for all populations
 UNNAMED = "unnamed"  # the population of clients that send to a run without one

@@ -10,16 +10,16 @@ from typing import TypeVar
 
 from msgspec import to_builtins
 
-from harness.engines.base import Progress
-from harness.engines.engine import Engine
-from harness.engines.parties.certificates import check as check_certificate
-from harness.engines.program_hash import sources_hash
-from harness.engines.registry import engine_of, engines
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
-from harness.hosts.connection import Connection, refusal_of
-from harness.hosts.inventory import Host
-from harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
-from harness.hosts.messages import (
+from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.parties.certificates import check as check_certificate
+from fairshares.harness.engines.program_hash import sources_hash
+from fairshares.harness.engines.registry import engine_of, engines
+from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
+from fairshares.harness.hosts.connection import Connection, refusal_of
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
+from fairshares.harness.hosts.messages import (
     Check,
     Clean,
     Collect,
@@ -34,13 +34,13 @@ from harness.hosts.messages import (
     StopListening,
     is_token,
 )
-from harness.hosts.party_run import MAX_SKEW_S
-from harness.hosts.signed_results import Statement, read_signed, shared
-from harness.releases.registry import REQUESTS
-from harness.security_models import MODELS, SecurityModel, get_model
-from harness.system.documents import Refusal
-from harness.system.signals import uninterrupted
-from protocols.json_values import JsonObject
+from fairshares.harness.hosts.party_run import MAX_SKEW_S
+from fairshares.harness.hosts.signed_results import Statement, read_signed, shared
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.harness.system.documents import Refusal
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.protocols.json_values import JsonObject
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -15,29 +15,29 @@ from typing import Self
 
 from msgspec import to_builtins
 
-from harness.engines.base import PrivateJob
-from harness.errors import HostUnfitError, LedgerError
-from harness.hosts import policy
-from harness.hosts.decision import Attempt, Release, Rule
-from harness.hosts.messages import Agree
-from harness.hosts.signed_results import Intent, PreparedParty, UploadList
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.jobs import make_job
-from harness.pipeline.planning import check_kind, event_of
-from harness.pipeline.preprocessing import JointNoise, charging_for, joint_noise_of
-from harness.pipeline.run import RunSettings
-from harness.pipeline.sources import PartyInputs, read_terms, request_of_run, sent_inputs, terms_of
-from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, ChargedRun, Entry
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status, uncovered
-from harness.privacy.stock import Piece, Stock
-from harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
-from harness.request.base import Request
-from harness.uploads.lists import UploadReport, new_uploads
-from harness.uploads.policy import ClientPolicy
-from protocols.guarantee import Budget
-from protocols.json_values import JsonFields
-from protocols.spec import CLIENTS
+from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.errors import HostUnfitError, LedgerError
+from fairshares.harness.hosts import policy
+from fairshares.harness.hosts.decision import Attempt, Release, Rule
+from fairshares.harness.hosts.messages import Agree
+from fairshares.harness.hosts.signed_results import Intent, PreparedParty, UploadList
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.planning import check_kind, event_of
+from fairshares.harness.pipeline.preprocessing import JointNoise, charging_for, joint_noise_of
+from fairshares.harness.pipeline.run import RunSettings
+from fairshares.harness.pipeline.sources import PartyInputs, read_terms, request_of_run, sent_inputs, terms_of
+from fairshares.harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, ChargedRun, Entry
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status, uncovered
+from fairshares.harness.privacy.stock import Piece, Stock
+from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
+from fairshares.harness.request.base import Request
+from fairshares.harness.uploads.lists import UploadReport, new_uploads
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.protocols.guarantee import Budget
+from fairshares.protocols.json_values import JsonFields
+from fairshares.protocols.spec import CLIENTS
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from harness.engines.parties.handle import reasons_in
-from harness.errors import HostUnfitError, cannot
-from harness.system.documents import Limits, Refusal, as_type, parse_json
-from harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
+from fairshares.harness.engines.parties.handle import reasons_in
+from fairshares.harness.errors import HostUnfitError, cannot
+from fairshares.harness.system.documents import Limits, Refusal, as_type, parse_json
+from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
 
 FILE = "log.jsonl"  # in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness.errors import HostsFileError, named
-from harness.security_models import SecurityModel, get_model
-from harness.system.documents import Refusal, as_type, read_toml
+from fairshares.harness.errors import HostsFileError, named
+from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.system.documents import Refusal, as_type, read_toml
 
 ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")

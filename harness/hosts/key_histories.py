@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.engines.parties.certificates import fingerprint
-from harness.errors import CertificateError, HostUnfitError
-from harness.system.documents import Refusal, as_type, parse_json, read_json
-from harness.system.files import write_whole
-from harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.errors import CertificateError, HostUnfitError
+from fairshares.harness.system.documents import Refusal, as_type, parse_json, read_json
+from fairshares.harness.system.files import write_whole
+from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
 
 SCHEMA = 1
 MOST_SUCCESSORS = 100  # of a chain, a century of yearly renewals

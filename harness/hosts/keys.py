@@ -2,7 +2,7 @@
 
 An owner's key signs, and does nothing else. It stays on its host, and only the agent reads it. The host
 accepts no other certificates after set-up, so that a run needs no trust in its coordinator. A new key is the
-successor of one old key; `harness.hosts.key_histories` says which.
+successor of one old key; `fairshares.harness.hosts.key_histories` says which.
 """
 
 import re
@@ -12,10 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from harness.engines.parties.certificates import check, fingerprint, make_key
-from harness.engines.registry import engine_of, engines
-from harness.errors import CertificateError, HostUnfitError
-from harness.hosts.key_histories import (
+from fairshares.harness.engines.parties.certificates import check, fingerprint, make_key
+from fairshares.harness.engines.registry import engine_of, engines
+from fairshares.harness.errors import CertificateError, HostUnfitError
+from fairshares.harness.hosts.key_histories import (
     History,
     first_history,
     history_file,
@@ -23,9 +23,14 @@ from harness.hosts.key_histories import (
     read_history,
     write_history,
 )
-from harness.security_models import SecurityModel
-from harness.system.files import changeable_by_others, make_own_directory, scratch_directory, write_whole
-from harness.uploads.signatures import Signed
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.files import (
+    changeable_by_others,
+    make_own_directory,
+    scratch_directory,
+    write_whole,
+)
+from fairshares.harness.uploads.signatures import Signed
 
 T = TypeVar("T")
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
-from harness.engines.base import PROJECT
-from harness.engines.mpspdz.compiler import git
-from harness.engines.parties.sandbox import missing
-from harness.engines.program_hash import sources_hash
-from harness.engines.registry import engine_of
-from harness.errors import FairSharesError, HostUnfitError
-from harness.hosts import keys
-from harness.hosts.decision import Action, Benchmark, Look, Ports
-from harness.hosts.host_log import Event, HostLog
-from harness.hosts.messages import (
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.mpspdz.compiler import git
+from fairshares.harness.engines.parties.sandbox import missing
+from fairshares.harness.engines.program_hash import sources_hash
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import FairSharesError, HostUnfitError
+from fairshares.harness.hosts import keys
+from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
+from fairshares.harness.hosts.host_log import Event, HostLog
+from fairshares.harness.hosts.messages import (
     Answering,
     Check,
     HostFacts,
@@ -36,13 +36,19 @@ from harness.hosts.messages import (
     StopListening,
     TimeLinks,
 )
-from harness.hosts.policy import ask_owner, read_policy
-from harness.pipeline.manifests import environment, machine
-from harness.security_models import get_model
-from harness.system.documents import Refusal, as_type, read_json
-from harness.system.files import PREFIX, changeable_by_others, held_alone, remove_unless_held, write_whole
-from harness.system.processes import birth
-from harness.uploads.signatures import Signed
+from fairshares.harness.hosts.policy import ask_owner, read_policy
+from fairshares.harness.pipeline.manifests import environment, machine
+from fairshares.harness.security_models import get_model
+from fairshares.harness.system.documents import Refusal, as_type, read_json
+from fairshares.harness.system.files import (
+    PREFIX,
+    changeable_by_others,
+    held_alone,
+    remove_unless_held,
+    write_whole,
+)
+from fairshares.harness.system.processes import birth
+from fairshares.harness.uploads.signatures import Signed
 
 PROGRAMS, CODE = "programs and circuits", "code"  # as sentences name them
 # Sources that must be the same everywhere.

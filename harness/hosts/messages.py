@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
-from harness.bounds import Positive, Seconds, Size
-from harness.engines.parties.sandbox import Protection
-from harness.errors import HostUnfitError
-from harness.hosts.inventory import ADDRESS
-from harness.hosts.states import (
+from fairshares.harness.bounds import Positive, Seconds, Size
+from fairshares.harness.engines.parties.sandbox import Protection
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.hosts.inventory import ADDRESS
+from fairshares.harness.hosts.states import (
     ALL,
     ALL_KINDS,
     NOT_RUNNING,
@@ -29,13 +29,13 @@ from harness.hosts.states import (
     Step,
     Stepping,
 )
-from harness.hosts.trials import Trial
-from harness.privacy.manifest import Environment
-from harness.system.documents import Refusal, as_type
-from harness.system.files import larger_than
-from harness.system.spelling import similar
-from harness.uploads.signatures import Signed
-from protocols.json_values import JsonFields, JsonObject
+from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.privacy.manifest import Environment
+from fairshares.harness.system.documents import Refusal, as_type
+from fairshares.harness.system.files import larger_than
+from fairshares.harness.system.spelling import similar
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.json_values import JsonFields, JsonObject
 
 Asked = TypeVar("Asked", bound="Message[object]")
 

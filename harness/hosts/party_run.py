@@ -22,15 +22,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, Self
 
-from harness.engines.base import Job
-from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
-from harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
-from harness.engines.registry import engine_of
-from harness.errors import HostUnfitError
-from harness.hosts import keys, local_host
-from harness.hosts.host_log import Event, why_failed
-from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
-from harness.hosts.messages import (
+from fairshares.harness.engines.base import Job
+from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.hosts import keys, local_host
+from fairshares.harness.hosts.host_log import Event, why_failed
+from fairshares.harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
+from fairshares.harness.hosts.messages import (
     Agree,
     GetCertificate,
     GetReport,
@@ -42,20 +42,20 @@ from harness.hosts.messages import (
     RunFacts,
     Start,
 )
-from harness.hosts.policy import read_policy
-from harness.hosts.signed_results import (
+from fairshares.harness.hosts.policy import read_policy
+from fairshares.harness.hosts.signed_results import (
     PreparedParty,
     RunAhead,
     check_agreement,
     run_certificates,
     sign,
 )
-from harness.hosts.states import HostState, RunKind, State, Step, Stepping
-from harness.party_reports import line_of_failure
-from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory
-from harness.system.signals import uninterrupted
-from harness.uploads.signatures import Signed
+from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
+from fairshares.harness.party_reports import line_of_failure
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.files import scratch_directory
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.uploads.signatures import Signed
 
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option

@@ -13,18 +13,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from harness.errors import PolicyError
-from harness.hosts.decision import ANY, Action, HostRules, Release, Rule, allowed, decide, release_rule
-from harness.privacy.ledger.populations import LedgerState, key_of, listed
-from harness.releases.registry import REQUESTS
-from harness.security_models import MODELS
-from harness.system.documents import Refusal, as_type, read_toml
-from harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
-from harness.system.spelling import similar
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounding import exact_number
-from protocols.guarantee import Guarantee
-from protocols.json_values import JsonObject, JsonValue
+from fairshares.harness.errors import PolicyError
+from fairshares.harness.hosts.decision import (
+    ANY,
+    Action,
+    HostRules,
+    Release,
+    Rule,
+    allowed,
+    decide,
+    release_rule,
+)
+from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, listed
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.system.documents import Refusal, as_type, read_toml
+from fairshares.harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
+from fairshares.harness.system.spelling import similar
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.rounding import exact_number
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
 DEFAULT_PORT = 12000
 FILE, LEDGER, STOCK = "policy.toml", "ledger.sqlite", "stock"  # in the host's directory

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from harness.engines.base import (
+from fairshares.harness.engines.base import (
     EngineResult,
     Job,
     Prepared,
@@ -22,13 +22,13 @@ from harness.engines.base import (
     Ready,
     Runner,
 )
-from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.certificates import fingerprint
-from harness.engines.parties.handle import PartyProcess, PartyState
-from harness.engines.parties.supervisor import Waiting, started
-from harness.engines.parties.working_directory import LOOPBACK
-from harness.engines.registry import engine_of
-from harness.errors import (
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.engines.parties.handle import PartyProcess, PartyState
+from fairshares.harness.engines.parties.supervisor import Waiting, started
+from fairshares.harness.engines.parties.working_directory import LOOPBACK
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import (
     FairSharesError,
     HostUnfitError,
     HostUnreachableError,
@@ -37,10 +37,10 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
-from harness.hosts.connection import Connection
-from harness.hosts.fleet import answers_of_each, at_once, connected, fit_hosts, listener
-from harness.hosts.inventory import Host
-from harness.hosts.messages import (
+from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.fleet import answers_of_each, at_once, connected, fit_hosts, listener
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
     Address,
     Aggregate,
@@ -67,17 +67,17 @@ from harness.hosts.messages import (
     TakeList,
     TimeLinks,
 )
-from harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
-from harness.hosts.trials import Trial
-from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
-from harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
-from harness.releases.base import Answer, PreparedRelease
-from harness.request.base import Request
-from harness.security_models import SecurityModel
-from harness.system.signals import uninterrupted
-from harness.uploads.signatures import Signed
-from protocols.json_values import JsonObject, JsonValue
-from protocols.spec import CLIENTS, InputForm, ProtocolSpec
+from fairshares.harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
+from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
+from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
+from fairshares.harness.releases.base import Answer, PreparedRelease
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.json_values import JsonObject, JsonValue
+from fairshares.protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _LISTING_S = 3600.0  # for all of a host's list of uploads
 

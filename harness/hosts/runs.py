@@ -13,17 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from harness.engines.base import Job, parse_outputs
-from harness.engines.engine import left_out_by
-from harness.engines.parties.handle import LocalProcess, PartyState
-from harness.errors import HostUnfitError, OutputError
-from harness.hosts import keys, local_host
-from harness.hosts.guard import Guard, GuardedCharge, GuardedJob
-from harness.hosts.host_log import Event
-from harness.hosts.local_host import LocalHost
-from harness.hosts.messages import Agree, GetReport, Keep, Kill, Prepare, Preprocess, RunTrial
-from harness.hosts.party_run import Begun, Fed, Over, PlannedRun, RunInputs, Running, RunPlace
-from harness.hosts.signed_results import (
+from fairshares.harness.engines.base import Job, parse_outputs
+from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.parties.handle import LocalProcess, PartyState
+from fairshares.harness.errors import HostUnfitError, OutputError
+from fairshares.harness.hosts import keys, local_host
+from fairshares.harness.hosts.guard import Guard, GuardedCharge, GuardedJob
+from fairshares.harness.hosts.host_log import Event
+from fairshares.harness.hosts.local_host import LocalHost
+from fairshares.harness.hosts.messages import Agree, GetReport, Keep, Kill, Prepare, Preprocess, RunTrial
+from fairshares.harness.hosts.party_run import Begun, Fed, Over, PlannedRun, RunInputs, Running, RunPlace
+from fairshares.harness.hosts.signed_results import (
     INVITED,
     NOTHING,
     BenchmarkIntent,
@@ -34,16 +34,16 @@ from harness.hosts.signed_results import (
     check_made,
     sign,
 )
-from harness.hosts.states import HostState, RunKind, State, Step, Stepping
-from harness.hosts.trials import Trial
-from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.pipeline.preprocessing import JointNoise, noise_job, terms_of
-from harness.pipeline.sources import PartyInputs
-from harness.privacy.ledger.entries import next_head
-from harness.privacy.ledger.populations import Status
-from harness.privacy.stock import new_name, shares_of
-from harness.system.files import create_file, write_whole
-from harness.uploads.signatures import Signed
+from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
+from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
+from fairshares.harness.pipeline.preprocessing import JointNoise, noise_job, terms_of
+from fairshares.harness.pipeline.sources import PartyInputs
+from fairshares.harness.privacy.ledger.entries import next_head
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.privacy.stock import new_name, shares_of
+from fairshares.harness.system.files import create_file, write_whole
+from fairshares.harness.uploads.signatures import Signed
 
 NO_INPUTS = "It was asked for a run before it had any inputs."
 _PIECE = "piece"  # the directory of a run's noise, in the run's directory

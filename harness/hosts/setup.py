@@ -9,14 +9,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.errors import CertificateError, OptionError
-from harness.hosts import keys, policy, wire
-from harness.hosts.agent import serve
-from harness.hosts.host_log import Event, HostLog
-from harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
-from harness.system.documents import SMALL, Refusal, as_type, read_json
-from harness.system.files import write_whole
-from harness.uploads.signatures import Signed
+from fairshares.harness.errors import CertificateError, OptionError
+from fairshares.harness.hosts import keys, policy, wire
+from fairshares.harness.hosts.agent import serve
+from fairshares.harness.hosts.host_log import Event, HostLog
+from fairshares.harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
+from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
+from fairshares.harness.system.files import write_whole
+from fairshares.harness.uploads.signatures import Signed
 
 SCHEMA = 1
 

@@ -13,20 +13,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from harness.computation import HostsRun, Preprocessing
-from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
-from harness.inputs.record_schema import domain_from_json
-from harness.pipeline.planning import check_kind
-from harness.pipeline.sources import request_of_run, with_excluded
-from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
-from harness.privacy.statement import state_privacy
-from harness.releases.base import statistic_of
-from harness.releases.files import files_to_json
-from harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
-from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
-from harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
-from protocols.json_values import JsonFields, JsonObject
+from fairshares.harness.computation import HostsRun, Preprocessing
+from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
+from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
+from fairshares.harness.inputs.record_schema import domain_from_json
+from fairshares.harness.pipeline.planning import check_kind
+from fairshares.harness.pipeline.sources import request_of_run, with_excluded
+from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.releases.base import statistic_of
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
+from fairshares.harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
+from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
+from fairshares.protocols.json_values import JsonFields, JsonObject
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Generic, TypeVar
 
-from protocols.json_values import JsonObject
+from fairshares.protocols.json_values import JsonObject
 
 Answer = TypeVar("Answer", covariant=True)
 

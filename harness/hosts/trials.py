@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from harness.engines.base import Job
-from harness.errors import HostUnfitError, OptionError
-from harness.inputs.synthetic import MOST, Federation
-from harness.pipeline.jobs import make_job
-from harness.pipeline.noise_samples import noise_job
-from harness.pipeline.run import RunSettings
-from harness.pipeline.sources import request_of_run, synthetic_inputs
-from harness.releases.base import statistic_of
-from harness.releases.noise_samples import joint_sampler
-from harness.request.base import Request
-from harness.security_models import SecurityModel, get_model
-from protocols.accounting.rounding import exact_number
-from protocols.spec import CLIENTS
+from fairshares.harness.engines.base import Job
+from fairshares.harness.errors import HostUnfitError, OptionError
+from fairshares.harness.inputs.synthetic import MOST, Federation
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.noise_samples import noise_job
+from fairshares.harness.pipeline.run import RunSettings
+from fairshares.harness.pipeline.sources import request_of_run, synthetic_inputs
+from fairshares.harness.releases.base import statistic_of
+from fairshares.harness.releases.noise_samples import joint_sampler
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.protocols.accounting.rounding import exact_number
+from fairshares.protocols.spec import CLIENTS
 
 
 @dataclass(frozen=True)

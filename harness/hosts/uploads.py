@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.errors import HostUnfitError, ShareError
-from harness.hosts.guard import Guard
-from harness.hosts.local_host import LocalHost
-from harness.hosts.messages import (
+from fairshares.harness.errors import HostUnfitError, ShareError
+from fairshares.harness.hosts.guard import Guard
+from fairshares.harness.hosts.local_host import LocalHost
+from fairshares.harness.hosts.messages import (
     PIECE,
     Aggregate,
     Aggregated,
@@ -22,24 +22,31 @@ from harness.hosts.messages import (
     ReadList,
     TakeList,
 )
-from harness.hosts.party_run import Fed, RunPlace, RunState
-from harness.hosts.runs import InvitedInputs, UploadedInputs
-from harness.hosts.signed_results import AGGREGATE, UPLOADS, Intent, UploadList, lists_of_others, sign
-from harness.hosts.states import RunKind, State, Step, Stepping
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.preprocessing import joint_noise_of, terms_of
-from harness.pipeline.sources import check_task, inputs_in
-from harness.system.files import append
-from harness.system.signals import uninterrupted
-from harness.uploads.aggregates import check_own, extract_values
-from harness.uploads.counting import Count, Opener
-from harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
-from harness.uploads.identities import MOST_UPLOADS
-from harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.signatures import Signed
-from harness.uploads.task import read_task
-from protocols.spec import CLIENTS, REPLICATED
+from fairshares.harness.hosts.party_run import Fed, RunPlace, RunState
+from fairshares.harness.hosts.runs import InvitedInputs, UploadedInputs
+from fairshares.harness.hosts.signed_results import (
+    AGGREGATE,
+    UPLOADS,
+    Intent,
+    UploadList,
+    lists_of_others,
+    sign,
+)
+from fairshares.harness.hosts.states import RunKind, State, Step, Stepping
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, terms_of
+from fairshares.harness.pipeline.sources import check_task, inputs_in
+from fairshares.harness.system.files import append
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.uploads.aggregates import check_own, extract_values
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
+from fairshares.harness.uploads.identities import MOST_UPLOADS
+from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.spec import CLIENTS, REPLICATED
 
 AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three
 SHARES = "shares"  # clients' uploads

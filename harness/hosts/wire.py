@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 from msgspec import to_builtins
 
-from harness.hosts.host_log import Event
-from harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
-from harness.system.documents import MESSAGE, strict_json
-from protocols.json_values import JsonObject
+from fairshares.harness.hosts.host_log import Event
+from fairshares.harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
+from fairshares.harness.system.documents import MESSAGE, strict_json
+from fairshares.protocols.json_values import JsonObject
 
 VERSION = 15  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life

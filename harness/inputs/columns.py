@@ -13,9 +13,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, RecordsError, named, refuse
-from harness.inputs.record_schema import shown
-from harness.system.spelling import similar
+from fairshares.harness.errors import RecordDomainError, RecordsError, named, refuse
+from fairshares.harness.inputs.record_schema import shown
+from fairshares.harness.system.spelling import similar
 
 if TYPE_CHECKING:
     import pandas as pd

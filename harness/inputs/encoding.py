@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.errors import OptionError, RecordDomainError, named, named_command, refuse
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, caps_to_choose_from
-from harness.inputs.rings import XOR, Ring
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
-from protocols.arrays import Integers
-from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
-from protocols.circuits.slots import slot_bits, slot_blocks
-from protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
+from fairshares.harness.errors import OptionError, RecordDomainError, named, named_command, refuse
+from fairshares.harness.inputs.record_schema import (
+    Cap,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    caps_to_choose_from,
+)
+from fairshares.harness.inputs.rings import XOR, Ring
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit, default_relation
+from fairshares.protocols.arrays import Integers
+from fairshares.protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
+from fairshares.protocols.circuits.slots import slot_bits, slot_blocks
+from fairshares.protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
 
 if TYPE_CHECKING:  # parties import this module without records
-    from harness.inputs.records import ClientRecords
-    from harness.inputs.tables import Say
+    from fairshares.harness.inputs.records import ClientRecords
+    from fairshares.harness.inputs.tables import Say
 
 
 class _Encoding(ABC):

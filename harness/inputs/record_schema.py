@@ -15,11 +15,11 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, ThresholdGridError, named, refuse
-from harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from protocols.arrays import Integers
-from protocols.json_values import JsonFields, JsonValue
-from protocols.mechanisms.above_threshold import caps_up_to
+from fairshares.harness.errors import RecordDomainError, ThresholdGridError, named, refuse
+from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
+from fairshares.protocols.arrays import Integers
+from fairshares.protocols.json_values import JsonFields, JsonValue
+from fairshares.protocols.mechanisms.above_threshold import caps_up_to
 
 DEFAULT_MAX_COUNT = 2**31
 MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap them around

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import OptionError, RecordDomainError, RecordsError, named
-from harness.inputs.columns import (
+from fairshares.harness.errors import OptionError, RecordDomainError, RecordsError, named
+from fairshares.harness.inputs.columns import (
     alike,
     as_text,
     check_alike,
@@ -20,7 +20,7 @@ from harness.inputs.columns import (
     refuse_variants,
     values_of,
 )
-from harness.inputs.record_schema import (
+from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
     Cap,
@@ -31,8 +31,8 @@ from harness.inputs.record_schema import (
     even_grid,
     shown,
 )
-from harness.inputs.tables import MISSING, Counted, Say, Table, TabularRecords, table_at
-from protocols.arrays import Bools, Floats, Integers
+from fairshares.harness.inputs.tables import MISSING, Counted, Say, Table, TabularRecords, table_at
+from fairshares.protocols.arrays import Bools, Floats, Integers
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)

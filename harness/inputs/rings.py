@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocols.arrays import Integers, Words
+from fairshares.protocols.arrays import Integers, Words
 
 _PIECE = bytes(1 << 17)  # encrypted at a time; it fits a processor's cache
 _LOW_32 = np.uint64(0xFFFFFFFF)

@@ -7,13 +7,13 @@ change one, but any two together know the values. From here on, no message holds
 import secrets
 from collections.abc import Iterator
 
-from harness.errors import ShareError
-from harness.inputs.encoding import count_columns, count_rows
-from harness.inputs.records import ClientRecords
-from harness.inputs.rings import Ring
-from harness.system.progress import tell
-from protocols.arrays import Words
-from protocols.spec import REPLICATED, InputForm
+from fairshares.harness.errors import ShareError
+from fairshares.harness.inputs.encoding import count_columns, count_rows
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.rings import Ring
+from fairshares.harness.system.progress import tell
+from fairshares.protocols.arrays import Words
+from fairshares.protocols.spec import REPLICATED, InputForm
 
 SEED_BYTES = 32  # of the seed that stands for a share
 MAX_VALUES = 2**24  # of one client, since a party expands them

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.inputs.encoding import columns_of, shared_over
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
-from harness.inputs.records import ClientRecords
-from harness.inputs.rings import Ring
-from harness.inputs.shares import copies_of, held_by
-from protocols.spec import InputForm
+from fairshares.harness.inputs.encoding import columns_of, shared_over
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.rings import Ring
+from fairshares.harness.inputs.shares import copies_of, held_by
+from fairshares.protocols.spec import InputForm
 
 SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients
 MOST = 10**7  # clients, records, cells, or integers of a program

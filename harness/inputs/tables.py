@@ -23,9 +23,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordsError, refuse
-from harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present, refuse_half
-from harness.inputs.record_schema import Grid, even_grid
+from fairshares.harness.errors import RecordsError, refuse
+from fairshares.harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present, refuse_half
+from fairshares.harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb

@@ -18,15 +18,28 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import ClientError, MaskError, OptionError, ShareError, WriteError, cannot, named
-from harness.online import masks, messages as wire
-from harness.online.messages import Channel
-from harness.online.session import Server, check_servers
-from harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from harness.system.files import changeable_by_others, create_file, scratch_directory, working_directory
-from harness.system.signals import uninterrupted
-from protocols.circuits.clients import CHECKS, MOST_CHECKS
-from protocols.json_values import JsonFields, JsonObject, JsonValue
+from fairshares.harness.errors import (
+    ClientError,
+    MaskError,
+    OptionError,
+    ShareError,
+    WriteError,
+    cannot,
+    named,
+)
+from fairshares.harness.online import masks, messages as wire
+from fairshares.harness.online.messages import Channel
+from fairshares.harness.online.session import Server, check_servers
+from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
+from fairshares.harness.system.files import (
+    changeable_by_others,
+    create_file,
+    scratch_directory,
+    working_directory,
+)
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.protocols.circuits.clients import CHECKS, MOST_CHECKS
+from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
 
 T = TypeVar("T")
 

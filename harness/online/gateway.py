@@ -27,11 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.online import masks, messages as wire
-from harness.online.gateway_config import GatewayConfig
-from harness.online.messages import Channel
-from harness.party_reports import ClientsFailed, ClientsServed, Failure, line_of
-from protocols.circuits.clients import DIGEST_WORDS, checks
+from fairshares.harness.online import masks, messages as wire
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.online.messages import Channel
+from fairshares.harness.party_reports import ClientsFailed, ClientsServed, Failure, line_of
+from fairshares.protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
 # Connections at a time that have not knocked as a client. Whoever reaches the port can open them. They take a

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from harness.bounds import Seconds, Size
+from fairshares.harness.bounds import Seconds, Size
 
 Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
 

@@ -1,9 +1,9 @@
-"""Arithmetic on masks modulo 2^64: `protocols.circuits.clients` in numpy."""
+"""Arithmetic on masks modulo 2^64: `fairshares.protocols.circuits.clients` in numpy."""
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.inputs.rings import RING
+from fairshares.harness.inputs.rings import RING
 
 Words = npt.NDArray[np.uint64]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
-from harness.system.documents import SMALL, strict_json
-from protocols.json_values import JsonObject
+from fairshares.harness.system.documents import SMALL, strict_json
+from fairshares.protocols.json_values import JsonObject
 
 PROTOCOL = "fairshares-client-3"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation

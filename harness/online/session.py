@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
 
-from harness.online.gateway_config import GatewayConfig
-from harness.system.documents import Refusal, as_type, parse_json
-from harness.uploads.signatures import Signed, is_signed
-from protocols.json_values import JsonValue
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.system.documents import Refusal, as_type, parse_json
+from fairshares.harness.uploads.signatures import Signed, is_signed
+from fairshares.protocols.json_values import JsonValue
 
 MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
 _TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO, NoReturn
 from urllib.parse import urlsplit
 
-from harness.engines.parties.sandbox import missing
-from harness.errors import ShareError, named
-from harness.pipeline import cluster_client
-from harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
-from harness.system.files import working_directory
-from harness.uploads.counting import Batch, Opener, Opening, Start, unpacked
+from fairshares.harness.engines.parties.sandbox import missing
+from fairshares.harness.errors import ShareError, named
+from fairshares.harness.pipeline import cluster_client
+from fairshares.harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
+from fairshares.harness.system.files import working_directory
+from fairshares.harness.uploads.counting import Batch, Opener, Opening, Start, unpacked
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCHEMES = ("tcp", "tls")

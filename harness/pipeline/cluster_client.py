@@ -16,9 +16,9 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
-from harness.engines.parties import sandbox
-from harness.system.processes import die_with_parent
-from protocols.json_values import JsonObject, JsonValue
+from fairshares.harness.engines.parties import sandbox
+from fairshares.harness.system.processes import die_with_parent
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
 HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
 # Kinds of messages to this process: about the run, and envelopes to open.
@@ -99,7 +99,7 @@ def _confined(scheme: str, host: str, port: int) -> str:
 def _serve(pipes: Pipes, address: str, described: JsonValue) -> None:
     from distributed import Client  # loads NumPy, which starts threads that would stay free
 
-    from harness.uploads.counting import opener_from_json, packed
+    from fairshares.harness.uploads.counting import opener_from_json, packed
 
     opener = opener_from_json(described)
     waiting: queue.SimpleQueue[_Found | None] = queue.SimpleQueue()

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from harness.errors import FairSharesError, ResultFileError, SignatureError, named, named_command
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.manifests import environment
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.privacy.manifest import (
+from fairshares.harness.errors import FairSharesError, ResultFileError, SignatureError, named, named_command
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.manifests import environment
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
     SIGNATURES,
     ChoiceManifest,
@@ -27,11 +27,11 @@ from harness.privacy.manifest import (
     read_manifest,
     read_statement,
 )
-from harness.releases.base import Answer, statistic_class
-from harness.releases.files import ResultFile, domain_in, file_in, needed_file, read_file
-from harness.releases.registry import REQUESTS, request_from_json
-from harness.releases.thresholds.request import ThresholdsRequest
-from harness.releases.thresholds.statistic import (
+from fairshares.harness.releases.base import Answer, statistic_class
+from fairshares.harness.releases.files import ResultFile, domain_in, file_in, needed_file, read_file
+from fairshares.harness.releases.registry import REQUESTS, request_from_json
+from fairshares.harness.releases.thresholds.request import ThresholdsRequest
+from fairshares.harness.releases.thresholds.statistic import (
     CURVES,
     CurvesFile,
     NoisyCurves,
@@ -40,10 +40,10 @@ from harness.releases.thresholds.statistic import (
     curves_in,
     thresholds_on,
 )
-from harness.releases.weights.statistic import Weights, WeightsFile, WeightsStatistic
-from harness.reweighing.formulas import REWEIGHINGS
-from harness.stated_privacy import StatedPrivacy
-from protocols.noise.added import Several, Single
+from fairshares.harness.releases.weights.statistic import Weights, WeightsFile, WeightsStatistic
+from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.noise.added import Several, Single
 
 OPENED_NOTHING = (
     "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "

@@ -1,11 +1,11 @@
 """The engine's job of a release."""
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
-from harness.inputs.encoding import count_columns
-from harness.pipeline.sources import PartyInputs
-from harness.releases.base import Answer, PreparedRelease
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import ColumnSums
+from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
+from fairshares.harness.inputs.encoding import count_columns
+from fairshares.harness.pipeline.sources import PartyInputs
+from fairshares.harness.releases.base import Answer, PreparedRelease
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.spec import ColumnSums
 
 
 def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJob:

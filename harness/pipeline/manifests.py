@@ -11,15 +11,15 @@ from typing import TypedDict, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from harness import __version__
-from harness.computation import Computation, Preprocessing
-from harness.engines.base import EngineResult
-from harness.privacy.ledger.stated import StatedCharge
-from harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
-from harness.privacy.statement import together
-from harness.privacy.stock import Piece
-from harness.stated_privacy import StatedPrivacy
-from protocols.guarantee import Guarantee
+from fairshares.harness import __version__
+from fairshares.harness.computation import Computation, Preprocessing
+from fairshares.harness.engines.base import EngineResult
+from fairshares.harness.privacy.ledger.stated import StatedCharge
+from fairshares.harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
+from fairshares.harness.privacy.statement import together
+from fairshares.harness.privacy.stock import Piece
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.guarantee import Guarantee
 
 
 def made_ahead(piece: Piece) -> Preprocessing:

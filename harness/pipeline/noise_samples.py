@@ -5,22 +5,29 @@ from pathlib import Path
 
 from msgspec import structs
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, MadeUpJob, Progress
-from harness.errors import OutputError
-from harness.pipeline.manifests import computation_of, environment
-from harness.pipeline.run import RunSettings
-from harness.privacy.manifest import (
+from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, MadeUpJob, Progress
+from fairshares.harness.errors import OutputError
+from fairshares.harness.pipeline.manifests import computation_of, environment
+from fairshares.harness.pipeline.run import RunSettings
+from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
     SAMPLES,
     SampleInputs,
     SampleManifest,
     SamplePrivacy,
 )
-from harness.releases.noise_samples import WARNING, NoiseFile, Sampler, SampleSummary, noise_file, summarise
-from harness.security_models import SecurityModel
-from harness.system.documents import as_json
-from harness.system.result_files import new_directory, write_json
-from protocols.circuits.noise import input_widths
+from fairshares.harness.releases.noise_samples import (
+    WARNING,
+    NoiseFile,
+    Sampler,
+    SampleSummary,
+    noise_file,
+    summarise,
+)
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import new_directory, write_json
+from fairshares.protocols.circuits.noise import input_widths
 
 
 def open_noise(

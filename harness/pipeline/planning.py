@@ -5,16 +5,16 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from harness.engines.base import Progress
-from harness.errors import ShareError, named
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.sources import Admission
-from harness.privacy.ledger.accountants import NoiseEvent
-from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.populations import PrivacyEvent, uncovered
-from harness.releases.base import Answer, PreparedRelease, Statistic
-from harness.request.base import Request
-from harness.uploads.policy import ClientPolicy
+from fairshares.harness.engines.base import Progress
+from fairshares.harness.errors import ShareError, named
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.sources import Admission
+from fairshares.harness.privacy.ledger.accountants import NoiseEvent
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovered
+from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
+from fairshares.harness.request.base import Request
+from fairshares.harness.uploads.policy import ClientPolicy
 
 R = TypeVar("R", bound=Answer)
 

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, Progress
-from harness.engines.registry import engine_of
-from harness.errors import FairSharesError, StockError, UsedNoiseError
-from harness.privacy.stock import Piece, Stock, new_name, shares_of
-from harness.releases.base import Answer, PreparedRelease
-from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory
-from protocols.circuits.gaussian import JOINT_GAUSSIAN
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.json_values import JsonValue
-from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
+from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, Progress
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import FairSharesError, StockError, UsedNoiseError
+from fairshares.harness.privacy.stock import Piece, Stock, new_name, shares_of
+from fairshares.harness.releases.base import Answer, PreparedRelease
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.files import scratch_directory
+from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 
 @dataclass(frozen=True)

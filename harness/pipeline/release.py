@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from harness.engines.base import Progress, Runner
-from harness.engines.registry import choose_model, chosen_model
-from harness.errors import OptionError, named, refuse
-from harness.inputs.record_schema import (
+from fairshares.harness.engines.base import Progress, Runner
+from fairshares.harness.engines.registry import choose_model, chosen_model
+from fairshares.harness.errors import OptionError, named, refuse
+from fairshares.harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
     DEFAULT_STEPS,
@@ -22,12 +22,12 @@ from harness.inputs.record_schema import (
     caps_to_choose_from,
     read_domain,
 )
-from harness.inputs.records import ClientRecords, read_records
-from harness.inputs.tables import TabularRecords
-from harness.pipeline.planning import event_of
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.privacy.ledger.charge import (
+from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.harness.inputs.tables import TabularRecords
+from fairshares.harness.pipeline.planning import event_of
+from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.privacy.ledger.charge import (
     Entry,
     Say,
     SeriesEntry,
@@ -36,20 +36,26 @@ from harness.privacy.ledger.charge import (
     nothing_said,
     settled,
 )
-from harness.privacy.ledger.populations import PrivacyEvent
-from harness.privacy.stock import Stock
-from harness.releases.base import Answer, PreparedRelease, Statistic, is_of_values, statistic_of
-from harness.releases.cap.request import CapRequest
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.cap.statistic import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.request.base import Account, Request, Where
-from harness.request.fields import as_text
-from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
-from harness.system.result_files import check_new
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Guarantee, compose
-from protocols.spec import CLIENTS, REPLICATED, SHARES
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, is_of_values, statistic_of
+from fairshares.harness.releases.cap.request import CapRequest
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.cap.statistic import (
+    CAP_SHARE,
+    CapStatistic,
+    CapTarget,
+    ChosenCap,
+    sizes_alone,
+)
+from fairshares.harness.request.base import Account, Request, Where
+from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.readers import parse_cap, parse_choice
+from fairshares.harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
+from fairshares.harness.system.result_files import check_new
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee, compose
+from fairshares.protocols.spec import CLIENTS, REPLICATED, SHARES
 
 _ANY = ("a", "b")  # groups or labels, where names do not matter
 

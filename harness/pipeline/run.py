@@ -8,26 +8,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from harness.engines.base import EngineResult, PrivateJob, Progress, Runner
-from harness.engines.emulated_network.profiles import Network
-from harness.engines.registry import engine_of
-from harness.errors import UnsupportedError
-from harness.pipeline.jobs import make_job
-from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
-from harness.pipeline.planning import Planner, event_of
-from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
-from harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
-from harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
-from harness.privacy.ledger.populations import PrivacyEvent
-from harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest
-from harness.privacy.statement import state_privacy
-from harness.privacy.stock import Piece, Stock
-from harness.releases.base import Answer, PreparedRelease, Statistic
-from harness.releases.files import ResultFile, files_to_json
-from harness.request.base import Request
-from harness.system.documents import as_json
-from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
-from protocols.spec import ProtocolSpec
+from fairshares.harness.engines.base import EngineResult, PrivateJob, Progress, Runner
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
+from fairshares.harness.pipeline.planning import Planner, event_of
+from fairshares.harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
+from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
+from fairshares.harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.privacy.stock import Piece, Stock
+from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
+from fairshares.harness.releases.files import ResultFile, files_to_json
+from fairshares.harness.request.base import Request
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import SCHEMA, new_directory, write_all, write_json
+from fairshares.protocols.spec import ProtocolSpec
 
 R = TypeVar("R", bound=Answer)
 

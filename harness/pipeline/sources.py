@@ -10,33 +10,39 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
-from harness.engines.base import Progress
-from harness.errors import OptionError, ShareError, named
-from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
-from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.records import ClientRecords
-from harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
-from harness.inputs.synthetic import Federation
-from harness.online.client import Sender, invitations, sending
-from harness.online.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
-from harness.privacy.manifest import Inputs
-from harness.privacy.stock import Piece
-from harness.releases.registry import request_from_json
-from harness.request.base import Request
-from harness.security_models import SecurityModel
-from harness.system.documents import Refusal
-from harness.system.files import create_file
-from harness.system.progress import part as one_of
-from harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
-from harness.uploads.counting import Count, Opener
-from harness.uploads.envelope import pieces_of
-from harness.uploads.identities import hash_of
-from harness.uploads.lists import common_uploads, new_uploads
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.task import Task, read_task
-from protocols.arrays import Integers, Words
-from protocols.json_values import JsonValue
-from protocols.spec import CLIENTS, InputForm
+from fairshares.harness.engines.base import Progress
+from fairshares.harness.errors import OptionError, ShareError, named
+from fairshares.harness.inputs.encoding import (
+    columns_of,
+    count_columns,
+    count_rows,
+    is_per_record,
+    shared_over,
+)
+from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.online.client import Sender, invitations, sending
+from fairshares.harness.online.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
+from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.privacy.stock import Piece
+from fairshares.harness.releases.registry import request_from_json
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import Refusal
+from fairshares.harness.system.files import create_file
+from fairshares.harness.system.progress import part as one_of
+from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.envelope import pieces_of
+from fairshares.harness.uploads.identities import hash_of
+from fairshares.harness.uploads.lists import common_uploads, new_uploads
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.task import Task, read_task
+from fairshares.protocols.arrays import Integers, Words
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.spec import CLIENTS, InputForm
 
 
 class Admission(ABC):
@@ -409,7 +415,7 @@ def local_clients(
 
 
 def _client_keys(directory: Path, clients: int) -> list[Path]:
-    from harness.engines.parties.certificates import make_key  # what signs takes long to load
+    from fairshares.harness.engines.parties.certificates import make_key  # what signs takes long to load
 
     directory.mkdir(mode=0o700, exist_ok=True)
     return [make_key(directory, f"C{number}", f"C{number}") for number in range(clients)]

@@ -11,10 +11,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError
-from harness.inputs.record_schema import check_grid
-from protocols.arrays import Floats
-from protocols.noise.added import Noise, mean_square_error, simulated_noise
+from fairshares.harness.errors import RecordDomainError
+from fairshares.harness.inputs.record_schema import check_grid
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.noise.added import Noise, mean_square_error, simulated_noise
 
 EVERYBODY = 0.0  # no score is below
 ACCEPT_NOBODY = 2.0  # above every score, because scores are at most 1; finite, so that JSON can hold it

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.errors import OutputError
-from harness.inputs.record_schema import RecordDomain
-from protocols.arrays import Floats
-from protocols.noise.added import Noise, largest, offset, smallest
+from fairshares.harness.errors import OutputError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.noise.added import Noise, largest, offset, smallest
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
-from harness.computation import Computation, HostsRun, Preprocessing
-from harness.errors import ResultFileError
-from harness.privacy.ledger.stated import StatedCharge
-from harness.privacy.statement import PrivacyStatement
-from harness.security_models import get_model
-from harness.stated_privacy import SecurityBits, StatedPrivacy
-from harness.system.documents import as_type, read_json
-from harness.system.result_files import not_result, result_path
+from fairshares.harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
+from fairshares.harness.computation import Computation, HostsRun, Preprocessing
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.privacy.ledger.stated import StatedCharge
+from fairshares.harness.privacy.statement import PrivacyStatement
+from fairshares.harness.security_models import get_model
+from fairshares.harness.stated_privacy import SecurityBits, StatedPrivacy
+from fairshares.harness.system.documents import as_type, read_json
+from fairshares.harness.system.result_files import not_result, result_path
 
 T = TypeVar("T")
 

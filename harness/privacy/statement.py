@@ -7,23 +7,31 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType, structs
 
-from harness.errors import named
-from harness.inputs.record_schema import Cap, cap_from_json
-from harness.inputs.rings import FIELD
-from harness.privacy.ledger.populations import spent_text
-from harness.request.fields import as_text
-from harness.security_models import SecurityModel
-from harness.stated_privacy import StatedPrivacy, state_loss
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounding import digits_up, float_up
-from protocols.circuits.clients import CHECKS
-from protocols.circuits.coins import exp_bounds
-from protocols.guarantee import Guarantee, compose
-from protocols.noise.added import DistributedNoise
-from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
+from fairshares.harness.errors import named
+from fairshares.harness.inputs.record_schema import Cap, cap_from_json
+from fairshares.harness.inputs.rings import FIELD
+from fairshares.harness.privacy.ledger.populations import spent_text
+from fairshares.harness.request.fields import as_text
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.stated_privacy import StatedPrivacy, state_loss
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.circuits.clients import CHECKS
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.guarantee import Guarantee, compose
+from fairshares.protocols.noise.added import DistributedNoise
+from fairshares.protocols.spec import (
+    CLIENTS,
+    HONEST,
+    RECORDS_OF_UPLOADS,
+    REPLICATED,
+    SHARES,
+    InputForm,
+    ProtocolSpec,
+)
 
 if TYPE_CHECKING:  # which loads numpy
-    from harness.releases.base import Answer, PreparedRelease
+    from fairshares.harness.releases.base import Answer, PreparedRelease
 
 INFERRED = "domain inferred from records"
 HONEST_CLIENTS = (

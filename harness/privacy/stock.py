@@ -15,10 +15,10 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
-from harness.bounds import PerParty, Seconds
-from harness.errors import StockError, named
-from harness.system.documents import SMALL, strict_json
-from harness.system.files import (
+from fairshares.harness.bounds import PerParty, Seconds
+from fairshares.harness.errors import StockError, named
+from fairshares.harness.system.documents import SMALL, strict_json
+from fairshares.harness.system.files import (
     create_file,
     entries_replaceable_by_others,
     read_bounded,
@@ -27,7 +27,7 @@ from harness.system.files import (
     writable_by_others,
     write_whole,
 )
-from protocols.json_values import JsonValue
+from fairshares.protocols.json_values import JsonValue
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one

@@ -15,15 +15,15 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from harness.errors import OptionError, UnsupportedError, named
-from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
-from harness.postprocessing.curves import CurveNoise
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.releases.files import ResultFile
-from harness.request.base import Request
-from harness.request.readers import in_module
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import (
+from fairshares.harness.errors import OptionError, UnsupportedError, named
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
+from fairshares.harness.postprocessing.curves import CurveNoise
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.releases.files import ResultFile
+from fairshares.harness.request.base import Request
+from fairshares.harness.request.readers import in_module
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
@@ -31,12 +31,12 @@ from protocols.accounting.calibration import (
     plan_distributed_noise,
     plan_noise,
 )
-from protocols.accounting.rounding import exact_text
-from protocols.arrays import Floats
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
-from protocols.noise.added import Noise, NoiseDistribution, mean_square_error
-from protocols.spec import ProtocolSpec
+from fairshares.protocols.accounting.rounding import exact_text
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
+from fairshares.protocols.noise.added import Noise, NoiseDistribution, mean_square_error
+from fairshares.protocols.spec import ProtocolSpec
 
 # Losses common to all cells cancel in ratios of counts, so ratios allow so many times as many clients above a
 # contribution bound as counts do.
@@ -322,7 +322,7 @@ class Statistic(ABC, Generic[R]):
 
 def statistic_class(task: str) -> type[Statistic[Answer]]:
     """Import a task's statistic, whose dependencies take long to load."""
-    found: type[Statistic[Answer]] = in_module(f"harness.releases.{task}.statistic:STATISTIC")()
+    found: type[Statistic[Answer]] = in_module(f"fairshares.harness.releases.{task}.statistic:STATISTIC")()
     return found
 
 

@@ -11,15 +11,15 @@ from typing import ClassVar, Protocol, TypeAlias, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from harness.bounds import Names, Share
-from harness.errors import ResultFileError
-from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
-from harness.postprocessing.thresholds.choose import RATES
-from harness.stated_privacy import StatedPrivacy
-from harness.system.documents import as_json, as_type, read_json
-from harness.system.result_files import SCHEMA, not_result, result_path
-from protocols.arrays import Floats
-from protocols.json_values import JsonValue
+from fairshares.harness.bounds import Names, Share
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
+from fairshares.harness.postprocessing.thresholds.choose import RATES
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.harness.system.documents import as_json, as_type, read_json
+from fairshares.harness.system.result_files import SCHEMA, not_result, result_path
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.json_values import JsonValue
 
 
 class ResultFile(Protocol):

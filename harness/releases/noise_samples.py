@@ -11,23 +11,23 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from harness.bounds import NotNegative, Share, Size
-from harness.releases.base import fitting
-from harness.security_models import SecurityModel
-from protocols.accounting.calibration import (
+from fairshares.harness.bounds import NotNegative, Share, Size
+from fairshares.harness.releases.base import fitting
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     bits_at_most,
     each_cell_once,
     plan_distributed_noise,
 )
-from protocols.accounting.rounding import float_up
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
-from protocols.noise.truncated import cumulative, guarantee
-from protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
+from fairshares.protocols.accounting.rounding import float_up
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
+from fairshares.protocols.noise.truncated import cumulative, guarantee
+from fairshares.protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000

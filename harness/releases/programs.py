@@ -1,7 +1,7 @@
 """All programs: those of the releases, and those that no release has for its own."""
 
-from harness.releases.registry import REQUESTS
-from protocols.spec import OF_NO_RELEASE, ProtocolSpec
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.protocols.spec import OF_NO_RELEASE, ProtocolSpec
 
 _OF_RELEASES = tuple(spec for kind in REQUESTS.values() for spec in kind.programs().values())
 

@@ -6,17 +6,17 @@ imports nothing that is slow to load), `spec.py` (its programs), `statistic.py` 
 
 from collections.abc import Mapping
 
-from harness.errors import OptionError
-from harness.releases.cap.request import CapOptions
-from harness.releases.confusion.request import ConfusionOptions
-from harness.releases.count.request import CountOptions
-from harness.releases.gap.request import GapOptions
-from harness.releases.thresholds.request import ThresholdsOptions
-from harness.releases.weights.request import WeightsOptions
-from harness.request.base import Request
-from harness.request.commands import ReleaseOptions
-from harness.request.fields import as_text
-from harness.request.releases import ReleaseCall
+from fairshares.harness.errors import OptionError
+from fairshares.harness.releases.cap.request import CapOptions
+from fairshares.harness.releases.confusion.request import ConfusionOptions
+from fairshares.harness.releases.count.request import CountOptions
+from fairshares.harness.releases.gap.request import GapOptions
+from fairshares.harness.releases.thresholds.request import ThresholdsOptions
+from fairshares.harness.releases.weights.request import WeightsOptions
+from fairshares.harness.request.base import Request
+from fairshares.harness.request.commands import ReleaseOptions
+from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.releases import ReleaseCall
 
 _ALL: tuple[type[ReleaseOptions], ...] = (
     WeightsOptions,

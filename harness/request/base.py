@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from harness.errors import OptionError, named
-from harness.request.fields import Options, Part, as_text, optional, required, switch, usual
-from harness.request.readers import (
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.request.fields import Options, Part, as_text, optional, required, switch, usual
+from fairshares.harness.request.readers import (
     as_given,
     in_module,
     one_of,
@@ -25,16 +25,16 @@ from harness.request.readers import (
     parse_unit,
     whole,
 )
-from protocols.guarantee import Guarantee
+from fairshares.protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:  # slow imports are in functions
     from pathlib import Path
 
-    from harness.inputs.record_schema import Cap, RecordDomain
-    from harness.security_models import SecurityModel
-    from protocols.accounting.calibration import NeighboringRelation, Neighbors
-    from protocols.noise.added import NoiseDistribution
-    from protocols.spec import InputForm, InputPath, ProtocolSpec
+    from fairshares.harness.inputs.record_schema import Cap, RecordDomain
+    from fairshares.harness.security_models import SecurityModel
+    from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+    from fairshares.protocols.noise.added import NoiseDistribution
+    from fairshares.protocols.spec import InputForm, InputPath, ProtocolSpec
 
 JOINT = "joint"  # the parties make the noise together
 DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
@@ -214,7 +214,7 @@ class Request(Options):
     @classmethod
     def programs(cls) -> dict[str, ProtocolSpec]:
         """Return all its protocols by name, those of `SPECS` in the release's `spec.py`."""
-        specs: Sequence[ProtocolSpec] = in_module(f"harness.releases.{cls.task}.spec:SPECS")()
+        specs: Sequence[ProtocolSpec] = in_module(f"fairshares.harness.releases.{cls.task}.spec:SPECS")()
         return {spec.name: spec for spec in specs}
 
     @classmethod
@@ -235,7 +235,7 @@ class Request(Options):
         Where clients are the unit and shares wait for the run, it counts slots unless another encoding is
         chosen.
         """
-        from protocols.spec import CLIENTS, SLOTS
+        from fairshares.protocols.spec import CLIENTS, SLOTS
 
         of_clients = self.protect.of_clients and self.inputs.input_path is not CLIENTS
         form = self.inputs.input_form or (SLOTS.name if of_clients else "")
@@ -250,7 +250,7 @@ class Request(Options):
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
         """Return a protocol with this noise and input path, or raise OptionError."""
-        from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
+        from fairshares.protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
         distribution = self.randomness.distribution
         if self.randomness.offline:
@@ -289,14 +289,14 @@ class Request(Options):
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""
-        from harness.inputs.encoding import relation_for
+        from fairshares.harness.inputs.encoding import relation_for
 
         protect = self.protect
         return relation_for(domain, self.form, protect.neighboring_relation, protect.privacy_unit)
 
     def neighbors_in(self, domain: RecordDomain) -> Neighbors:
         """Return the neighbors that noise is made for; errors as `relation_for`."""
-        from protocols.accounting.calibration import Neighbors
+        from fairshares.protocols.accounting.calibration import Neighbors
 
         return Neighbors(
             self.relation_in(domain), domain.cap.slots if domain.cap else 1, self.malleable_slots
@@ -321,7 +321,7 @@ class Request(Options):
 
 def no_place(spec: ProtocolSpec) -> OptionError:
     """Return the error of a protocol that cannot add distributed noise."""
-    others = in_module("harness.releases.registry:with_distributed_noise")()()
+    others = in_module("fairshares.harness.releases.registry:with_distributed_noise")()()
     return OptionError(
         f"{spec.name} has no place for distributed noise ({named('noise', DISTRIBUTED)}); leave it out, or "
         f"choose a release that adds noise to sums: {', '.join(others)}."
@@ -335,7 +335,7 @@ def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPat
 
 def distribution_of(noise: str) -> NoiseDistribution | None:
     """Return the distribution of distributed noise's sum; None for joint noise."""
-    from protocols.noise.added import NoiseDistribution
+    from fairshares.protocols.noise.added import NoiseDistribution
 
     return {DISTRIBUTED: NoiseDistribution.LAPLACE, DISTRIBUTED_GAUSSIAN: NoiseDistribution.GAUSSIAN}.get(
         noise

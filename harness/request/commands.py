@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from harness.errors import OptionError, named
-from harness.request.base import PLOT, PREPROCESS
-from harness.request.fields import Options, Part, optional
-from harness.request.readers import parse_names, parse_path
-from harness.request.releases import Invitations, ReleaseCall
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.request.base import PLOT, PREPROCESS
+from fairshares.harness.request.fields import Options, Part, optional
+from fairshares.harness.request.readers import parse_names, parse_path
+from fairshares.harness.request.releases import Invitations, ReleaseCall
 
 FILE = "file"  # in place of a number of clients: plan for the given records
 _SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
@@ -16,7 +16,7 @@ _MORE = ",(?=(?:network|error|units)=)"
 
 
 def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
-    """Read a plan as texts of the fields of `harness.request.plans.Expected`.
+    """Read a plan as texts of the fields of `fairshares.harness.request.plans.Expected`.
 
     It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
     """

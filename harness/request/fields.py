@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Generic, Never, NoReturn, Self, TypeVar, overload
 
-from harness.errors import OptionError, as_flag, named
-from protocols.accounting.rounding import exact_text
+from fairshares.harness.errors import OptionError, as_flag, named
+from fairshares.protocols.accounting.rounding import exact_text
 
 _LONGEST_SHOWN = 200  # characters of what was given
 _LEAST_POWER = 20  # larger powers of 2 are written as 2^-bits

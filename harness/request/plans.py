@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.errors import Surface, as_command, as_flag
-from harness.request.commands import FILE
-from harness.request.fields import Options, optional, required_unless, usual
-from harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
-from harness.request.releases import DeclaredDomain
+from fairshares.harness.errors import Surface, as_command, as_flag
+from fairshares.harness.request.commands import FILE
+from fairshares.harness.request.fields import Options, optional, required_unless, usual
+from fairshares.harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
+from fairshares.harness.request.releases import DeclaredDomain
 
 if TYPE_CHECKING:
-    from harness.engines.emulated_network.profiles import Network
+    from fairshares.harness.engines.emulated_network.profiles import Network
 
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
@@ -19,7 +19,7 @@ DEFAULT_ERROR = "0.01"
 
 def parse_link(text: str, _option: str = "network") -> Network | None:
     """Read an emulated network; None for this machine alone."""
-    from harness.engines.emulated_network.profiles import parse_network
+    from fairshares.harness.engines.emulated_network.profiles import parse_network
 
     return parse_network(text)
 
@@ -42,7 +42,8 @@ class Expected(Options):
     )
     labels = optional(parse_shares, "the same for labels; default: 2")
     thresholds = optional(
-        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 101"
+        whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
+        "how many; default: 101",
     )
     steps = DeclaredDomain.steps
     max_count = DeclaredDomain.max_count

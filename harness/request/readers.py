@@ -12,16 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.errors import OptionError, named, named_command
-from harness.request.fields import Given, Several, as_text, several
-from protocols import guarantee
-from protocols.accounting.rounding import exact_number
+from fairshares.harness.errors import OptionError, named, named_command
+from fairshares.harness.request.fields import Given, Several, as_text, several
+from fairshares.protocols import guarantee
+from fairshares.protocols.accounting.rounding import exact_number
 
 if TYPE_CHECKING:
-    from harness.inputs.record_schema import Cap
-    from harness.security_models import SecurityModel
-    from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-    from protocols.spec import InputPath
+    from fairshares.harness.inputs.record_schema import Cap
+    from fairshares.harness.security_models import SecurityModel
+    from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+    from fairshares.protocols.spec import InputPath
 
 T = TypeVar("T")
 N = TypeVar("N", int, float, Fraction)
@@ -70,7 +70,7 @@ def parse_place(text: str, _option: str) -> Path | str:
 
 def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     """Read a total ε: `1`, `0.1`, `1/3` or `1e-3`."""
-    from protocols.circuits.coins import MAX_EPSILON
+    from fairshares.protocols.circuits.coins import MAX_EPSILON
 
     value, pointed = exact_number(text), exact_number(text.replace(",", "."))
     if value is not None and 0 < value <= MAX_EPSILON:
@@ -123,7 +123,7 @@ parse_threshold = number("a score from 0 to 1, for example 0.5", lambda value: 0
 @several("thresholds")
 def parse_grid(given: Given, option: str) -> int | list[float]:
     """Read the number of even thresholds, `101`, or a list, `0.3,0.5`."""
-    from harness.inputs.record_schema import MAX_THRESHOLDS
+    from fairshares.harness.inputs.record_schema import MAX_THRESHOLDS
 
     texts = parse_names(given, option)
     if isinstance(given, str) and texts[0].isdigit() and len(texts) == 1:
@@ -172,7 +172,7 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
     """Read a contribution bound: a number of records, or weight-one."""
-    from harness.inputs.record_schema import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
+    from fairshares.harness.inputs.record_schema import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 
     if text == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
@@ -195,7 +195,7 @@ def parse_cap(text: str, option: str = "cap") -> Cap:
 
 def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
     """Read a contribution bound, or `auto`."""
-    from harness.inputs.record_schema import AUTO
+    from fairshares.harness.inputs.record_schema import AUTO
 
     return text if text == AUTO else parse_cap(text, option)
 
@@ -215,21 +215,21 @@ def parse_range(text: Given, option: str) -> tuple[float, float]:
 
 def parse_relation(text: str, option: str = "neighboring_relation") -> NeighboringRelation:
     """Read a neighboring relation."""
-    from protocols.accounting.calibration import NeighboringRelation
+    from fairshares.protocols.accounting.calibration import NeighboringRelation
 
     return NeighboringRelation(parse_choice(option, text, list(map(str, NeighboringRelation))))
 
 
 def parse_unit(text: str, option: str = "privacy_unit") -> PrivacyUnit:
     """Read a privacy unit."""
-    from protocols.accounting.calibration import PrivacyUnit
+    from fairshares.protocols.accounting.calibration import PrivacyUnit
 
     return PrivacyUnit(parse_choice(option, text, list(map(str, PrivacyUnit))))
 
 
 def parse_model(text: str, _option: str = "security") -> SecurityModel:
     """Read a security model."""
-    from harness.security_models import get_model
+    from fairshares.harness.security_models import get_model
 
     return get_model(text)
 
@@ -242,14 +242,14 @@ def parse_models(given: Given, option: str) -> list[SecurityModel]:
 
 def parse_input_path(text: str, option: str = "input_path") -> InputPath:
     """Read the path of clients' values to the parties."""
-    from protocols.spec import PATHS
+    from fairshares.protocols.spec import PATHS
 
     return PATHS[parse_choice(option, text, list(PATHS))]
 
 
 def parse_path_of_shares(text: str, option: str = "input_path") -> InputPath:
     """Read the path of shares that wait for a run."""
-    from protocols.spec import CLIENTS, PATHS
+    from fairshares.protocols.spec import CLIENTS, PATHS
 
     return PATHS[parse_choice(option, text, [name for name in PATHS if name != CLIENTS.name])]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.request.base import Account, Protect, Request, Where
-from harness.request.fields import Options, Part, optional
-from harness.request.readers import (
+from fairshares.harness.request.base import Account, Protect, Request, Where
+from fairshares.harness.request.fields import Options, Part, optional
+from fairshares.harness.request.readers import (
     in_module,
     parse_max_count,
     parse_names,
@@ -16,9 +16,9 @@ from harness.request.readers import (
 )
 
 if TYPE_CHECKING:
-    from harness.inputs.record_schema import Grid
-    from harness.inputs.records import ScoreCut
-    from protocols.spec import ProtocolSpec
+    from fairshares.harness.inputs.record_schema import Grid
+    from fairshares.harness.inputs.records import ScoreCut
+    from fairshares.protocols.spec import ProtocolSpec
 
 
 class Source(Options):
@@ -49,7 +49,7 @@ class DeclaredDomain(Options):
         parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
     )
     steps = optional(
-        whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
+        whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
         "values are rounded to so many steps on each side of the range's center; default: 1000",
     )
 
@@ -63,7 +63,8 @@ class Invitations(Options):
         "during the run (needs MP-SPDZ)",
     )
     clients = optional(
-        whole(1, in_module("harness.online.session:MAX_CONNECTIONS")), "how many clients are invited"
+        whole(1, in_module("fairshares.harness.online.session:MAX_CONNECTIONS")),
+        "how many clients are invited",
     )
 
 
@@ -105,6 +106,6 @@ class NoiseRequest(Request):
 
     @classmethod
     def programs(cls) -> dict[str, ProtocolSpec]:
-        from protocols.spec import PI_LAP
+        from fairshares.protocols.spec import PI_LAP
 
         return {PI_LAP.name: PI_LAP}

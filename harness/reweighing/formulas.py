@@ -9,12 +9,12 @@ from importlib import import_module
 import numpy as np
 import numpy.typing as npt
 
-from harness.inputs.record_schema import RecordDomain, scale_of
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.reweighing.intervals import CONFIDENCE, FLOOR, Table, noise_of
-from harness.reweighing.names import weighting_names
-from harness.reweighing.weighting import Weighting
-from protocols.noise.added import Noise as NoiseOfCount
+from fairshares.harness.inputs.record_schema import RecordDomain, scale_of
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR, Table, noise_of
+from fairshares.harness.reweighing.names import weighting_names
+from fairshares.harness.reweighing.weighting import Weighting
+from fairshares.protocols.noise.added import Noise as NoiseOfCount
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,9 @@ class GroupWeights:
 
 def weighting_of(name: str) -> Weighting:
     """Return the weighting of this name, one of `weighting_names`."""
-    weighting: Weighting = import_module(f"harness.reweighing.weightings.{name.replace('-', '_')}").WEIGHTING
+    weighting: Weighting = import_module(
+        f"fairshares.harness.reweighing.weightings.{name.replace('-', '_')}"
+    ).WEIGHTING
     return weighting
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum
+from fairshares.protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum
 
 Table = npt.NDArray[np.float64]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy.typing as npt
 import pandas as pd
 
-from harness.errors import RecordsError
-from harness.inputs.columns import as_names
-from harness.inputs.tables import table_of
-from harness.system.documents import as_type
-from harness.system.result_files import not_result, read_result, result_path
-from protocols.arrays import Floats
+from fairshares.harness.errors import RecordsError
+from fairshares.harness.inputs.columns import as_names
+from fairshares.harness.inputs.tables import table_of
+from fairshares.harness.system.documents import as_type
+from fairshares.harness.system.result_files import not_result, read_result, result_path
+from fairshares.protocols.arrays import Floats
 
 WeightsTable = Sequence[Sequence[float]] | Floats  # per group (row) and label (column), in the data's order
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from harness.reweighing.intervals import CAP_FAILURE, Noise, Table, ratio_interval
+from fairshares.harness.reweighing.intervals import CAP_FAILURE, Noise, Table, ratio_interval
 
 _STEP = 1e-4  # of a count, as a share of it; the errors' own error is of the order of its square
 

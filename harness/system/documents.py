@@ -18,11 +18,11 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
-from harness.errors import FairSharesError, cannot
-from harness.system.files import larger_than, read_bounded
-from harness.system.spelling import similar
-from protocols.exact_numbers import MAX_DIGITS, stated_number
-from protocols.json_values import JsonValue
+from fairshares.harness.errors import FairSharesError, cannot
+from fairshares.harness.system.files import larger_than, read_bounded
+from fairshares.harness.system.spelling import similar
+from fairshares.protocols.exact_numbers import MAX_DIGITS, stated_number
+from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

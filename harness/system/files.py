@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.errors import WriteError
-from harness.system.signals import uninterrupted
+from fairshares.harness.errors import WriteError
+from fairshares.harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
 OF_OTHERS = 0o077  # rights of others than a file's owner

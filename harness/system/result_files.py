@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from harness.errors import OptionError, ResultFileError, WriteError, named
-from harness.system.documents import Refusal, read_json
-from harness.system.files import PREFIX, copy_into, remove_within, working_directory
-from harness.system.signals import uninterrupted
-from protocols.json_values import JsonObject, JsonValue
+from fairshares.harness.errors import OptionError, ResultFileError, WriteError, named
+from fairshares.harness.system.documents import Refusal, read_json
+from fairshares.harness.system.files import PREFIX, copy_into, remove_within, working_directory
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
 SCHEMA = 1
 

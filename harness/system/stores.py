@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypedDict, TypeVar
 
-from harness.errors import MissingPackageError, ShareError
-from harness.system.files import open_regular
+from fairshares.harness.errors import MissingPackageError, ShareError
+from fairshares.harness.system.files import open_regular
 
 if TYPE_CHECKING:
     from paramiko import MissingHostKeyPolicy

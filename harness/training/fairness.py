@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.errors import OptionError
-from harness.postprocessing.thresholds.choose import CONSTRAINTS
-from harness.postprocessing.thresholds.search import (
+from fairshares.harness.errors import OptionError
+from fairshares.harness.postprocessing.thresholds.choose import CONSTRAINTS
+from fairshares.harness.postprocessing.thresholds.search import (
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,
     EQUALIZED_ODDS,
     FALSE_POSITIVE_RATE_PARITY,
 )
-from protocols.arrays import Floats, Integers
+from fairshares.protocols.arrays import Floats, Integers
 
 STEP = 0.01  # both defaults were chosen on public data
 SHARE = 0.1

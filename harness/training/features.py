@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import FeaturesError, RecordsError
-from harness.inputs.record_schema import shown
-from harness.inputs.tables import Counted
-from harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from protocols.arrays import Floats
-from protocols.json_values import JsonFields, JsonValue
+from fairshares.harness.errors import FeaturesError, RecordsError
+from fairshares.harness.inputs.record_schema import shown
+from fairshares.harness.inputs.tables import Counted
+from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.json_values import JsonFields, JsonValue
 
 MAX_COLUMNS = 100_000
 _KEYS = ("low", "high", "categories")

@@ -14,18 +14,18 @@ from narwhals.typing import IntoFrame
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from harness.errors import RecordsError
-from harness.inputs.columns import TABLE, Names
-from harness.inputs.tables import table_at
-from harness.postprocessing.thresholds.predictor import Samples
-from harness.stated_privacy import StatedPrivacy
-from harness.system.documents import Refusal, as_json, as_type, read_json
-from harness.system.result_files import SCHEMA, not_result, result_path
-from harness.training.fairness import FairGrad
-from harness.training.features import Features, features_from_json
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Floats, Integers
-from protocols.json_values import JsonValue
+from fairshares.harness.errors import RecordsError
+from fairshares.harness.inputs.columns import TABLE, Names
+from fairshares.harness.inputs.tables import table_at
+from fairshares.harness.postprocessing.thresholds.predictor import Samples
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.harness.system.documents import Refusal, as_json, as_type, read_json
+from fairshares.harness.system.result_files import SCHEMA, not_result, result_path
+from fairshares.harness.training.fairness import FairGrad
+from fairshares.harness.training.features import Features, features_from_json
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.json_values import JsonValue
 
 Label = str | int | float | bool
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum

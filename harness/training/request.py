@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from harness.errors import OptionError, named
-from harness.releases.registry import CALLS
-from harness.releases.thresholds.request import ThresholdsRequest
-from harness.releases.weights.request import WeightsRequest
-from harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
-from harness.request.fields import Given, Options, Part, as_text, optional, required, several, usual
-from harness.request.readers import (
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.releases.registry import CALLS
+from fairshares.harness.releases.thresholds.request import ThresholdsRequest
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
+from fairshares.harness.request.fields import (
+    Given,
+    Options,
+    Part,
+    as_text,
+    optional,
+    required,
+    several,
+    usual,
+)
+from fairshares.harness.request.readers import (
     in_module,
     one_of,
     parse_cap,
@@ -24,11 +33,11 @@ from harness.request.readers import (
     parse_positive,
     whole,
 )
-from harness.request.releases import DeclaredDomain, ReleaseCall, Source
-from protocols.guarantee import NOTHING, Guarantee
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:
-    from harness.security_models import SecurityModel
+    from fairshares.harness.security_models import SecurityModel
 
 UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
@@ -81,7 +90,7 @@ class TrainRequest(Options):
         "noisy counts of what it gets right), or several: weights,thresholds",
     )
     fairness = optional(
-        one_of(in_module("harness.training.fairness:FAIRNESS")),
+        one_of(in_module("fairshares.harness.training.fairness:FAIRNESS")),
         "of --with fairgrad: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
         "demographic_parity or accuracy_parity",
     )
@@ -157,7 +166,7 @@ class TrainRequest(Options):
 
     def of_release(self, task: str) -> ReleaseCall:
         """Return the call of weights or thresholds, with its budget, charged to nobody by itself."""
-        from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+        from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
         budget = self.of_weights if task == "weights" else self.of_model

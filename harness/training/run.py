@@ -13,11 +13,11 @@ from typing import TypeVar
 import numpy as np
 from msgspec import UNSET, structs
 
-from harness.engines.base import Progress
-from harness.engines.registry import choose_model
-from harness.errors import OptionError
-from harness.inputs.columns import TABLE, Name, as_index
-from harness.inputs.record_schema import (
+from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.errors import OptionError
+from fairshares.harness.inputs.columns import TABLE, Name, as_index
+from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
     RecordDomain,
@@ -25,14 +25,20 @@ from harness.inputs.record_schema import (
     bins_of,
     even_grid,
 )
-from harness.inputs.records import ClientRecords, read_singly
-from harness.inputs.tables import TabularRecords
-from harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
-from harness.pipeline.preprocessing import charging_for
-from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.privacy.ledger.charge import (
+from fairshares.harness.inputs.records import ClientRecords, read_singly
+from fairshares.harness.inputs.tables import TabularRecords
+from fairshares.harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
+from fairshares.harness.pipeline.preprocessing import charging_for
+from fairshares.harness.pipeline.release import (
+    declared_domain,
+    domain_of_noise,
+    settings_of,
+    stock_of,
+    with_cap,
+)
+from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.privacy.ledger.charge import (
     UNCHARGED,
     Account,
     Entry,
@@ -42,32 +48,32 @@ from harness.privacy.ledger.charge import (
     nothing_said,
     settled,
 )
-from harness.privacy.ledger.populations import PrivacyEvent
-from harness.privacy.manifest import (
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
     Inputs,
     Manifest,
     TrainingSettings,
     read_statement,
 )
-from harness.privacy.statement import (
+from fairshares.harness.privacy.statement import (
     INFERRED,
     bits_of,
     end_to_end,
     failure_of,
     state_distributed_noise,
 )
-from harness.releases.base import Answer, Statistic, statistic_of
-from harness.releases.files import files_to_json
-from harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
-from harness.releases.weights.statistic import Weights, WeightsStatistic
-from harness.stated_privacy import StatedPrivacy
-from harness.system.documents import as_json
-from harness.system.files import working_directory
-from harness.system.result_files import check_new, new_directory, write_all
-from harness.training.fairness import FairGrad
-from harness.training.features import Features
-from harness.training.logistic import (
+from fairshares.harness.releases.base import Answer, Statistic, statistic_of
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
+from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import working_directory
+from fairshares.harness.system.result_files import check_new, new_directory, write_all
+from fairshares.harness.training.fairness import FairGrad
+from fairshares.harness.training.features import Features
+from fairshares.harness.training.logistic import (
     Descent,
     Examples,
     LogisticModel,
@@ -76,16 +82,16 @@ from harness.training.logistic import (
     probabilities,
     with_constant,
 )
-from harness.training.request import TrainRequest
-from harness.training.session import SumSession
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.rounding import float_up
-from protocols.arrays import Bools, Floats
-from protocols.circuits.coins import exp_bounds
-from protocols.guarantee import Guarantee, compose
-from protocols.json_values import JsonValue
-from protocols.noise.added import DistributedNoise
-from protocols.spec import SHARES, SPLIT
+from fairshares.harness.training.request import TrainRequest
+from fairshares.harness.training.session import SumSession
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.rounding import float_up
+from fairshares.protocols.arrays import Bools, Floats
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.guarantee import Guarantee, compose
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.noise.added import DistributedNoise
+from fairshares.protocols.spec import SHARES, SPLIT
 
 TASK = "train"
 R = TypeVar("R", bound=Answer)

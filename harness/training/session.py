@@ -11,27 +11,34 @@ from types import TracebackType
 
 import numpy as np
 
-from harness.charged import Charged
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, PrivateJob, Progress, times_of
-from harness.engines.engine import RoundsShape
-from harness.engines.parties.supervisor import Rounds
-from harness.engines.registry import choose_model, engine_of
-from harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
-from harness.inputs.shares import split_into_shares
-from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
-from harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
-from harness.privacy.ledger.populations import PrivacyEvent
-from harness.privacy.stock import Piece, Stock
-from harness.request.base import Account as AccountFields
-from harness.security_models import SecurityModel
-from harness.system.files import working_directory
-from harness.training.session_plan import Number, WantedSums
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.arrays import Floats, Integers
-from protocols.circuits.noise import input_widths
-from protocols.json_values import JsonValue
-from protocols.noise.added import DistributedNoise
-from protocols.spec import NO_INPUT
+from fairshares.harness.charged import Charged
+from fairshares.harness.engines.base import (
+    PROGRAMS,
+    DistributedNoiseInput,
+    EngineResult,
+    PrivateJob,
+    Progress,
+    times_of,
+)
+from fairshares.harness.engines.engine import RoundsShape
+from fairshares.harness.engines.parties.supervisor import Rounds
+from fairshares.harness.engines.registry import choose_model, engine_of
+from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
+from fairshares.harness.inputs.shares import split_into_shares
+from fairshares.harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
+from fairshares.harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.privacy.stock import Piece, Stock
+from fairshares.harness.request.base import Account as AccountFields
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.files import working_directory
+from fairshares.harness.training.session_plan import Number, WantedSums
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.circuits.noise import input_widths
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.noise.added import DistributedNoise
+from fairshares.protocols.spec import NO_INPUT
 
 
 class SumSession:

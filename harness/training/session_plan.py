@@ -4,14 +4,20 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from harness.errors import OptionError
-from harness.security_models import SecurityModel
-from harness.training.updates import UpdateRule, rounding_error, units_for
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.rounding import exact_number
-from protocols.accounting.rounds import RoundsPlan, plan_rounds
-from protocols.guarantee import Guarantee
-from protocols.spec import NO_INPUT, PI_ROUNDS, ProtocolSpec, with_distributed_noise, with_noise_made_ahead
+from fairshares.harness.errors import OptionError
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.training.updates import UpdateRule, rounding_error, units_for
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.rounding import exact_number
+from fairshares.protocols.accounting.rounds import RoundsPlan, plan_rounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.spec import (
+    NO_INPUT,
+    PI_ROUNDS,
+    ProtocolSpec,
+    with_distributed_noise,
+    with_noise_made_ahead,
+)
 
 MAX_ROUNDS = 100_000
 _MOST_UNITS = 1 << 40  # of the grid to a clipping norm

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from harness.errors import OptionError
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Floats, Integers
+from fairshares.harness.errors import OptionError
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.arrays import Floats, Integers
 
 MAX_COORDINATES = 1 << 24
 MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20

@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.errors import ShareError, cannot, refuse
-from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
-from harness.system.files import create_file, open_regular
-from harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, hash_of
-from harness.uploads.policy import ClientPolicy, client_policy_from_json
-from harness.uploads.task import Task
-from protocols.json_values import JsonFields
-from protocols.spec import SPLIT
+from fairshares.harness.errors import ShareError, cannot, refuse
+from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
+from fairshares.harness.system.files import create_file, open_regular
+from fairshares.harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, hash_of
+from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.harness.uploads.task import Task
+from fairshares.protocols.json_values import JsonFields
+from fairshares.protocols.spec import SPLIT
 
 SCHEMA = 3
 

@@ -6,23 +6,30 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from harness.errors import ShareError, named
-from harness.inputs.encoding import columns_of
-from harness.inputs.records import ClientRecords
-from harness.inputs.shares import in_parts_to_share, split_into_shares
-from harness.system.files import (
+from fairshares.harness.errors import ShareError, named
+from fairshares.harness.inputs.encoding import columns_of
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.shares import in_parts_to_share, split_into_shares
+from fairshares.harness.system.files import (
     create_file,
     entries_replaceable_by_others,
     scratch_directory,
     writable_by_others,
 )
-from harness.system.signals import uninterrupted
-from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES, VERSION, commitment_of, identity_of, info_of
-from harness.uploads.files import SUFFIX
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.task import Task
-from protocols.arrays import Integers
-from protocols.spec import INPUT_FORMS
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.uploads.envelope import (
+    BOUNDS_BYTES,
+    SALT_BYTES,
+    VERSION,
+    commitment_of,
+    identity_of,
+    info_of,
+)
+from fairshares.harness.uploads.files import SUFFIX
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.task import Task
+from fairshares.protocols.arrays import Integers
+from fairshares.protocols.spec import INPUT_FORMS
 
 _PARTS = 64  # divides the values that are encoded at once, to bound memory
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import RecordsError, cannot, named, named_command
-from harness.inputs.records import ClientRecords
-from harness.system.documents import Refusal, as_type, read_json
-from harness.system.files import entries_replaceable_by_others, in_turn, write_whole
+from fairshares.harness.errors import RecordsError, cannot, named, named_command
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.system.documents import Refusal, as_type, read_json
+from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, write_whole
 
 SCHEMA = 2
 

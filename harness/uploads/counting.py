@@ -21,24 +21,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ShareError, cannot, named_command
-from harness.system.documents import Refusal, as_type, parse_json
-from harness.system.files import append
-from harness.system.progress import tell
-from harness.uploads.aggregates import Header
-from harness.uploads.envelope import identity_in
-from harness.uploads.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
-from harness.uploads.files import write_file
-from harness.uploads.identities import Digests, Identities, digests_in
-from harness.uploads.keys import SealingKey, unseal
-from harness.uploads.lists import UploadReport
-from harness.uploads.opening import open_envelope
-from harness.uploads.policy import ClientPolicy, client_policy_from_json
-from harness.uploads.reasons import UNCOVERED, UNSOUND
-from harness.uploads.task import Task, task_from_bytes
-from protocols.arrays import Words
-from protocols.json_values import JsonFields, JsonObject, JsonValue
-from protocols.spec import SPLIT
+from fairshares.harness.errors import ShareError, cannot, named_command
+from fairshares.harness.system.documents import Refusal, as_type, parse_json
+from fairshares.harness.system.files import append
+from fairshares.harness.system.progress import tell
+from fairshares.harness.uploads.aggregates import Header
+from fairshares.harness.uploads.envelope import identity_in
+from fairshares.harness.uploads.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
+from fairshares.harness.uploads.files import write_file
+from fairshares.harness.uploads.identities import Digests, Identities, digests_in
+from fairshares.harness.uploads.keys import SealingKey, unseal
+from fairshares.harness.uploads.lists import UploadReport
+from fairshares.harness.uploads.opening import open_envelope
+from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.harness.uploads.reasons import UNCOVERED, UNSOUND
+from fairshares.harness.uploads.task import Task, task_from_bytes
+from fairshares.protocols.arrays import Words
+from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
+from fairshares.protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes per batch
 _BYTES_AT_ONCE = 2**25  # of a batch, unless one envelope is longer

@@ -7,7 +7,7 @@ holds, its salt and its payload. Bounds and commitments together are what the id
 
 import hashlib
 
-from harness.inputs.shares import SEED_BYTES, held_by
+from fairshares.harness.inputs.shares import SEED_BYTES, held_by
 
 VERSION = b"FSE\x03"
 DIGEST_BYTES = 32  # of the task, of an identity, of a commitment

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import ShareError, cannot
-from harness.system.stores import File, files_in
-from harness.uploads.envelope import HEAD_BYTES, identity_in
-from harness.uploads.files import SUFFIX
-from harness.uploads.identities import Digests, Identities, digests_in
-from harness.uploads.opening import head_fault
-from harness.uploads.reasons import TOO_LARGE, UNCOVERED, UNREADABLE, WRONG_SIZE
-from harness.uploads.task import Task
+from fairshares.harness.errors import ShareError, cannot
+from fairshares.harness.system.stores import File, files_in
+from fairshares.harness.uploads.envelope import HEAD_BYTES, identity_in
+from fairshares.harness.uploads.files import SUFFIX
+from fairshares.harness.uploads.identities import Digests, Identities, digests_in
+from fairshares.harness.uploads.opening import head_fault
+from fairshares.harness.uploads.reasons import TOO_LARGE, UNCOVERED, UNREADABLE, WRONG_SIZE
+from fairshares.harness.uploads.task import Task
 
 _IDENTITY = re.compile("[0-9a-f]{64}")
 

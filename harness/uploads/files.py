@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.errors import ShareError, cannot
-from harness.system.files import make_own_directory, write_whole
+from fairshares.harness.errors import ShareError, cannot
+from fairshares.harness.system.files import make_own_directory, write_whole
 
 SUFFIX = ".share"  # of a file of envelopes
 AGGREGATE_SUFFIX = ".aggregate"

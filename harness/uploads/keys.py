@@ -26,16 +26,16 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from harness.errors import ShareError, cannot, named_command
-from harness.system.documents import SMALL, Refusal, as_type, read_json
-from harness.system.files import (
+from fairshares.harness.errors import ShareError, cannot, named_command
+from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
+from fairshares.harness.system.files import (
     changeable_by_others,
     create_file,
     make_own_directory,
     read_bounded,
     write_whole,
 )
-from protocols.json_values import JsonValue
+from fairshares.protocols.json_values import JsonValue
 
 # In a party's directory of keys: its public description, and its secret signing key.
 FILE, SIGNING = "party.json", "signing.pem"

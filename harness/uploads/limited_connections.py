@@ -18,7 +18,7 @@ from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 from urllib3.response import HTTPResponse
 
-from harness.system.stores import LEAST_RATE
+from fairshares.harness.system.stores import LEAST_RATE
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, SupportsRead

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, UsedUploadsError, cannot, named
-from harness.system.documents import SMALL, Refusal, as_type, parse_json
-from harness.system.files import open_regular
-from harness.uploads.files import write_file
-from harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, Identities
-from harness.uploads.reasons import COUNTED, NOT_THE_SAME, SAYS, UNCOVERED, UNSOUND
-from harness.uploads.signatures import is_signature, kind_of, signature_of
-from harness.uploads.task import Task
+from fairshares.harness.errors import ShareError, UsedUploadsError, cannot, named
+from fairshares.harness.system.documents import SMALL, Refusal, as_type, parse_json
+from fairshares.harness.system.files import open_regular
+from fairshares.harness.uploads.files import write_file
+from fairshares.harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, Identities
+from fairshares.harness.uploads.reasons import COUNTED, NOT_THE_SAME, SAYS, UNCOVERED, UNSOUND
+from fairshares.harness.uploads.signatures import is_signature, kind_of, signature_of
+from fairshares.harness.uploads.task import Task
 
 SCHEMA = 3
 LIST_SUFFIX = ".uploads"

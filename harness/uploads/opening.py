@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from harness.errors import ShareError
-from harness.system.documents import Refusal, as_type, parse_json
-from harness.uploads.envelope import (
+from fairshares.harness.errors import ShareError
+from fairshares.harness.system.documents import Refusal, as_type, parse_json
+from fairshares.harness.uploads.envelope import (
     BOUNDS,
     HEAD_BYTES,
     IDENTITY,
@@ -22,12 +22,12 @@ from harness.uploads.envelope import (
     identity_of,
     info_of,
 )
-from harness.uploads.keys import unseal
-from harness.uploads.policy import ClientPolicy, client_policy_from_json
-from harness.uploads.reasons import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
-from harness.uploads.task import Task
-from protocols.arrays import Words
-from protocols.json_values import JsonFields
+from fairshares.harness.uploads.keys import unseal
+from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.harness.uploads.reasons import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from fairshares.harness.uploads.task import Task
+from fairshares.protocols.arrays import Words
+from fairshares.protocols.json_values import JsonFields
 
 
 @dataclass(frozen=True)

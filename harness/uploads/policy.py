@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from harness.errors import ShareError
-from harness.system.documents import Refusal, as_type
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Guarantee
-from protocols.json_values import JsonFields, JsonObject
+from fairshares.harness.errors import ShareError
+from fairshares.harness.system.documents import Refusal, as_type
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonFields, JsonObject
 
 _LIMITS = ("epsilon", "delta")
 _NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")

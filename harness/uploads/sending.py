@@ -23,12 +23,12 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from harness.errors import ShareError, named
-from harness.system import stores
-from harness.system.files import entries_replaceable_by_others, in_turn, writable_by_others
-from harness.system.progress import tell
-from harness.uploads import limited_connections
-from harness.uploads.files import SUFFIX
+from fairshares.harness.errors import ShareError, named
+from fairshares.harness.system import stores
+from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, writable_by_others
+from fairshares.harness.system.progress import tell
+from fairshares.harness.uploads import limited_connections
+from fairshares.harness.uploads.files import SUFFIX
 
 SCHEMES = ("https://", "s3://", "gs://", "sftp://")
 _SENDING, _SENT = ".sending", ".sent"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError, cannot, named, named_command, refuse
-from harness.inputs.encoding import count_columns, is_per_record
-from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
-from harness.inputs.rings import RINGS, Ring
-from harness.inputs.shares import MAX_VALUES
-from harness.system.documents import DECLARATION, Refusal, as_type, parse_json
-from harness.system.files import read_bounded
-from harness.uploads.envelope import HEAD_BYTES, bound_in, pieces_of
-from harness.uploads.keys import (
+from fairshares.harness.errors import ShareError, cannot, named, named_command, refuse
+from fairshares.harness.inputs.encoding import count_columns, is_per_record
+from fairshares.harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
+from fairshares.harness.inputs.rings import RINGS, Ring
+from fairshares.harness.inputs.shares import MAX_VALUES
+from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
+from fairshares.harness.system.files import read_bounded
+from fairshares.harness.uploads.envelope import HEAD_BYTES, bound_in, pieces_of
+from fairshares.harness.uploads.keys import (
     MOST_KEYS,
     SealingParty,
     has_too_many_keys,
@@ -25,9 +25,9 @@ from harness.uploads.keys import (
     signing_key,
     today,
 )
-from harness.uploads.policy import ClientPolicy, client_policy_from_json
-from protocols.json_values import JsonFields
-from protocols.spec import ENFORCED, INPUT_FORMS
+from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.protocols.json_values import JsonFields
+from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
 MOST_ENVELOPES = 2**20  # of one file

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
-from harness.privacy.audit.samplers import DELTAS, EMULATED, Audited, Figure
-from harness.views.parts import Findings, Part, Stacked, Table
-from harness.views.rendering.plots import deltas
-from protocols.accounting.rounding import digits_up, exact_text
-from protocols.circuits.coins import exp_bounds
+from fairshares.harness.privacy.audit.samplers import DELTAS, EMULATED, Audited, Figure
+from fairshares.harness.views.parts import Findings, Part, Stacked, Table
+from fairshares.harness.views.rendering.plots import deltas
+from fairshares.protocols.accounting.rounding import digits_up, exact_text
+from fairshares.protocols.circuits.coins import exp_bounds
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:

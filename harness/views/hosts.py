@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.computation import HostsRun
-from harness.engines.parties.certificates import fingerprint
-from harness.privacy.ledger.populations import Population, runs_text, spent_text
-from harness.privacy.manifest import Inputs, given
-from harness.releases.registry import REQUESTS
-from harness.security_models import MODELS
-from harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
-from protocols.accounting.rounding import digits_down
-from protocols.guarantee import Guarantee
-from protocols.json_values import JsonObject
+from fairshares.harness.computation import HostsRun
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.privacy.ledger.populations import Population, runs_text, spent_text
+from fairshares.harness.privacy.manifest import Inputs, given
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
+from fairshares.protocols.accounting.rounding import digits_down
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonObject
 
 CHECK_STEPS = {
     "connect": "Connecting",

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import named
-from harness.privacy.ledger.accountants import numerical_epsilon
-from harness.privacy.ledger.charge import Entry
-from harness.privacy.ledger.populations import (
+from fairshares.harness.errors import named
+from fairshares.harness.privacy.ledger.accountants import numerical_epsilon
+from fairshares.harness.privacy.ledger.charge import Entry
+from fairshares.harness.privacy.ledger.populations import (
     Charge,
     Population,
     Status,
@@ -16,14 +16,14 @@ from harness.privacy.ledger.populations import (
     runs_text,
     spent_text,
 )
-from harness.privacy.ledger.stated import state_budget
-from harness.privacy.statement import what_changes
-from harness.stated_privacy import state_loss
-from harness.system.documents import as_json
-from harness.views.parts import Findings, Heading, Line, Part, Table
-from harness.views.rendering.plots import spent
-from protocols.accounting.rounding import digits_up, float_up
-from protocols.json_values import JsonValue
+from fairshares.harness.privacy.ledger.stated import state_budget
+from fairshares.harness.privacy.statement import what_changes
+from fairshares.harness.stated_privacy import state_loss
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.views.parts import Findings, Heading, Line, Part, Table
+from fairshares.harness.views.rendering.plots import spent
+from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.json_values import JsonValue
 
 SCHEMA = 1
 NUMERICAL_DELTAS = (1e-9, 1e-6)

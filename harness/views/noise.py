@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from harness.privacy.manifest import SampleManifest
-from harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, SampleSummary
-from harness.views import run
-from harness.views.parts import Bad, Paragraph, Part, Table
-from protocols.accounting.rounding import digits_up
+from fairshares.harness.privacy.manifest import SampleManifest
+from fairshares.harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, SampleSummary
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Bad, Paragraph, Part, Table
+from fairshares.protocols.accounting.rounding import digits_up
 
 STEPS = {
     "compile": "compile the program",

@@ -4,28 +4,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from harness.engines.emulated_network.profiles import Network
-from harness.forecast.plan import ModelPlan, Needed, PlannedRelease, ReleasePlan
-from harness.forecast.requested import Plan
-from harness.forecast.unit_costs import Cost, UnitCosts
-from harness.inputs.record_schema import RecordKind
-from harness.privacy.statement import what_changes
-from harness.releases.base import (
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.forecast.plan import ModelPlan, Needed, PlannedRelease, ReleasePlan
+from fairshares.harness.forecast.requested import Plan
+from fairshares.harness.forecast.unit_costs import Cost, UnitCosts
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.privacy.statement import what_changes
+from fairshares.harness.releases.base import (
     FIRST_ORDER,
     ExpectedCap,
     ExpectedCounts,
     ExpectedError,
     by_cell,
 )
-from harness.releases.cap.view import doubt_of, noise_moves
-from harness.releases.count.view import guarantee
-from harness.system.result_files import SCHEMA
-from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
-from harness.views.rendering.plots import intervals, with_ends
-from harness.views.run import at_every_epsilon
-from protocols.accounting.rounding import digits_up, float_up
-from protocols.json_values import JsonValue
-from protocols.noise.truncated import mean_square_error
+from fairshares.harness.releases.cap.view import doubt_of, noise_moves
+from fairshares.harness.releases.count.view import guarantee
+from fairshares.harness.system.result_files import SCHEMA
+from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
+from fairshares.harness.views.rendering.plots import intervals, with_ends
+from fairshares.harness.views.run import at_every_epsilon
+from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
 _LARGE_EPSILON = 2  # of a noisy value

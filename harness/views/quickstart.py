@@ -7,17 +7,17 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from harness.evaluation.before_after import UNMITIGATED, changes, summary
-from harness.privacy.manifest import Manifest
-from harness.privacy.statement import bounds_shown
-from harness.releases.thresholds import view as thresholds
-from harness.releases.thresholds.statistic import Thresholds
-from harness.releases.weights import view as weights
-from harness.releases.weights.statistic import Weights
-from harness.views import run
-from harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
-from harness.views.rendering.plots import intervals
-from protocols.accounting.rounding import exact_text, interval_shown
+from fairshares.harness.evaluation.before_after import UNMITIGATED, changes, summary
+from fairshares.harness.privacy.manifest import Manifest
+from fairshares.harness.privacy.statement import bounds_shown
+from fairshares.harness.releases.thresholds import view as thresholds
+from fairshares.harness.releases.thresholds.statistic import Thresholds
+from fairshares.harness.releases.weights import view as weights
+from fairshares.harness.releases.weights.statistic import Weights
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
+from fairshares.harness.views.rendering.plots import intervals
+from fairshares.protocols.accounting.rounding import exact_text, interval_shown
 
 STEPS = {
     **weights.STEPS,

@@ -12,17 +12,28 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from harness.computation import Computation
-from harness.errors import named
-from harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
-from harness.privacy.statement import SHIFTED, bounds_shown
-from harness.request.releases import ReleaseCall
-from harness.uploads.lists import described
-from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
-from harness.views.rendering.plots import deltas
-from protocols.accounting.rounding import digits_up
-from protocols.guarantee import Guarantee
-from protocols.json_values import JsonObject
+from fairshares.harness.computation import Computation
+from fairshares.harness.errors import named
+from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
+from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
+from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.uploads.lists import described
+from fairshares.harness.views.parts import (
+    PAGE,
+    Bad,
+    Findings,
+    Good,
+    Heading,
+    Line,
+    Part,
+    Picture,
+    Sentences,
+    Table,
+)
+from fairshares.harness.views.rendering.plots import deltas
+from fairshares.protocols.accounting.rounding import digits_up
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonObject
 
 STEPS = {
     "records": "read records",
@@ -64,7 +75,7 @@ class ReleaseView:
 
 def view_of(task: str) -> ReleaseView:
     """Load and return a release's `VIEW`."""
-    view: ReleaseView = import_module(f"harness.releases.{task}.view").VIEW
+    view: ReleaseView = import_module(f"fairshares.harness.releases.{task}.view").VIEW
     return view
 
 

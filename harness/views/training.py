@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from harness.privacy.manifest import Manifest, given
-from harness.releases.thresholds import view as thresholds_view
-from harness.releases.thresholds.statistic import Thresholds
-from harness.releases.weights import view as weights_view
-from harness.reweighing.formulas import GroupWeights
-from harness.training.logistic import LogisticModel
-from harness.views import run
-from harness.views.parts import Findings, Heading, Part, Table
+from fairshares.harness.privacy.manifest import Manifest, given
+from fairshares.harness.releases.thresholds import view as thresholds_view
+from fairshares.harness.releases.thresholds.statistic import Thresholds
+from fairshares.harness.releases.weights import view as weights_view
+from fairshares.harness.reweighing.formulas import GroupWeights
+from fairshares.harness.training.logistic import LogisticModel
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Heading, Part, Table
 
 STEPS = {
     **run.STEPS,

@@ -1,7 +1,7 @@
 """The costs of many uploads."""
 
-from harness.forecast.uploads import UploadCosts
-from harness.views.parts import Table
+from fairshares.harness.forecast.uploads import UploadCosts
+from fairshares.harness.views.parts import Table
 
 _CORES = 32
 

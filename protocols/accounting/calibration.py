@@ -8,8 +8,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from protocols.accounting.distributed_noise import Moves, design_distributed, guarantee_of_distributed
-from protocols.circuits.coins import (
+from fairshares.protocols.accounting.distributed_noise import (
+    Moves,
+    design_distributed,
+    guarantee_of_distributed,
+)
+from fairshares.protocols.circuits.coins import (
     MAX_DELTA_BITS,
     MIN_DELTA_BITS,
     Coin,
@@ -18,9 +22,14 @@ from protocols.circuits.coins import (
     exp_bounds,
     worst_ratio,
 )
-from protocols.guarantee import Guarantee
-from protocols.noise.added import DistributedNoise, NoiseDistribution
-from protocols.noise.truncated import guarantee, guarantee_of_clients, guarantee_of_moves, log_upper_bound
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
+from fairshares.protocols.noise.truncated import (
+    guarantee,
+    guarantee_of_clients,
+    guarantee_of_moves,
+    log_upper_bound,
+)
 
 # A value's epsilon is rounded down to a multiple of 1 / this. It is part of a compiled program's name.
 _EPSILON_GRID = 10**12

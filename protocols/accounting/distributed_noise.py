@@ -13,10 +13,10 @@ from itertools import product
 
 import gmpy2
 
-from protocols.accounting.losses import LossDistribution, loss_distribution
-from protocols.circuits.coins import MAX_EPSILON, exp_bounds
-from protocols.guarantee import Guarantee
-from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
+from fairshares.protocols.accounting.losses import LossDistribution, loss_distribution
+from fairshares.protocols.circuits.coins import MAX_EPSILON, exp_bounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
 RATE_GRID = 10**15  # rates are rounded down to this grid
 _STEPS = 256  # steps of a loss distribution per standard deviation of the loss over all values that move

@@ -11,10 +11,10 @@ from math import inf, lcm, prod
 
 import numpy as np
 
-from protocols.accounting.calibration import LinearQueries, Neighbors
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
-from protocols.noise.truncated import log_upper_bound
+from fairshares.protocols.accounting.calibration import LinearQueries, Neighbors
+from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
+from fairshares.protocols.noise.truncated import log_upper_bound
 
 MAX_SENSITIVITY = 64  # work grows with its square
 MAX_PRODUCTS = 50_000  # the most pairs of likelihood ratios that adding one noisy value may take

@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 
-from protocols.circuits.coins import exp_bounds
-from protocols.noise.added import convolution, repeated_sum
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.noise.added import convolution, repeated_sum
 
 BITS = 192  # masses are multiples of 2^-192
 _NEGLIGIBLE = 1 << BITS - 150  # so much mass at either end is moved towards larger losses

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
 
-from protocols.accounting.distributed_noise import (
+from fairshares.protocols.accounting.distributed_noise import (
     RATE_GRID,
     SHRINK,
     TRIES,
@@ -18,11 +18,11 @@ from protocols.accounting.distributed_noise import (
     gaussian_square,
     rho,
 )
-from protocols.accounting.rounding import float_up
-from protocols.circuits.coins import exp_bounds
-from protocols.circuits.gaussian import JointGaussian, refinements
-from protocols.guarantee import Guarantee
-from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
+from fairshares.protocols.accounting.rounding import float_up
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
 
 _RHO_GRID = 10**15  # rho is rounded up to this grid
 _FARTHER = 1 << 40  # how many times nearer than needed a table is to its ideal: longer tables cost nothing

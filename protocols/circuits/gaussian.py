@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.circuits.noise import default_noise, flip, xor_of_inputs
+from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.circuits.noise import default_noise, flip, xor_of_inputs
 
 JOINT_ARGUMENTS = ("law", "shape")  # of a program with joint Gaussian noise
 JOINT_GAUSSIAN = "joint-gaussian"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from protocols.circuits.noise import to_integer, xor_of_inputs
+from fairshares.protocols.circuits.noise import to_integer, xor_of_inputs
 
 FRACTION_BITS, TOTAL_BITS = 16, 31  # the most that MP-SPDZ's division takes modulo 2^64
 MADE_UP = "made-up"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from protocols.circuits.coins import design_coins
-from protocols.circuits.counts import input_columns
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.counts import input_columns
 
 MAX_INPUT_WIDTH = 63  # bits per lane of a binary input instruction; more become zeros
 

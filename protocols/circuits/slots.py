@@ -6,9 +6,9 @@ one record at most, without a check.
 
 from __future__ import annotations
 
-from protocols.circuits.coins import Coin
-from protocols.circuits.counts import REPLICATED, input_columns
-from protocols.circuits.noise import flip, xor_of_inputs
+from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.circuits.counts import REPLICATED, input_columns
+from fairshares.protocols.circuits.noise import flip, xor_of_inputs
 
 # Each lane of a party's input has its own instructions. More lanes are read in a loop, so that programs do
 # not grow with the clients. A multiple of 64, a word of the memory.

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import numpy as np
 
-from protocols.arrays import Floats, Integers
-from protocols.local_dp.randomizers import Mechanism, Reports
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.local_dp.randomizers import Mechanism, Reports
 
 CONFIDENCE = 0.95
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from itertools import product
 from math import log
 
-from protocols.local_dp.randomizers import MechanismR
-from protocols.noise.truncated import log_upper_bound
+from fairshares.protocols.local_dp.randomizers import MechanismR
+from fairshares.protocols.noise.truncated import log_upper_bound
 
 _ENDS = (-1, 0, 1)  # values and outputs at which the slope of a privacy loss changes
 

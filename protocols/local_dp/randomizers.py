@@ -13,16 +13,16 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from protocols.arrays import Bools, Floats, Integers
-from protocols.circuits.coins import exp_bounds
-from protocols.noise.exact_sampling import (
+from fairshares.protocols.arrays import Bools, Floats, Integers
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.noise.exact_sampling import (
     WORD_BITS,
     below,
     coins,
     discrete_laplace,
     round_at_random,
 )
-from protocols.noise.truncated import log_upper_bound
+from fairshares.protocols.noise.truncated import log_upper_bound
 
 MAX_EPSILON = Fraction(20)
 MAX_GROUPS = 1 << 16

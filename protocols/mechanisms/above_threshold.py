@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from protocols.arrays import Floats, Integers
-from protocols.circuits.coins import Coin
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.circuits.coins import Coin
 
 
 def caps_up_to(most: int) -> tuple[int, ...]:

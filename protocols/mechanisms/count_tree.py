@@ -7,12 +7,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from protocols.accounting.calibration import LinearQueries, Neighbors, moves_of, plan_noise
-from protocols.accounting.distributed_noise import gaussian_rate
-from protocols.arrays import Floats, Integers
-from protocols.circuits.coins import exp_bounds
-from protocols.noise.added import NoiseDistribution
-from protocols.noise.truncated import mean_square_error
+from fairshares.protocols.accounting.calibration import LinearQueries, Neighbors, moves_of, plan_noise
+from fairshares.protocols.accounting.distributed_noise import gaussian_rate
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8
 

@@ -13,12 +13,12 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import Neighbors, logarithms, moves_of, plan_noise
-from protocols.arrays import Floats
-from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
-from protocols.circuits.logarithm import scale_bits
-from protocols.guarantee import Guarantee
-from protocols.noise.truncated import error_bound, guarantee_of_moves
+from fairshares.protocols.accounting.calibration import Neighbors, logarithms, moves_of, plan_noise
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
+from fairshares.protocols.circuits.logarithm import scale_bits
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.truncated import error_bound, guarantee_of_moves
 
 MOST_COUNT = 1 << 24  # beyond, the epsilon of a logarithm's unit is too small for the noise
 _POINTS = 1 << 9  # counts per power of two at which errors are computed; between them, bounds

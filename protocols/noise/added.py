@@ -18,13 +18,13 @@ from typing import Protocol, TypeVar
 import gmpy2
 import numpy as np
 
-from protocols.arrays import Floats, Integers, Words
-from protocols.circuits.coins import MAX_COINS, MAX_EPSILON, Coin, exp_bounds
-from protocols.circuits.noise import OWN_ARGUMENTS
-from protocols.exact_numbers import stated_number
-from protocols.json_values import JsonObject, JsonValue
-from protocols.noise import truncated
-from protocols.noise.truncated import probability_mass
+from fairshares.protocols.arrays import Floats, Integers, Words
+from fairshares.protocols.circuits.coins import MAX_COINS, MAX_EPSILON, Coin, exp_bounds
+from fairshares.protocols.circuits.noise import OWN_ARGUMENTS
+from fairshares.protocols.exact_numbers import stated_number
+from fairshares.protocols.json_values import JsonObject, JsonValue
+from fairshares.protocols.noise import truncated
+from fairshares.protocols.noise.truncated import probability_mass
 
 BITS = 128  # a table's probabilities are multiples of 2^-128
 MAX_EDGE = 1 << 16  # a table has 131,073 entries at most

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from protocols.arrays import Bools, Floats, Integers, Words
+from fairshares.protocols.arrays import Bools, Floats, Integers, Words
 
 WORD_BITS = 64
 MAX_NUMERATOR = 1 << 50  # of a scale; then a sample exceeds 63 bits with probability below e^-4096

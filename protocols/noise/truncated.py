@@ -11,8 +11,8 @@ from operator import mul
 
 import gmpy2
 
-from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
-from protocols.guarantee import Guarantee
+from fairshares.protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
+from fairshares.protocols.guarantee import Guarantee
 
 ENUMERABLE_COINS = 12
 

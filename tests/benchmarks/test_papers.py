@@ -5,7 +5,7 @@ import re
 import pytest
 
 from benchmarks.papers import Printed, privfairfl
-from harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS
 from tests.conftest import PROJECT
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.measure.cell import job_of
 from benchmarks.suites import OURS, Grid, Planned, Suite, read_experiment
-from harness.errors import ExperimentError
-from harness.security_models import MODELS
+from fairshares.harness.errors import ExperimentError
+from fairshares.harness.security_models import MODELS
 
 FILES = sorted(OURS.glob("*.toml"))
 EVERY_FILE = pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from benchmarks.validation.checks import Validation, validate
 from benchmarks.validation.findings import Check, Explanation, Status, judge
 from benchmarks.validation.multiplications import ANDS, PRODUCTS, checks, implied
 from benchmarks.validation.side_by_side import NOT_YET
-from protocols.spec import ProtocolSpec
+from fairshares.protocols.spec import ProtocolSpec
 from tests.support import synthetic as made_up
 from tests.support.synthetic import Change, slower, spoilt
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.privacy.ledger.entries import default_path
+from fairshares.harness.privacy.ledger.entries import default_path
 from tests.support.command import call, command, files_below, processes_below, start
 from tests.support.envelopes import VECTORS
 

@@ -14,10 +14,10 @@ import pytest
 from benchmarks.measure.cell import HERE, over_hosts
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, load
 from benchmarks.suites import Planned
-from harness.hosts.fleet import set_up
-from harness.hosts.host_log import FILE as LOG
-from harness.hosts.local_host import TURN
-from harness.security_models import MODELS, SecurityModel
+from fairshares.harness.hosts.fleet import set_up
+from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.local_host import TURN
+from fairshares.harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, processes_below, start, succeed
 from tests.support.midway import ended, have_party_0_stop, parent, party_on, wait_until_midway
 from tests.support.running import model_parameters, until

@@ -18,7 +18,7 @@ from benchmarks.validation import multiplications
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import validate
 from benchmarks.validation.findings import Finding, Status, explanations, judge
-from harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.entries import Ledger
 from tests.support.command import call, finish, processes_below, read_json, start, succeed
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import QUICKEST

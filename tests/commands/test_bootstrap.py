@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bootstrap import LOCK, TEST_LOCK, spelled_out
-from harness.system.files import TURN, held_alone
+from fairshares.harness.cli.bootstrap import LOCK, TEST_LOCK, spelled_out
+from fairshares.harness.system.files import TURN, held_alone
 from tests.support.running import signals_not_ignored, until
 
 BOOTSTRAP = (
     *("inv", "harness/__init__.py", "harness/cli/bootstrap.py", "harness/cli/app.py", LOCK, TEST_LOCK),
-    *("harness/command_name.py", "harness/errors.py"),
+    *("fairshares/__init__.py", "harness/command_name.py", "harness/errors.py"),
     *("harness/system/__init__.py", "harness/system/files.py", "harness/system/signals.py"),
 )
 
@@ -36,7 +36,7 @@ made = pathlib.Path(sys.argv[1])
 SHOW = """\
 from pathlib import Path
 from invoke import Collection
-from harness.cli.command_line import Command, Option, Options
+from fairshares.harness.cli.command_line import Command, Option, Options
 class ShowOptions(Options):
     'Show a file.'
     records = Option(lambda text, option: Path(text), "the file", example="my.csv")
@@ -60,6 +60,8 @@ def copy(project: Path, tmp_path: Path) -> Path:
     for name in BOOTSTRAP:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(project / name, root / name)
+    for package in ("harness", "protocols"):
+        (root / "fairshares" / package).symlink_to(f"../{package}")
     return root
 
 

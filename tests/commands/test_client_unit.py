@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import PartyFailedError
-from harness.pipeline.run import run_release
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import (
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.pipeline.run import run_release
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     each_cell_once,
     plan_noise,
 )
-from protocols.noise.truncated import error_bound
-from protocols.spec import ENFORCED, HONEST
+from fairshares.protocols.noise.truncated import error_bound
+from fairshares.protocols.spec import ENFORCED, HONEST
 from tests.support.command import call, read_json, refused, succeed
 from tests.support.running import model_parameters
 
@@ -195,7 +195,7 @@ def test_a_cap_that_is_paid_for_stays(with_scores: Path, monkeypatch: pytest.Mon
             raise PartyFailedError("Party 0 failed.")
         return real(statistic, *given, **named)
 
-    monkeypatch.setattr("harness.pipeline.release.run_release", fails_second)
+    monkeypatch.setattr("fairshares.harness.pipeline.release.run_release", fails_second)
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", cwd=with_scores)
     assert done.returncode == 1 and not (with_scores / "out").exists()

@@ -18,25 +18,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS, EngineResult, PrivateJob
-from harness.engines.parties.certificates import fingerprint, make_key
-from harness.errors import PartyFailedError
-from harness.online import client as sending, messages as wire
-from harness.online.client import SCHEMA
-from harness.online.messages import Channel
-from harness.online.session import Server
-from harness.pipeline.sources import local_clients
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.clients import checks
-from protocols.circuits.coins import MAX_EPSILON, design_coins
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.guarantee import Budget, Guarantee
-from protocols.noise.truncated import error_bound
-from protocols.spec import CLIENTS, PRODUCT, InputForm
+from fairshares.harness.engines.base import PROGRAMS, EngineResult, PrivateJob
+from fairshares.harness.engines.parties.certificates import fingerprint, make_key
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.online import client as sending, messages as wire
+from fairshares.harness.online.client import SCHEMA
+from fairshares.harness.online.messages import Channel
+from fairshares.harness.online.session import Server
+from fairshares.harness.pipeline.sources import local_clients
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.clients import checks
+from fairshares.protocols.circuits.coins import MAX_EPSILON, design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.guarantee import Budget, Guarantee
+from fairshares.protocols.noise.truncated import error_bound
+from fairshares.protocols.spec import CLIENTS, PRODUCT, InputForm
 from tests.support.command import (
     call,
     files_below,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.terminal import INTERRUPTED
-from harness.engines.mpspdz.peer_certificates import LIBRARY
-from harness.engines.parties.working_directory import DATA, MET
-from harness.security_models import MODELS, SecurityModel
+from fairshares.harness.cli.terminal import INTERRUPTED
+from fairshares.harness.engines.mpspdz.peer_certificates import LIBRARY
+from fairshares.harness.engines.parties.working_directory import DATA, MET
+from fairshares.harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
 from tests.support.midway import A_PROGRAM_IS_WRITTEN, PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until

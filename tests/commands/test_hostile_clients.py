@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PrivateJob
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.supervisor import free_ports
-from harness.online import gateway as gateways, messages as wire
-from harness.online.gateway import Front, GatewayPlace
-from harness.online.gateway_config import GatewayConfig
-from harness.online.session import Server
+from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.online import gateway as gateways, messages as wire
+from fairshares.harness.online.gateway import Front, GatewayPlace
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.online.session import Server
 from tests.commands.test_clients import SENT, are_counts, job, needs_proc, nothing_is_left, run
 
 FILES = 256  # that a gateway may have open, less than what attackers hold at a time

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.registry import choose_model
-from harness.errors import HostUnfitError, HostUnreachableError
-from harness.hosts.connection import Connection
-from harness.hosts.local_host import TURN
-from harness.security_models import MODELS
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.errors import HostUnfitError, HostUnreachableError
+from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.local_host import TURN
+from fairshares.harness.security_models import MODELS
 from tests.conftest import PROJECT
 from tests.support.command import call, files_below, refused, succeed
 from tests.support.coordinators import RULE, have_port, write_rules
@@ -276,7 +276,7 @@ def restrict_to_agent(hosts: Site, i: int) -> None:
     """Add a key that may start one host's agent, as the how-to page has it, and nothing else."""
     public = write_key(hosts.ssh_directory / f"key-{i}")
     python = PROJECT / ".venv" / "bin" / "python"
-    agent = f"{python} -P -m harness.hosts.agent {hosts.directory(i)} '' alice"
+    agent = f"{python} -P -m fairshares.harness.hosts.agent {hosts.directory(i)} '' alice"
     line = f'restrict,command="cd {PROJECT} && PYTHONPATH=$PWD exec {agent}" {public}\n'
     with (hosts.ssh_directory / "authorized_keys").open("a") as file:
         file.write(line)

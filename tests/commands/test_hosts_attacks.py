@@ -14,17 +14,17 @@ from typing import Any
 import paramiko
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import DATA
-from harness.hosts.agent import Work
-from harness.hosts.host_log import FILE as LOG
-from harness.hosts.local_host import TURN
-from harness.inputs.synthetic import Federation
-from harness.pipeline.sources import request_of_run, terms_of
-from harness.security_models import SecurityModel, get_model
-from harness.system.files import PREFIX
-from protocols.spec import CLIENTS, REPLICATED, SHARES
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.parties.working_directory import DATA
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.local_host import TURN
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.pipeline.sources import request_of_run, terms_of
+from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.system.files import PREFIX
+from fairshares.protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
 from tests.support.coordinators import (
@@ -159,8 +159,8 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     }
     patience = (  # of agents alone: a party's process imports nothing that starts threads
         "import sys\n"
-        "if 'harness.hosts.agent' in sys.orig_argv:\n"
-        "    import harness.hosts.party_run as party_run\n"
+        "if 'fairshares.harness.hosts.agent' in sys.orig_argv:\n"
+        "    import fairshares.harness.hosts.party_run as party_run\n"
         "    party_run._MEET_S = 5.0\n"
     )
     project = copy_of_project(tmp_path / "project", patience)
@@ -300,7 +300,7 @@ def variables_of(host: Path) -> dict[str, str]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_text().split("\0")
-            if "harness.hosts.agent" in words and str(host) in words:
+            if "fairshares.harness.hosts.agent" in words and str(host) in words:
                 pairs = (process / "environ").read_text().split("\0")
                 return dict(pair.split("=", 1) for pair in pairs if pair)
     raise AssertionError("no agent runs")

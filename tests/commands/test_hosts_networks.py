@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.registry import choose_model
-from harness.hosts.host_log import FILE as LOG
-from harness.hosts.local_host import TURN
-from harness.hosts.policy import FILE, LEDGER
-from harness.security_models import MODELS, SecurityModel
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.local_host import TURN
+from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, flat, processes_below, start, succeed
 from tests.support.midway import charges, ended, have_party_0_stop, party_on, wait_until_midway
 from tests.support.namespaces import (

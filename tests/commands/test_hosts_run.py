@@ -15,26 +15,26 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from harness.engines.parties.certificates import fingerprint, make_key
-from harness.engines.registry import choose_model, engine_of
-from harness.hosts import wire
-from harness.hosts.connection import Connection
-from harness.hosts.host_log import FILE as LOG, Event, read_log
-from harness.hosts.local_host import TURN
-from harness.hosts.messages import Forget, Message
-from harness.hosts.policy import FILE, LEDGER
-from harness.inputs.rings import RINGS
-from harness.inputs.shares import SEED_BYTES
-from harness.system.files import PREFIX
-from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
-from harness.uploads.task import read_task
-from protocols.accounting.calibration import (
+from fairshares.harness.engines.parties.certificates import fingerprint, make_key
+from fairshares.harness.engines.registry import choose_model, engine_of
+from fairshares.harness.hosts import wire
+from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.host_log import FILE as LOG, Event, read_log
+from fairshares.harness.hosts.local_host import TURN
+from fairshares.harness.hosts.messages import Forget, Message
+from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.inputs.rings import RINGS
+from fairshares.harness.inputs.shares import SEED_BYTES
+from fairshares.harness.system.files import PREFIX
+from fairshares.harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
+from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     each_cell_once,
     plan_distributed_noise,
 )
-from protocols.noise.added import BITS, NoiseDistribution
+from fairshares.protocols.noise.added import BITS, NoiseDistribution
 from tests.support.command import (
     call,
     files_below,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import ShareError
-from harness.uploads.counting import Count
-from harness.uploads.sending import Outcome, send
-from harness.uploads.task import Task
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import ShareError
+from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.sending import Outcome, send
+from fairshares.harness.uploads.task import Task
 from tests.conftest import PROJECT
 from tests.support.envelopes import made_task, opener, upload
 from tests.support.running import until

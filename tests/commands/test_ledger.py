@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, MadeUpJob
-from harness.engines.parties.config import Machine, PartyConfig
-from harness.engines.parties.handle import PartySetup
-from harness.engines.parties.supervisor import waiting_parties
-from harness.engines.parties.working_directory import PEERS
-from harness.errors import BudgetError, LedgerError
-from harness.privacy.ledger.entries import Ledger, default_path
-from harness.privacy.ledger.populations import PrivacyEvent
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import guarantee
-from protocols.spec import PI_LAP
+from fairshares.harness.engines.base import PROGRAMS, MadeUpJob
+from fairshares.harness.engines.parties.config import Machine, PartyConfig
+from fairshares.harness.engines.parties.handle import PartySetup
+from fairshares.harness.engines.parties.supervisor import waiting_parties
+from fairshares.harness.engines.parties.working_directory import PEERS
+from fairshares.harness.errors import BudgetError, LedgerError
+from fairshares.harness.privacy.ledger.entries import Ledger, default_path
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise.truncated import guarantee
+from fairshares.protocols.spec import PI_LAP
 from tests.support.command import (
     call,
     command,

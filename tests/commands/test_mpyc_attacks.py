@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, MadeUpJob
-from harness.engines.parties import supervisor
-from harness.engines.parties.handle import Reason
-from harness.errors import OutputError, PartyFailedError
-from harness.security_models import get_model
-from protocols.spec import PI_LAP
+from fairshares.harness.engines.base import PROGRAMS, MadeUpJob
+from fairshares.harness.engines.parties import supervisor
+from fairshares.harness.engines.parties.handle import Reason
+from fairshares.harness.errors import OutputError, PartyFailedError
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.spec import PI_LAP
 from tests.support.hostile_party import HOSTILE, KINDS, HostileEngine
 from tests.support.sandboxes import leave_out_sandbox
 

@@ -9,15 +9,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.cli.terminal import INTERRUPTED
-from harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.privacy.ledger.charge import NOTHING_SPENT
-from harness.privacy.ledger.entries import Ledger
-from harness.releases.base import statistic_class, statistic_of
-from harness.releases.registry import RELEASES, REQUESTS
-from harness.security_models import MODELS
-from protocols.accounting.calibration import PrivacyUnit
+from fairshares.harness.cli.terminal import INTERRUPTED
+from fairshares.harness.errors import BudgetError, LedgerError, PopulationError, UsedUploadsError
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.privacy.ledger.charge import NOTHING_SPENT
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.releases.base import statistic_class, statistic_of
+from fairshares.harness.releases.registry import RELEASES, REQUESTS
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import PrivacyUnit
 from tests.harness.views.test_html import Page
 from tests.support.command import call, files_below, refused, succeed
 from tests.support.requests import request_of
@@ -82,7 +82,7 @@ def test_json_is_alone(here: Path) -> None:
 def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients share nothing is spent; once parties were let start all is, also when they ended."""
     step = "run.state_privacy" if started else "sources.share_and_add_up"
-    where = f"harness.pipeline.{step}"
+    where = f"fairshares.harness.pipeline.{step}"
 
     def interrupted(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -270,7 +270,7 @@ def test_a_page_that_does_not_fit_leaves_the_results(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("harness.cli.report.write_page", full)
+    monkeypatch.setattr("fairshares.harness.cli.report.write_page", full)
     said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST, "--plot")
     done = call("weights", *said, "--out", "full", cwd=of_all_kinds)
     assert done.returncode == 1 and "noisy count" in done.stdout

@@ -16,24 +16,24 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties import supervisor as parties
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.config import Embedded, Machine, PartyConfig, write_config
-from harness.engines.parties.handle import PartySetup, PartyState, reasons_in
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
-from harness.errors import (
+from fairshares.harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.parties import supervisor as parties
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.config import Embedded, Machine, PartyConfig, write_config
+from fairshares.harness.engines.parties.handle import PartySetup, PartyState, reasons_in
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
+from fairshares.harness.errors import (
     ClientError,
     PartyFailedError,
     PartyTimeoutError,
     UsedDirectoryError,
 )
-from harness.online.gateway_config import GatewayConfig
-from harness.party_reports import ClientsFailed, Ready, line_of, line_of_failure
-from harness.security_models import get_model
-from protocols.spec import PI_LAP
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.party_reports import ClientsFailed, Ready, line_of, line_of_failure
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.spec import PI_LAP
 from tests.support.command import processes_below
 from tests.support.runners import run_parties
 from tests.support.running import program_spec, until
@@ -250,7 +250,7 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     (tmp_path / DATA).mkdir()
     write_config(PartyConfig(party=0, common_names=("P0",), engine=Machine(argv=("/bin/false",))), tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "harness.engines.parties.main"],
+        [sys.executable, "-m", "fairshares.harness.engines.parties.main"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
         stdin=subprocess.DEVNULL,
@@ -352,7 +352,7 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
             addresses=tuple((LOOPBACK, port) for port in ports),
         )
         write_config(config, directory)
-        command = [sys.executable, "-m", "harness.engines.parties.main"]
+        command = [sys.executable, "-m", "fairshares.harness.engines.parties.main"]
         environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, cwd=directory, env=environment, **pipes)

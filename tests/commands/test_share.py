@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.security_models import MODELS, SecurityModel
-from harness.uploads.reasons import UNCOVERED
-from harness.uploads.task import read_task
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.uploads.reasons import UNCOVERED
+from fairshares.harness.uploads.task import read_task
 from tests.support.command import call, files_below, read_json, refused, succeed
 from tests.support.envelopes import changed
 from tests.support.running import QUICKEST, model_parameters

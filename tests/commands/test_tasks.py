@@ -8,9 +8,9 @@ from unittest.mock import patch
 
 import pytest
 
-from harness.cli.commands.tasks import _meaning
-from harness.uploads.keys import SealingParty, read_party
-from harness.uploads.reasons import COUNTED, UNCOVERED, WRONG_SIZE
+from fairshares.harness.cli.commands.tasks import _meaning
+from fairshares.harness.uploads.keys import SealingParty, read_party
+from fairshares.harness.uploads.reasons import COUNTED, UNCOVERED, WRONG_SIZE
 from tests.support.command import call, files_below, refused, succeed
 from tests.support.envelopes import made_task
 from tests.support.running import QUICKEST
@@ -86,7 +86,7 @@ def test_a_task_is_shown_in_words_and_never_changes(here: Path) -> None:
 def test_a_task_that_has_ended_says_so(tmp_path: Path) -> None:
     task = made_task(tmp_path)
     assert "over" not in _meaning(task)
-    with patch("harness.cli.commands.tasks.today", return_value="9999-99"):
+    with patch("fairshares.harness.cli.commands.tasks.today", return_value="9999-99"):
         assert "until 9999-12-31, which is over, as this machine has 9999-99;" in _meaning(task)
 
 

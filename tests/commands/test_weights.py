@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 import fairshares
-from harness.cli import terminal
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
-from harness.security_models import MODELS, SecurityModel
-from harness.views.quickstart import TOLD
-from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import error_bound
-from protocols.spec import SPLIT, InputForm
+from fairshares.harness.cli import terminal
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.views.quickstart import TOLD
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise.truncated import error_bound
+from fairshares.protocols.spec import SPLIT, InputForm
 from tests.support.command import (
     command,
     files_below,

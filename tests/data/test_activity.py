@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data.activity import READINGS, load_activity
-from harness.errors import DataSetError
+from fairshares.harness.errors import DataSetError
 
 ROWS = {
     "S1_Dataset/d1p01M": "0,0.3,1.0,-0.08,1,-63.5,2.4,924.25,1\n0.5,0.3,1.0,-0.08,1,-63,4.7,921.75,3\n",

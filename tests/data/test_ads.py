@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.studies.training.people import ads
 from data.ads import load_ads
-from harness.errors import DataSetError
+from fairshares.harness.errors import DataSetError
 
 NAMES = ";".join(f'"Category {number}"' for number in range(20))
 INF = (

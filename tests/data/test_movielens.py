@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.studies.capping.errors import movielens
 from data.movielens import load_movielens
-from harness.errors import DataSetError
+from fairshares.harness.errors import DataSetError
 
 ML_1M = {
     "ratings.dat": "1::1193::5::978300760\n1::661::3::978302109\n2::661::4::978302109\n",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.errors import EXTRAS
+from fairshares.harness.errors import EXTRAS
 from tests.conftest import PROJECT
 
 WITHOUT = f"""
@@ -34,8 +34,8 @@ except fs.FairSharesError as error:
     print(error)
 """
 COMMANDS = """
-from harness.cli.app import Commands
-from harness.cli.user_commands import COMMANDS, HOSTS
+from fairshares.harness.cli.app import Commands
+from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
 from invoke import Collection
 Commands(namespace=Collection(*COMMANDS, hosts=HOSTS), binary="inv").run_to_the_end(["inv", *sys.argv[1:]])
 """

@@ -13,10 +13,10 @@ import pytest
 
 import fairshares as fs
 from fairshares._run import _source
-from harness.inputs.columns import TABLE
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.inputs.records import read_records
-from harness.privacy.ledger.entries import Ledger
+from fairshares.harness.inputs.columns import TABLE
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.privacy.ledger.entries import Ledger
 
 ROWS = 200
 COLUMNS: dict[str, list[Any]] = {

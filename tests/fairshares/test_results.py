@@ -18,9 +18,9 @@ from sklearn.linear_model import LogisticRegression
 import fairshares
 import fairshares as fs
 from fairshares import _calls, _lookups
-from harness.inputs.columns import values_of
-from harness.releases.registry import CALLS
-from harness.security_models import SecurityModel, get_model
+from fairshares.harness.inputs.columns import values_of
+from fairshares.harness.releases.registry import CALLS
+from fairshares.harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST, model_parameters
 

@@ -8,15 +8,15 @@ import pytest
 
 import fairshares as fs
 from fairshares import _types
-from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.releases.weights.view import weights
-from harness.reweighing.formulas import REWEIGHINGS
-from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.releases.weights.view import weights
+from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.conftest import PROJECT
 from tests.support.user_types import KINDS, said_by_mypy
 

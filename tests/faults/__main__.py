@@ -49,9 +49,9 @@ def copy_project(to: Path) -> None:
     """Copy the tracked files as they are now; the environment comes along as a link."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, stdout=subprocess.PIPE, check=True)
     for name in os.fsdecode(tracked.stdout).split("\0"):
-        if (PROJECT / name).is_file():
+        if name and os.path.lexists(PROJECT / name):
             (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(PROJECT / name, to / name)
+            shutil.copy2(PROJECT / name, to / name, follow_symlinks=False)
     (to / ".venv").symlink_to(PROJECT / ".venv")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from harness.errors import FairSharesError
+from fairshares.harness.errors import FairSharesError
 
 ACCEPTED = "accepted"
 _SHOWN_FAILURES = 20

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import (
+from fairshares.harness.errors import (
     FairSharesError,
     HostsFileError,
     RecordDomainError,
@@ -16,17 +16,17 @@ from harness.errors import (
     ShareError,
     ThresholdRuleError,
 )
-from harness.forecast.unit_costs import read_units
-from harness.hosts.inventory import read_hosts
-from harness.inputs.record_schema import read_domain
-from harness.online.client import read_invitation
-from harness.pipeline.sources import read_terms
-from harness.postprocessing.thresholds.rules import rule_from_json
-from harness.reweighing.sample_weight import read_weights
-from harness.uploads.aggregates import read_header
-from harness.uploads.lists import UploadReport, read_lists, write_uploads
-from harness.uploads.reasons import OTHER_TASK
-from harness.uploads.task import task_from_bytes
+from fairshares.harness.forecast.unit_costs import read_units
+from fairshares.harness.hosts.inventory import read_hosts
+from fairshares.harness.inputs.record_schema import read_domain
+from fairshares.harness.online.client import read_invitation
+from fairshares.harness.pipeline.sources import read_terms
+from fairshares.harness.postprocessing.thresholds.rules import rule_from_json
+from fairshares.harness.reweighing.sample_weight import read_weights
+from fairshares.harness.uploads.aggregates import read_header
+from fairshares.harness.uploads.lists import UploadReport, read_lists, write_uploads
+from fairshares.harness.uploads.reasons import OTHER_TASK
+from fairshares.harness.uploads.task import task_from_bytes
 from tests.support.envelopes import VECTORS, made_task
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt
 

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from harness.cli.bootstrap import LOCK, TEST_LOCK
+from fairshares.harness.cli.bootstrap import LOCK, TEST_LOCK
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCS_LOCK = f"docs/{LOCK}"

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines.mpspdz.engine import batch_that_works, options_that_work
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.spec import PI_LAP
+from fairshares.harness.engines.mpspdz.engine import batch_that_works, options_that_work
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.spec import PI_LAP
 from tests.support.running import opened_less_noise, opened_with
 
 

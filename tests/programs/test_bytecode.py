@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from harness.engines import program_hash as hashing
-from harness.engines.base import PROJECT, Job, MadeUpJob
-from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
-from harness.errors import CompileError
-from harness.privacy.ledger.entries import Ledger
-from harness.system import processes as leash
+from fairshares.harness.engines import program_hash as hashing
+from fairshares.harness.engines.base import PROJECT, Job, MadeUpJob
+from fairshares.harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
+from fairshares.harness.errors import CompileError
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.system import processes as leash
 from tests.support.command import call, processes_below
 from tests.support.running import program_spec, signals_not_ignored, until
 
@@ -112,7 +112,9 @@ def hash_with(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
     def hashed(text: str, where: str) -> str:
         (circuits / "sums.py").write_text(text if where == "circuit" else "")
-        job.source.write_text(text if where == "program" else "from protocols.circuits.sums import total")
+        job.source.write_text(
+            text if where == "program" else "from fairshares.protocols.circuits.sums import total"
+        )
         return hashing.program_hash(job)
 
     return hashed
@@ -197,15 +199,15 @@ def copied_circuits(tmp_path: Path) -> Path:
 
 
 NOT_PLAIN = [
-    "import protocols.circuits.noise",
-    "from protocols.circuits import noise",
-    "from protocols import circuits",
+    "import fairshares.protocols.circuits.noise",
+    "from fairshares.protocols.circuits import noise",
+    "from fairshares.protocols import circuits",
     "from .circuits import noise",
     "import importlib",
     "from importlib import import_module",
-    "__import__('protocols.circuits.noise')",
-    "exec('import protocols.circuits.noise')",
-    "from protocols.circuits.that_is_not_there import noise",
+    "__import__('fairshares.protocols.circuits.noise')",
+    "exec('import fairshares.protocols.circuits.noise')",
+    "from fairshares.protocols.circuits.that_is_not_there import noise",
     "this is no program",
 ]
 
@@ -214,10 +216,10 @@ NOT_PLAIN = [
     ("text", "used"),
     [
         (
-            "from protocols.circuits.noise import default_noise",
+            "from fairshares.protocols.circuits.noise import default_noise",
             {"__init__", "noise", "coins", "counts"},
         ),
-        ("def f():\n    from protocols.circuits.coins import design_coins", {"__init__", "coins"}),
+        ("def f():\n    from fairshares.protocols.circuits.coins import design_coins", {"__init__", "coins"}),
         ("from fractions import Fraction", {"__init__"}),
         *((text, None) for text in NOT_PLAIN),
     ],
@@ -243,13 +245,13 @@ def test_every_circuit_that_a_program_loads_counts() -> None:
     """What Python itself loads for a program's imports is among what its hash is over."""
     programs = sorted((PROJECT / "Programs" / "Source").glob("*.mpc"))
     lines = [
-        re.findall(r"^from protocols.*?import (?:\([^)]*\)|.*)$", text, re.MULTILINE)
+        re.findall(r"^from fairshares.*?import (?:\([^)]*\)|.*)$", text, re.MULTILINE)
         for text in (path.read_text() for path in programs)
     ]
     script = "import json, sys\nfor lines in json.load(sys.stdin):\n"
-    script += "    [sys.modules.pop(name) for name in list(sys.modules) if name.startswith('protocols')]\n"
+    script += "    [sys.modules.pop(name) for name in list(sys.modules) if name.startswith('fairshares')]\n"
     script += "    exec('\\n'.join(lines), {})\n"
-    script += "    print(*(n for n in sys.modules if n.startswith('protocols.circuits.')))\n"
+    script += "    print(*(n for n in sys.modules if n.startswith('fairshares.protocols.circuits.')))\n"
     done = subprocess.run(
         [sys.executable, "-c", script],
         input=json.dumps(lines),
@@ -288,9 +290,9 @@ def test_two_at_once_both_succeed(home: Path, job: Job) -> None:
 def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: Path, job: Job) -> None:
     (home / "wait").touch()
     script = (
-        "import sys; from pathlib import Path; from harness.engines.base import MadeUpJob\n"
-        "from harness.engines.mpspdz.compiler import compile_program\n"
-        "from protocols.spec import ProtocolSpec\n"
+        "import sys; from pathlib import Path; from fairshares.harness.engines.base import MadeUpJob\n"
+        "from fairshares.harness.engines.mpspdz.compiler import compile_program\n"
+        "from fairshares.protocols.spec import ProtocolSpec\n"
         "spec = ProtocolSpec('sample', '', (), {}, ('n',), ())\n"
         "job = MadeUpJob(spec, Path(sys.argv[1]), ('3',))\n"
         f"compile_program(job, Path(sys.argv[2]), {VERSION!r}, {OPTIONS!r})\n"

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
-from harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
-from harness.releases.programs import PROTOCOLS
-from harness.security_models import MODELS, SecurityModel
-from protocols.circuits.gaussian import JOINT_GAUSSIAN
-from protocols.spec import ProtocolSpec
+from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
+from fairshares.harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
+from fairshares.protocols.spec import ProtocolSpec
 
 # One small case of each argument that programs take.
 ARGUMENTS: dict[str, object] = {

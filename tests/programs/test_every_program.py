@@ -22,27 +22,34 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from benchmarks.measure.given_numbers import Given
-from harness.engines.base import PrivateJob
-from harness.engines.registry import engine_of
-from harness.errors import OptionError
-from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.inputs.records import ClientRecords
-from harness.pipeline.jobs import make_job
-from harness.pipeline.preprocessing import joint_noise_of, noise_job
-from harness.pipeline.sources import RecordsSource
-from harness.privacy.stock import shares_of
-from harness.releases.base import Answer, ExpectedError, Opened, PreparedRelease, Statistic, plan_release
-from harness.releases.files import ResultFile
-from harness.releases.programs import PROTOCOLS
-from harness.request.base import Request
-from harness.security_models import MODELS, SecurityModel
-from harness.stated_privacy import StatedPrivacy
-from protocols import reference
-from protocols.accounting.calibration import LinearQueries, PrivacyUnit
-from protocols.arrays import Floats
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import (
+from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import OptionError
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job
+from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.privacy.stock import shares_of
+from fairshares.harness.releases.base import (
+    Answer,
+    ExpectedError,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    plan_release,
+)
+from fairshares.harness.releases.files import ResultFile
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols import reference
+from fairshares.protocols.accounting.calibration import LinearQueries, PrivacyUnit
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import (
     NO_INPUT,
     REPLICATED,
     SHARES,

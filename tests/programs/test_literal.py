@@ -11,11 +11,11 @@ from benchmarks.literal import SPECS, literal_job, literal_source
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
-from harness.engines.base import PrivateJob
-from harness.engines.registry import engine_of
-from harness.errors import CompileError, ExperimentError, UnsupportedError
-from harness.security_models import MODELS, SecurityModel, get_model
-from protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
+from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
 from tests.support.running import QUICKEST, Inputs, model_parameters, run, xor_shares
 

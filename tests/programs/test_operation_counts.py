@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.measure.cell import job_of
-from harness.forecast import operation_counts as counts
-from harness.forecast.operation_counts import counts_of, read_estimate
-from harness.security_models import MODELS
+from fairshares.harness.forecast import operation_counts as counts
+from fairshares.harness.forecast.operation_counts import counts_of, read_estimate
+from fairshares.harness.security_models import MODELS
 
 CELLS: dict[str, dict[str, str | int]] = {
     "pi_lap": {"protocol": "pi_lap", "variant": "default", "samples": 70, "epsilon": "0.05"},

@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.engines.registry import engine_of
-from harness.inputs.encoding import columns_of
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, bins_of, even_grid
-from harness.inputs.records import ClientRecords
-from harness.releases.confusion.spec import PI_CF
-from harness.releases.gap.spec import PI_GAP
-from harness.releases.thresholds.spec import PI_ROC
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import SecurityModel
-from protocols import reference
-from protocols.spec import (
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.inputs.encoding import columns_of
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, bins_of, even_grid
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.releases.confusion.spec import PI_CF
+from fairshares.harness.releases.gap.spec import PI_GAP
+from fairshares.harness.releases.thresholds.spec import PI_ROC
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.spec import (
     CLIENTS,
     PI_LAP,
     PRODUCT,

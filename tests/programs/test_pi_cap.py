@@ -13,19 +13,19 @@ import numpy.typing as npt
 import pytest
 from msgspec import UNSET, UnsetType
 
-from harness.engines.registry import engine_of
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import SharesSource
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
-from harness.security_models import MODELS, SecurityModel
-from protocols import reference
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.circuits.coins import design_coins
-from protocols.guarantee import Guarantee
-from protocols.spec import SLOTS
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import SharesSource
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.spec import SLOTS
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.running import model_parameters, noise_of, opened_with

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.engines.registry import engine_of
-from harness.inputs.rings import FIELD
-from harness.privacy.statement import assumes_honest_clients
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from protocols import reference
-from protocols.mechanisms.shifted_log import ShiftedLog
-from protocols.spec import SPLIT
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.inputs.rings import FIELD
+from fairshares.harness.privacy.statement import assumes_honest_clients
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.mechanisms.shifted_log import ShiftedLog
+from fairshares.protocols.spec import SPLIT
 from tests.support.running import model_parameters, opened_less_noise
 
 OFFSET, MOST = 20, 1000

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines.registry import engine_of
-from harness.inputs.record_schema import bins_of, even_grid
-from harness.releases.thresholds.spec import PI_ROC_RECORDS
-from harness.security_models import MODELS, SecurityModel
-from protocols import reference
-from protocols.spec import KEYS
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.inputs.record_schema import bins_of, even_grid
+from fairshares.harness.releases.thresholds.spec import PI_ROC_RECORDS
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.spec import KEYS
 from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1/2", 40

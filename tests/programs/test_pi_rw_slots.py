@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.engines.registry import engine_of
-from harness.inputs.encoding import columns_of
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
-from harness.inputs.records import ClientRecords
-from harness.releases.confusion.spec import PI_CF_SLOTS
-from harness.releases.gap.spec import PI_GAP_SLOTS
-from harness.releases.weights.spec import PI_RW_SLOTS
-from harness.security_models import MODELS, SecurityModel
-from protocols import reference
-from protocols.circuits.slots import MOST_LANES, slot_bits, value_bits
-from protocols.spec import SLOTS, ProtocolSpec
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.inputs.encoding import columns_of
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.releases.confusion.spec import PI_CF_SLOTS
+from fairshares.harness.releases.gap.spec import PI_GAP_SLOTS
+from fairshares.harness.releases.weights.spec import PI_RW_SLOTS
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.circuits.slots import MOST_LANES, slot_bits, value_bits
+from fairshares.protocols.spec import SLOTS, ProtocolSpec
 from tests.support.running import model_parameters, opened_less_noise
 from tests.support.slots import cells_of_words, changed, counted, shares_of_words
 

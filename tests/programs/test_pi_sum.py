@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import DistributedNoiseInput, PrivateJob
-from harness.errors import PartyFailedError
-from harness.security_models import MODELS, SecurityModel
-from protocols.spec import PI_SUM
+from fairshares.harness.engines.base import DistributedNoiseInput, PrivateJob
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.spec import PI_SUM
 from tests.support.running import copy_of_program, model_parameters, run_job, share_values
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.security_models import MODELS, SecurityModel
+from fairshares.harness.security_models import MODELS, SecurityModel
 from tests.support.running import TEST_PROGRAMS, Inputs, model_parameters, program_spec, run, xor_shares
 
 # x = 3, -5, 7, 2^40 and y = 10, 20, 30, 40; the public vector is 1, 2, 3, 4.

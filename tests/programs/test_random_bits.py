@@ -9,13 +9,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS
-from harness.online import client as sending, masks
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import SecurityModel
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import CLIENTS, SPLIT
+from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.online import client as sending, masks
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.spec import CLIENTS, SPLIT
 from tests.support.running import TEST_PROGRAMS, Bits, Inputs, model_parameters, program_spec, run, xor_shares
 
 # More lanes than a machine word has bits, more bits than one input takes.

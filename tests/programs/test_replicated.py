@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines import engine
-from harness.engines.base import parse_outputs
-from harness.errors import OutputError, PartyFailedError
-from harness.inputs.rings import RING
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from harness.security_models import MODELS, SecurityModel
-from protocols import reference
-from protocols.spec import REPLICATED, ProtocolSpec
+from fairshares.harness.engines import engine
+from fairshares.harness.engines.base import parse_outputs
+from fairshares.harness.errors import OutputError, PartyFailedError
+from fairshares.harness.inputs.rings import RING
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.spec import REPLICATED, ProtocolSpec
 from tests.support.running import (
     Inputs,
     copy_of_program,

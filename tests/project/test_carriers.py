@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import fairshares as fs
-from harness.pipeline import run
-from harness.privacy.ledger.charge import ChargedRun
-from protocols.accounting.calibration import NoisePlan
+from fairshares.harness.pipeline import run
+from fairshares.harness.privacy.ledger.charge import ChargedRun
+from fairshares.protocols.accounting.calibration import NoisePlan
 
 ASKED = Fraction(7310586, 10**7)  # which nothing else has
 OURS = ("fairshares", "harness", "protocols")
-ENGINES = "harness.engines"  # know the program's argument alone, whatever they call it
+ENGINES = "fairshares.harness.engines"  # know the program's argument alone, whatever they call it
 
 CARRIERS = {
     "request": {"Protect.epsilon"},

@@ -5,22 +5,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.cli.project_checks import STATIC_CHECKS
+from fairshares.harness.cli.project_checks import STATIC_CHECKS
 from tests.conftest import PROJECT
 
 PACKAGES = ("protocols", "harness", "fairshares", "benchmarks")
 
 
 FORBIDDEN = (
-    ("harness.errors", "harness.pipeline.run"),
-    ("harness.uploads.client", "harness.engines.registry"),
-    ("harness.engines.registry", "harness.privacy.ledger.entries"),
-    ("harness.postprocessing.curves", "harness.engines.registry"),
-    ("harness.releases.weights.statistic", "harness.pipeline.run"),
-    ("harness.pipeline.run", "harness.cli.app"),
-    ("harness.cli.user_commands", "fairshares"),
-    ("protocols.spec", "harness.security_models"),
-    ("benchmarks.measure.cell", "harness.cli.terminal"),
+    ("fairshares.harness.errors", "fairshares.harness.pipeline.run"),
+    ("fairshares.harness.uploads.client", "fairshares.harness.engines.registry"),
+    ("fairshares.harness.engines.registry", "fairshares.harness.privacy.ledger.entries"),
+    ("fairshares.harness.postprocessing.curves", "fairshares.harness.engines.registry"),
+    ("fairshares.harness.releases.weights.statistic", "fairshares.harness.pipeline.run"),
+    ("fairshares.harness.pipeline.run", "fairshares.harness.cli.app"),
+    ("fairshares.harness.cli.user_commands", "fairshares"),
+    ("fairshares.protocols.spec", "fairshares.harness.security_models"),
+    ("benchmarks.measure.cell", "fairshares.harness.cli.terminal"),
 )
 
 
@@ -29,7 +29,7 @@ def test_forbidden_imports_are_found(tmp_path: Path) -> None:
     shutil.copy(PROJECT / "pyproject.toml", tmp_path)
     for name in PACKAGES:
         left_out = shutil.ignore_patterns("__pycache__", "results")
-        shutil.copytree(PROJECT / name, tmp_path / name, ignore=left_out)
+        shutil.copytree(PROJECT / name, tmp_path / name, symlinks=True, ignore=left_out)
     for module, forbidden in FORBIDDEN:
         with (tmp_path / f"{module.replace('.', '/')}.py").open("a") as file:
             file.write(f"\n\ndef late():\n    import {forbidden}\n")

@@ -45,15 +45,17 @@ def as_a_contributor(root: Path) -> None:
     assert written == {*FILES.values()}
     registry = root / "harness/releases/registry.py"
     text = registry.read_text(encoding="utf-8")
-    first, listed = "\nfrom harness", "    CapOptions,\n"
+    first, listed = "\nfrom fairshares.harness", "    CapOptions,\n"
     assert first in text and listed in text
-    text = text.replace(first, f"\nfrom harness.releases.maxima.request import MaximaOptions{first}", 1)
+    text = text.replace(
+        first, f"\nfrom fairshares.harness.releases.maxima.request import MaximaOptions{first}", 1
+    )
     registry.write_text(text.replace(listed, f"{listed}    MaximaOptions,\n"), encoding="utf-8")
 
 
 def inv(root: Path, *words: str) -> str:
     """Run a command of the copy, and return what it prints."""
-    program = "import sys; from tasks import namespace; from harness.cli.app import Commands; "
+    program = "import sys; from tasks import namespace; from fairshares.harness.cli.app import Commands; "
     program += "Commands(namespace=namespace, name='FairShares', binary='./inv').run_to_the_end(sys.argv)"
     command = [sys.executable, "-c", program, *words]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -65,7 +67,7 @@ def inv(root: Path, *words: str) -> str:
 def test_a_release_and_a_weighting_by_these_words_alone(tmp_path: Path) -> None:
     for name in ("protocols", "harness", "fairshares", "benchmarks", "Programs"):
         left_out = shutil.ignore_patterns("__pycache__", "results")
-        shutil.copytree(PROJECT / name, tmp_path / name, ignore=left_out)
+        shutil.copytree(PROJECT / name, tmp_path / name, ignore=left_out, symlinks=True)
     shutil.copy(PROJECT / "tasks.py", tmp_path)
     as_a_contributor(tmp_path)
     (tmp_path / "records.csv").write_text(RECORDS, encoding="utf-8")

@@ -12,27 +12,27 @@ import pytest
 from msgspec import to_builtins
 
 import fairshares as fs
-from harness.engines.emulated_network.profiles import LAN
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.evaluation.metrics import METRICS
-from harness.hosts import fleet
-from harness.hosts.host_log import FILE as LOG, Event, HostLog
-from harness.hosts.inventory import Host
-from harness.hosts.policy import Policy, Table
-from harness.hosts.setup import exported, set_up_here
-from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
-from harness.inputs import record_schema
-from harness.inputs.record_schema import domain_from_json
-from harness.online.client import invitations
-from harness.online.session import Server
-from harness.pipeline.sources import terms_of
-from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.security_models import get_model
-from harness.uploads.signatures import Signed
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.json_values import JsonValue
-from protocols.spec import SPLIT
+from fairshares.harness.engines.emulated_network.profiles import LAN
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.evaluation.metrics import METRICS
+from fairshares.harness.hosts import fleet
+from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.policy import Policy, Table
+from fairshares.harness.hosts.setup import exported, set_up_here
+from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
+from fairshares.harness.inputs import record_schema
+from fairshares.harness.inputs.record_schema import domain_from_json
+from fairshares.harness.online.client import invitations
+from fairshares.harness.online.session import Server
+from fairshares.harness.pipeline.sources import terms_of
+from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.security_models import get_model
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.spec import SPLIT
 from tests.conftest import PROJECT
 from tests.support.command import call
 from tests.support.requests import request_of

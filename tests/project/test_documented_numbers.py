@@ -13,14 +13,14 @@ from benchmarks.commands.tampering import summary
 from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
 from benchmarks.tampering import timing
 from benchmarks.tampering.walk import load
-from protocols.accounting.rounding import digits_up
-from protocols.arrays import Floats
-from protocols.circuits.coins import design_coins, edge_mass
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.local_dp.estimators import gap_weights, half_width, least_enough
-from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
-from protocols.noise import truncated as noise
-from protocols.noise.truncated import probability_mass
+from fairshares.protocols.accounting.rounding import digits_up
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import design_coins, edge_mass
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.local_dp.estimators import gap_weights, half_width, least_enough
+from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
+from fairshares.protocols.noise import truncated as noise
+from fairshares.protocols.noise.truncated import probability_mass
 from tests.conftest import PROJECT
 from tests.support.local import chebyshev
 

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from harness.cli.command_line import OF_ALL
-from harness.engines.registry import PREFERRED, choose_model
-from harness.system.files import in_turn
+from fairshares.harness.cli.command_line import OF_ALL
+from fairshares.harness.engines.registry import PREFERRED, choose_model
+from fairshares.harness.system.files import in_turn
 from tasks import namespace
 from tests.conftest import PROJECT
 from tests.support.command import INVOKE, call
@@ -107,7 +107,7 @@ def a_machine_of_its_own(page: Page, directory: Path) -> Iterator[None]:
         name for name in needed if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None
     ]:
         pytest.skip(f"it takes root and {', '.join(lacking)}")
-    for name in (".venv", "Programs", "docs", "harness", "protocols"):
+    for name in (".venv", "Programs", "docs", "fairshares", "harness", "protocols"):
         (directory / name).symlink_to(PROJECT / name)
     with in_turn(Path("/run")):  # names of networks are the machine's
         try:

@@ -6,8 +6,8 @@ import pytest
 
 from examples.flower.federation import training
 from fairshares import sample_weight
-from harness.evaluation.loanapp import load_loanapp
-from harness.reweighing.formulas import weights_of_counts
+from fairshares.harness.evaluation.loanapp import load_loanapp
+from fairshares.harness.reweighing.formulas import weights_of_counts
 
 CLIENTS, SPLITS = 10, range(3)
 

@@ -16,20 +16,20 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from harness.errors import HostUnfitError
-from harness.hosts.keys import RunKeys
-from harness.hosts.policy import read_policy
-from harness.hosts.runner import HostsSource
-from harness.hosts.signed_results import verify
-from harness.pipeline.run import RunSettings, run_release
-from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.entries import Ledger
-from harness.releases.weights.spec import PI_RW
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.uploads.client import share as sealed
-from harness.uploads.task import read_task
-from protocols.guarantee import Budget
-from protocols.spec import SHARES
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.hosts.keys import RunKeys
+from fairshares.harness.hosts.policy import read_policy
+from fairshares.harness.hosts.runner import HostsSource
+from fairshares.harness.hosts.signed_results import verify
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.uploads.client import share as sealed
+from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.guarantee import Budget
+from fairshares.protocols.spec import SHARES
 from tests.support.command import succeed
 from tests.support.coordinators import MODEL, hosts_runner, records
 from tests.support.requests import request_of

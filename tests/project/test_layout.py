@@ -10,19 +10,19 @@ import pytest
 from tests.support.sources import files
 
 # What a file may import beside the standard library; the first pattern that fits its path decides.
-CIRCUITS = "protocols.circuits"
+CIRCUITS = "fairshares.protocols.circuits"
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "*.mpc": (CIRCUITS, "Compiler"),  # Compiler is MP-SPDZ's
     "protocols/circuits/*.py": (CIRCUITS,),
     "protocols/__init__.py": (),  # MP-SPDZ's compiler passes through it
     # These run before anything is installed, and so does all that they import.
-    "harness/cli/bootstrap.py": ("harness.system.files",),
-    "harness/system/files.py": ("harness.errors", "harness.system.signals"),
+    "harness/cli/bootstrap.py": ("fairshares.harness.system.files",),
+    "harness/system/files.py": ("fairshares.harness.errors", "fairshares.harness.system.signals"),
     "harness/system/signals.py": (),
-    "harness/errors.py": ("harness.command_name",),
+    "harness/errors.py": ("fairshares.harness.command_name",),
     "harness/command_name.py": (),
-    "harness/cli/project_checks.py": ("harness.cli.bootstrap",),
-    "inv": ("harness.cli.bootstrap",),
+    "harness/cli/project_checks.py": ("fairshares.harness.cli.bootstrap",),
+    "inv": ("fairshares.harness.cli.bootstrap",),
 }
 IN_TESTS_ONLY = ("aif360", "fairlearn", "hypothesis", "pytest")
 # Written so that this file does not contain what it looks for.
@@ -37,7 +37,9 @@ def imports(file: Path, root: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            package = file.relative_to(root).parts[: -node.level] if node.level else ()
+            place = file.relative_to(root).parts
+            inside = ("fairshares", *place) if place[0] in ("harness", "protocols") else place
+            package = inside[: -node.level] if node.level else ()
             origin = ".".join([*package, *([node.module] if node.module else [])])
             names |= {f"{origin}.{alias.name}" for alias in node.names}
     return names
@@ -81,14 +83,34 @@ def test_project_keeps_the_rules(project: Path) -> None:
     ("name", "text", "fault"),
     [
         ("protocols/circuits/coins.py", "import numpy", "imports numpy"),
-        ("protocols/circuits/coins.py", "from ..spec import PI_LAP", "imports protocols.spec.PI_LAP"),
-        ("protocols/__init__.py", "from protocols import spec", "imports protocols.spec"),
-        ("protocols/reference.py", "from protocols import circuits", "imports protocols.circuits"),
-        ("Programs/Source/pi_x.mpc", "from protocols.spec import PI_LAP", "imports protocols.spec.PI_LAP"),
+        (
+            "protocols/circuits/coins.py",
+            "from ..spec import PI_LAP",
+            "imports fairshares.protocols.spec.PI_LAP",
+        ),
+        (
+            "protocols/__init__.py",
+            "from fairshares.protocols import spec",
+            "imports fairshares.protocols.spec",
+        ),
+        (
+            "protocols/reference.py",
+            "from fairshares.protocols import circuits",
+            "imports fairshares.protocols.circuits",
+        ),
+        (
+            "Programs/Source/pi_x.mpc",
+            "from fairshares.protocols.spec import PI_LAP",
+            "imports fairshares.protocols.spec.PI_LAP",
+        ),
         ("Programs/Source/pi_x.mpc", "import numpy", "imports numpy"),
         ("tests/programs/probe.mpc", "def f():\n    import tests", "imports tests"),
         ("harness/cli/bootstrap.py", "import invoke", "imports invoke"),
-        ("harness/cli/project_checks.py", "from harness import errors", "imports harness.errors"),
+        (
+            "harness/cli/project_checks.py",
+            "from fairshares.harness import errors",
+            "imports fairshares.harness.errors",
+        ),
         ("inv", "import rich", "imports rich"),
         ("harness/x.py", "from fairlearn.metrics import rate", "imports fairlearn.metrics.rate"),
         ("docs/where.md", "see /wo" + "rk/main", ":1 names a path of one machine"),
@@ -96,12 +118,16 @@ def test_project_keeps_the_rules(project: Path) -> None:
         ("requirements.lock", "--extra-index-ur" + "l file:///x", ":1 names a package index"),
         (".ci/run", "pip install --find-lin" + "ks x", ":1 names a package index"),
         ("docs/where.md", "https://pypi." + "org/simple", ":1 names a package index"),
-        ("protocols/reference.py", "import numpy\nfrom protocols.spec import PI_LAP", None),
+        ("protocols/reference.py", "import numpy\nfrom fairshares.protocols.spec import PI_LAP", None),
         ("protocols/circuits/noise.py", "from fractions import Fraction\nfrom .coins import check", None),
-        ("Programs/Source/pi_x.mpc", "import math\nfrom protocols.circuits.noise import flip", None),
+        (
+            "Programs/Source/pi_x.mpc",
+            "import math\nfrom fairshares.protocols.circuits.noise import flip",
+            None,
+        ),
         ("Programs/Source/pi_y.mpc", "from Compiler import sorting", None),
-        ("tests/test_x.py", "import fairlearn, tasks, harness.pipeline.run", None),
-        ("inv", "import sys\nfrom harness.cli.bootstrap import main", None),
+        ("tests/test_x.py", "import fairlearn, tasks, fairshares.harness.pipeline.run", None),
+        ("inv", "import sys\nfrom fairshares.harness.cli.bootstrap import main", None),
         ("docs/x.md", "~/MP-SPDZ or /opt/MP-SPDZ", None),
         ("runs/x.md", "/wo" + "rk/x", None),
     ],

@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from harness.cli.bootstrap import LOCK, TEST_LOCK
-from harness.errors import EXTRAS
+from fairshares.harness.cli.bootstrap import LOCK, TEST_LOCK
+from fairshares.harness.errors import EXTRAS
 from tests.locks.__main__ import BUILD_LOCK, DOCS_LOCK, PLATFORMS, read_pins, write
 
 LINE = re.compile(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.releases.base import Statistic, statistic_class
-from harness.releases.programs import PROTOCOLS
-from harness.releases.registry import REQUESTS, with_distributed_noise
+from fairshares.harness.releases.base import Statistic, statistic_class
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.registry import REQUESTS, with_distributed_noise
 from tests.conftest import PROJECT
 
 PACKAGES = ("harness", "protocols", "fairshares")

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 import fairshares
-from harness import __version__
-from harness.engines.base import PROJECT
-from harness.errors import OptionError
-from harness.inputs.record_schema import Cap
-from harness.releases.cap.request import CapRequest
-from harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
-from harness.request.base import Account, Protect, Request
-from harness.request.fields import Options, Part, as_text
-from harness.request.plans import Expected
-from harness.training.request import TrainRequest
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
+from fairshares.harness import __version__
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.errors import OptionError
+from fairshares.harness.inputs.record_schema import Cap
+from fairshares.harness.releases.cap.request import CapRequest
+from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
+from fairshares.harness.request.base import Account, Protect, Request
+from fairshares.harness.request.fields import Options, Part, as_text
+from fairshares.harness.request.plans import Expected
+from fairshares.harness.training.request import TrainRequest
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Budget, Guarantee
 
 # `Spending` is what requests declare it by, and `Privacy` the guarantee as a result of Python shows it.
 # Other classes take the declaration of `Spending`, with another help.

@@ -10,12 +10,12 @@ import pytest
 
 import fairshares
 from fairshares import _types
-from harness.errors import CALLS as AS_FUNCTIONS, OptionError
-from harness.releases.registry import CALLS
-from harness.request.base import Account
-from harness.request.fields import Option, Options
-from harness.request.plans import Expected
-from harness.training.request import TrainRequest
+from fairshares.harness.errors import CALLS as AS_FUNCTIONS, OptionError
+from fairshares.harness.releases.registry import CALLS
+from fairshares.harness.request.base import Account
+from fairshares.harness.request.fields import Option, Options
+from fairshares.harness.request.plans import Expected
+from fairshares.harness.training.request import TrainRequest
 
 IN_PYTHON = {task: call for task, call in CALLS.items() if task in AS_FUNCTIONS}  # others are commands alone
 DECLARED: Mapping[str, type[Options]] = {**IN_PYTHON, "train": TrainRequest}

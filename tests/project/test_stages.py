@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
-from harness.errors import LedgerError
-from harness.privacy.ledger.charge import Account, Entry, SeriesEntry
-from harness.privacy.ledger.entries import Ledger
-from protocols.spec import PI_LAP
+from fairshares.harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
+from fairshares.harness.errors import LedgerError
+from fairshares.harness.privacy.ledger.charge import Account, Entry, SeriesEntry
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.protocols.spec import PI_LAP
 from tests.support.events import a_run
 from tests.support.type_checks import check_lines
 
 EVENT = a_run(model="mpyc")
 BEFORE = """
 from pathlib import Path
-from harness.charged import Charged
-from harness.engines.base import MadeUpJob, PrivateJob, Ready, Runner
-from harness.engines.engine import ReadyRounds
-from harness.security_models import SecurityModel
+from fairshares.harness.charged import Charged
+from fairshares.harness.engines.base import MadeUpJob, PrivateJob, Ready, Runner
+from fairshares.harness.engines.engine import ReadyRounds
+from fairshares.harness.security_models import SecurityModel
 
 
 def say(step: str) -> None: ...

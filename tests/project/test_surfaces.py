@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import fairshares as fs
-from harness.cli.user_commands import COMMANDS
-from harness.command_name import as_called
-from harness.errors import (
+from fairshares.harness.cli.user_commands import COMMANDS
+from fairshares.harness.command_name import as_called
+from fairshares.harness.errors import (
     CALLS,
     PYTHON,
     SHELL,
@@ -22,9 +22,9 @@ from harness.errors import (
     named_command,
     naming,
 )
-from harness.request.readers import parse_cap
-from harness.system.result_files import new_directory
-from harness.uploads.task import read_task
+from fairshares.harness.request.readers import parse_cap
+from fairshares.harness.system.result_files import new_directory
+from fairshares.harness.uploads.task import read_task
 from tests.conftest import PROJECT
 
 OF_COMMANDS = ("harness/cli/", "harness/views/", "harness/hosts/")  # which no Python call reaches

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.privacy.ledger.entries import Ledger
-from protocols.guarantee import Budget
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.protocols.guarantee import Budget
 from tests import conftest
 from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, USERS_OWN, mark_exhaustive
 from tests.faults.__main__ import read_faults

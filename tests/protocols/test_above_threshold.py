@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from protocols.accounting.calibration import guarantee_of_first_below
-from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
-from protocols.mechanisms.above_threshold import (
+from fairshares.protocols.accounting.calibration import guarantee_of_first_below
+from fairshares.protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from fairshares.protocols.mechanisms.above_threshold import (
     allowed_above,
     best_cap,
     caps_up_to,
     clients_above,
     distribution_of_first_below,
 )
-from protocols.noise.truncated import probability_mass
+from fairshares.protocols.noise.truncated import probability_mass
 
 COINS = {
     "even ratios": (Coin(1, 2), Coin(1, 3)),

@@ -6,10 +6,10 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from protocols.arrays import Floats
-from protocols.circuits.coins import design_coins
-from protocols.noise import added, truncated
-from protocols.noise.added import DistributedNoise, NoiseDistribution, noise_sum, singles
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise import added, truncated
+from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution, noise_sum, singles
 
 LAPLACE, GAUSSIAN = NoiseDistribution
 COINS = design_coins(Fraction(1, 2), 40)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from protocols.accounting.calibration import (
+from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
@@ -16,9 +16,9 @@ from protocols.accounting.calibration import (
     nodes_changed,
     plan_noise,
 )
-from protocols.circuits.coins import MAX_DELTA_BITS, Coin, edge_mass, worst_ratio
-from protocols.guarantee import NOTHING, Budget, Guarantee, compose
-from protocols.noise.truncated import guarantee, probability_mass
+from fairshares.protocols.circuits.coins import MAX_DELTA_BITS, Coin, edge_mass, worst_ratio
+from fairshares.protocols.guarantee import NOTHING, Budget, Guarantee, compose
+from fairshares.protocols.noise.truncated import guarantee, probability_mass
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 DELTA = Fraction(1, 2**40)

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.guarantee import Guarantee
-from protocols.noise.truncated import guarantee_of_clients, probability_mass
+from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.truncated import guarantee_of_clients, probability_mass
 
 COINS = (Coin(1, 2), Coin(1, 4))  # of small support
 MASS = probability_mass(COINS)

@@ -13,8 +13,8 @@ from math import prod
 
 import pytest
 
-from protocols.circuits import coins as module
-from protocols.circuits.coins import (
+from fairshares.protocols.circuits import coins as module
+from fairshares.protocols.circuits.coins import (
     MAX_COINS,
     MAX_DELTA_BITS,
     MAX_EPSILON,

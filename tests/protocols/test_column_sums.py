@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.engines.parties.layouts import RingName, SumsOfColumn
-from harness.inputs.rings import FIELD, RING, Ring
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.gap.spec import PI_GAP
-from harness.releases.programs import PROTOCOLS
-from harness.releases.thresholds.spec import PI_ROC, BlocksOfBins
-from harness.security_models import MODELS
-from protocols.accounting.calibration import LinearQueries, each_cell_once, sums_from_ends
-from protocols.circuits.blocks import block_sizes, block_sums
-from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import (
+from fairshares.harness.engines.parties.layouts import RingName, SumsOfColumn
+from fairshares.harness.inputs.rings import FIELD, RING, Ring
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.gap.spec import PI_GAP
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.thresholds.spec import PI_ROC, BlocksOfBins
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import LinearQueries, each_cell_once, sums_from_ends
+from fairshares.protocols.circuits.blocks import block_sizes, block_sums
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.spec import (
     NO_INPUT,
     SCORED_SPLIT,
     SLOTS,

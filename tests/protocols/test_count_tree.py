@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.mechanisms.count_tree import (
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+from fairshares.protocols.mechanisms.count_tree import (
     CountTree,
     best_tree,
     neighbours,

@@ -10,7 +10,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.special import logsumexp
 
-from protocols.accounting.calibration import (
+from fairshares.protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,
     NeighboringRelation,
@@ -20,7 +20,7 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_from_ends,
 )
-from protocols.accounting.distributed_noise import (
+from fairshares.protocols.accounting.distributed_noise import (
     Moves,
     _shared,
     design_distributed,
@@ -29,9 +29,9 @@ from protocols.accounting.distributed_noise import (
     move_delta,
     rho,
 )
-from protocols.accounting.exact_privacy import Masses, composed, curve_of_distribution
-from protocols.circuits.coins import exp_bounds
-from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
+from fairshares.protocols.accounting.exact_privacy import Masses, composed, curve_of_distribution
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
 LAPLACE, GAUSSIAN = NoiseDistribution
 ADD, REPLACE, ZERO_OUT = NeighboringRelation

@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 
-from harness.privacy.audit.releases import audit_command
-from harness.releases.gap.spec import PI_GAP
-from protocols import reference
-from protocols.accounting.calibration import (
+from fairshares.harness.privacy.audit.releases import audit_command
+from fairshares.harness.releases.gap.spec import PI_GAP
+from fairshares.protocols import reference
+from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
@@ -17,9 +17,9 @@ from protocols.accounting.calibration import (
     possible_moves,
     sums_from_ends,
 )
-from protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
-from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
-from protocols.noise.truncated import (
+from fairshares.protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
+from fairshares.protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
+from fairshares.protocols.noise.truncated import (
     guarantee,
     guarantee_of_moves,
     mean_square_error,
@@ -154,6 +154,8 @@ def test_pi_gap_declares_this_release() -> None:
 def test_a_wrong_sensitivity_is_found(
     claimed: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("protocols.accounting.calibration.possible_moves", lambda *_: frozenset(claimed))
+    monkeypatch.setattr(
+        "fairshares.protocols.accounting.calibration.possible_moves", lambda *_: frozenset(claimed)
+    )
     audited = audit_command("gap", {"steps": 50}, REPLACE, epsilon=Fraction(1), delta=DELTA)
     assert audited.fault is not None and "moves 200 units in all" in audited.fault

@@ -9,16 +9,16 @@ import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
 from hypothesis import given, strategies as st
 
-from protocols.accounting.exact_privacy import (
+from fairshares.protocols.accounting.exact_privacy import (
     MAX_SENSITIVITY,
     composed,
     cost,
     curve_of_coins,
     curve_of_distribution,
 )
-from protocols.circuits.coins import Coin, design_coins, edge_mass, worst_ratio
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.noise.truncated import guarantee, probability_mass
+from fairshares.protocols.circuits.coins import Coin, design_coins, edge_mass, worst_ratio
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.noise.truncated import guarantee, probability_mass
 
 Distribution = Mapping[int, Fraction]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from protocols import reference
-from protocols.circuits.first_below import counts_from_each_on, first_below
+from fairshares.protocols import reference
+from fairshares.protocols.circuits.first_below import counts_from_each_on, first_below
 from tests.support.clear import Lanes, no_check
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from protocols.circuits.gaussian import JointGaussian, gaussian, refinements
+from fairshares.protocols.circuits.gaussian import JointGaussian, gaussian, refinements
 from tests.support.running import gaussian_of
 
 COARSE = [(Fraction(1, 2), 3, 1), (Fraction(1, 32), 11, 3), (Fraction(3, 77), 20, 10)]

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from protocols.local_dp.estimators import (
+from fairshares.protocols.local_dp.estimators import (
     Tally,
     estimate_gaps,
     estimate_means,
@@ -18,8 +18,8 @@ from protocols.local_dp.estimators import (
     tally,
     variance,
 )
-from protocols.local_dp.exact_privacy import distribution_of_r
-from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, Reports, ValueRange
+from fairshares.protocols.local_dp.exact_privacy import distribution_of_r
+from fairshares.protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, Reports, ValueRange
 
 ONE = Fraction(1)
 EASY = MechanismR(Grr(2, Fraction(3, 4)), Fraction(3, 4))  # a c = 3/8

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from protocols.circuits.coins import exp_bounds
-from protocols.local_dp.exact_privacy import (
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.local_dp.exact_privacy import (
     distribution_of_r,
     epsilon_of_l,
     epsilon_of_r,
     log_ratio_of_l,
     worst_ratio,
 )
-from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, ValueRange
-from protocols.noise import exact_sampling
-from protocols.noise.exact_sampling import below, coins, discrete_laplace, round_at_random
-from protocols.noise.truncated import log_upper_bound
+from fairshares.protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, ValueRange
+from fairshares.protocols.noise import exact_sampling
+from fairshares.protocols.noise.exact_sampling import below, coins, discrete_laplace, round_at_random
+from fairshares.protocols.noise.truncated import log_upper_bound
 
 ONE = Fraction(1)
 EPSILONS = [Fraction(1, 100), Fraction(1, 10), ONE, Fraction(3), Fraction(10)]

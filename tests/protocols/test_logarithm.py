@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from protocols import reference
-from protocols.circuits.coins import Coin, worst_ratio
-from protocols.circuits.logarithm import scale_bits, shifted_log
-from protocols.mechanisms.shifted_log import ShiftedLog
-from protocols.noise.truncated import outer_mass, probability_mass
+from fairshares.protocols import reference
+from fairshares.protocols.circuits.coins import Coin, worst_ratio
+from fairshares.protocols.circuits.logarithm import scale_bits, shifted_log
+from fairshares.protocols.mechanisms.shifted_log import ShiftedLog
+from fairshares.protocols.noise.truncated import outer_mass, probability_mass
 from tests.support.clear import Lanes, no_check, wrapped
 
 CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]

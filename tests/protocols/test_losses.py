@@ -7,9 +7,9 @@ from math import lcm, log
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from protocols.accounting.exact_privacy import Masses, composed, curve_of_coins
-from protocols.accounting.losses import LossDistribution, loss_distribution
-from protocols.circuits.coins import Coin, design_coins, exp_bounds
+from fairshares.protocols.accounting.exact_privacy import Masses, composed, curve_of_coins
+from fairshares.protocols.accounting.losses import LossDistribution, loss_distribution
+from fairshares.protocols.circuits.coins import Coin, design_coins, exp_bounds
 
 TINY = (Coin(3, 3), Coin(1, 2), Coin(1, 5))
 STEP = Fraction(1, 1000)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from protocols.circuits.counts import column_totals, confusion_by_product, counts_by_product
-from protocols.circuits.first_below import counts_from_each_on
-from protocols.circuits.slots import counts_of_slots, slot_bits, sums_of_slots, value_bits
+from fairshares.protocols.circuits.counts import column_totals, confusion_by_product, counts_by_product
+from fairshares.protocols.circuits.first_below import counts_from_each_on
+from fairshares.protocols.circuits.slots import counts_of_slots, slot_bits, sums_of_slots, value_bits
 from tests.support.clear import PartyInputs, wrapped
 
 Integers = npt.NDArray[np.int64]

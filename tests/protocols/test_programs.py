@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.jobs import make_job
-from harness.pipeline.sources import PartyInputs
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.programs import PROTOCOLS
-from harness.releases.weights.spec import PI_RW
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.spec import (
+from fairshares.harness.engines.base import PROGRAMS, PROJECT
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.sources import PartyInputs
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.spec import (
     CLIENTS,
     PI_LAP,
     PI_ROUNDS,
@@ -95,7 +95,7 @@ OPENINGS = {
 }
 
 CIRCUITS = sorted(path.stem for path in (PROJECT / "protocols" / "circuits").glob("[!_]*.py"))
-MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
+MODULES = {*(f"fairshares.protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
 CALLED = {"check_point", "print_ln", "int", "len", "Fraction", "ValueError"}
 # Names of the engines; none but print_ln opens values, and other than XORed bits come from none.
 BUILT_IN = {
@@ -320,10 +320,13 @@ SWITCHES = {
             "labels, given, *law = program.args",
         ),
         "an argument by number": ("cells = ", "given = program.args[9]\ncells = "),
-        "the environment": ("from protocols.circuits.noise", "import os\nfrom protocols.circuits.noise"),
+        "the environment": (
+            "from fairshares.protocols.circuits.noise",
+            "import os\nfrom fairshares.protocols.circuits.noise",
+        ),
         "the environment by name": (
-            "from protocols.circuits.noise",
-            "from os import environ\nfrom protocols.circuits.noise",
+            "from fairshares.protocols.circuits.noise",
+            "from os import environ\nfrom fairshares.protocols.circuits.noise",
         ),
         "a file": ("cells = ", "given = open('given-bits')\ncells = "),
         "a name looked up": ("cells = ", "given = globals()\ncells = "),

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
-from protocols.accounting.exact_privacy import curve_of_distribution
-from protocols.published_baselines import (
+from fairshares.protocols.accounting.exact_privacy import curve_of_distribution
+from fairshares.protocols.published_baselines import (
     ONE,
     Logarithm,
     composed_laplace,

@@ -18,14 +18,14 @@ from benchmarks.studies.utility.curves import (
     curves_of,
     release_for,
 )
-from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
-from harness.releases.thresholds.statistic import noisy_curves
-from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.circuits.coins import MAX_EPSILON
-from protocols.local_dp.randomizers import Grr
-from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import simulated_noise
-from protocols.noise.truncated import guarantee, log_upper_bound
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
+from fairshares.harness.releases.thresholds.statistic import noisy_curves
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+from fairshares.protocols.circuits.coins import MAX_EPSILON
+from fairshares.protocols.local_dp.randomizers import Grr
+from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
+from fairshares.protocols.noise.added import simulated_noise
+from fairshares.protocols.noise.truncated import guarantee, log_upper_bound
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 BINS = 21

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from protocols.accounting.distributed_noise import gaussian_delta
-from protocols.accounting.rounds import Concentrated, RoundNoise, RoundsPlan, gaussian_loss, plan_rounds
-from protocols.circuits.gaussian import JointGaussian
-from protocols.noise.added import DistributedNoise, NoiseDistribution
+from fairshares.protocols.accounting.distributed_noise import gaussian_delta
+from fairshares.protocols.accounting.rounds import (
+    Concentrated,
+    RoundNoise,
+    RoundsPlan,
+    gaussian_loss,
+    plan_rounds,
+)
+from fairshares.protocols.circuits.gaussian import JointGaussian
+from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**5)
 SQUARES = 131**2  # 128 units and half the root of 45 coordinates

@@ -7,10 +7,10 @@ from math import log
 import numpy as np
 import pytest
 
-from harness.releases.count.spec import PI_COUNT
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
-from protocols.circuits.coins import Coin, design_coins, worst_ratio
-from protocols.mechanisms.shifted_log import (
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
+from fairshares.protocols.circuits.coins import Coin, design_coins, worst_ratio
+from fairshares.protocols.mechanisms.shifted_log import (
     ErrorTarget,
     ShiftedLog,
     expected_errors,
@@ -18,7 +18,7 @@ from protocols.mechanisms.shifted_log import (
     rho_of,
     worst_relative_error,
 )
-from protocols.noise.truncated import guarantee_of_moves, probability_mass
+from fairshares.protocols.noise.truncated import guarantee_of_moves, probability_mass
 
 ADD, REPLACE, _ = NeighboringRelation
 DELTA = Fraction(1, 2**40)

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.inputs.encoding import input_bits
-from protocols.circuits.noise import input_widths
-from protocols.circuits.slots import (
+from fairshares.harness.inputs.encoding import input_bits
+from fairshares.protocols.circuits.noise import input_widths
+from fairshares.protocols.circuits.slots import (
     MOST_LANES,
     bit_count,
     cell_indicators,

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.forecast.operation_counts import usage_of_keys
-from protocols.circuits.sorting import WORD, MarkerRanks
+from fairshares.harness.forecast.operation_counts import usage_of_keys
+from fairshares.protocols.circuits.sorting import WORD, MarkerRanks
 
 Bits = npt.NDArray[np.bool_]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution, convolution
+from fairshares.protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution, convolution
 
 LAPLACE, GAUSSIAN = NoiseDistribution
 ONE = 1 << BITS

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from protocols.circuits import noise
-from protocols.circuits.coins import Coin, check, design_coins, edge_mass, exp_bounds, worst_ratio
-from protocols.circuits.noise import (
+from fairshares.protocols.circuits import noise
+from fairshares.protocols.circuits.coins import Coin, check, design_coins, edge_mass, exp_bounds, worst_ratio
+from fairshares.protocols.circuits.noise import (
     default_noise,
     fair_bits_per_sample,
     flip,
@@ -20,7 +20,7 @@ from protocols.circuits.noise import (
     two_sided_geometric,
     xor_of_inputs,
 )
-from protocols.noise.truncated import (
+from fairshares.protocols.noise.truncated import (
     cumulative,
     error_bound,
     largest_noise,
@@ -29,7 +29,7 @@ from protocols.noise.truncated import (
     mean_square_error,
     probability_mass,
 )
-from protocols.reference import noise_of_bits
+from fairshares.protocols.reference import noise_of_bits
 from tests.support.clear import PartyInputs
 
 Coins = tuple[Coin, ...]

@@ -10,14 +10,14 @@ from unittest import mock
 
 import numpy as np
 
-from harness.engines.base import PROGRAMS
-from harness.engines.mpspdz.compiler import Installation, find_installation
-from harness.engines.parties.supervisor import waiting_parties
-from harness.engines.program_hash import program_hash
-from harness.errors import PartyFailedError
-from harness.security_models import MODELS
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
+from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
+from fairshares.harness.engines.parties.supervisor import waiting_parties
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from tests.recorded.vectors import FILE, SCHEMA, job_of, opened_by
 from tests.support.running import TEST_PROGRAMS, as_integers, xor_shares
 
@@ -108,7 +108,7 @@ def vector(
 
 def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
     """Run a vector; return it with what MP-SPDZ did."""
-    spied = mock.patch("harness.engines.engine.waiting_parties", wraps=waiting_parties)
+    spied = mock.patch("fairshares.harness.engines.engine.waiting_parties", wraps=waiting_parties)
     with tempfile.TemporaryDirectory() as name, spied as started:
         job = job_of(one, MODEL, Path(name))
         digest = program_hash(job, (*MODEL.compile_options, installation.commit))

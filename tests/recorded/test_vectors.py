@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import PartyFailedError
-from harness.security_models import MODELS, SecurityModel
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.security_models import MODELS, SecurityModel
 from tests.recorded.vectors import Vector, job_of, opened_by, read_vectors
 from tests.support.running import model_parameters
 

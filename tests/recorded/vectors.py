@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PrivateJob
-from harness.security_models import SecurityModel
+from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.security_models import SecurityModel
 from tests.support.running import (
     TEST_PROGRAMS,
     Inputs,

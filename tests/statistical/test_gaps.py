@@ -9,16 +9,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.releases.gap.statistic import CONFIDENCE, gaps
-from protocols.accounting.calibration import (
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.releases.gap.statistic import CONFIDENCE, gaps
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
     plan_noise,
     sums_from_ends,
 )
-from protocols.noise.added import simulated_noise
+from fairshares.protocols.noise.added import simulated_noise
 from tests.support.distribution import accepted
 
 N = 400

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
-from harness.postprocessing.curves import (
+from fairshares.harness.postprocessing.curves import (
     ACCEPT_NOBODY,
     CurveNoise,
     GroupCurves,
@@ -23,11 +23,11 @@ from harness.postprocessing.curves import (
     noise_bands,
     population_bands,
 )
-from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.reweighing.intervals import share_intervals
-from protocols.circuits.coins import design_coins
-from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.added import simulated_noise
+from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
+from fairshares.harness.reweighing.intervals import share_intervals
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.noise.added import simulated_noise
 from tests.support.distribution import FALSE_ALARM
 
 Floats = npt.NDArray[np.float64]

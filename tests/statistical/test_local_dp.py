@@ -12,10 +12,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means, tally
-from protocols.local_dp.exact_privacy import distribution_of_r
-from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
-from protocols.noise.exact_sampling import discrete_laplace
+from fairshares.protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means, tally
+from fairshares.protocols.local_dp.exact_privacy import distribution_of_r
+from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
+from fairshares.protocols.noise.exact_sampling import discrete_laplace
 from tests.support.distribution import accepted, distance, dkw_bound
 
 N = 20_000

@@ -18,8 +18,8 @@ from benchmarks.studies.local_simulation import (
     Simulated,
     simulate,
 )
-from protocols.local_dp.estimators import tally
-from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
+from fairshares.protocols.local_dp.estimators import tally
+from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
 from tests.support.populations import population_of
 
 N = 20_000

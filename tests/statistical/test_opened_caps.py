@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from protocols.circuits.coins import design_coins
-from protocols.circuits.first_below import counts_from_each_on, first_below
-from protocols.circuits.noise import fair_bits_per_sample, to_integer, two_sided_geometric
-from protocols.mechanisms.above_threshold import distribution_of_first_below
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.first_below import counts_from_each_on, first_below
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, to_integer, two_sided_geometric
+from fairshares.protocols.mechanisms.above_threshold import distribution_of_first_below
 from tests.support.clear import Lanes, no_check
 from tests.support.distribution import DELTA_BITS, hoeffding_bound
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS
-from harness.engines.registry import engine_of
-from harness.pipeline.noise_samples import noise_job
-from harness.releases.noise_samples import distance as distance_from, own_sampler
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_LAP
+from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.pipeline.noise_samples import noise_job
+from fairshares.harness.releases.noise_samples import distance as distance_from, own_sampler
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import PI_LAP
 from tests.support.distribution import (
     DELTA_BITS,
     distance,

@@ -20,7 +20,7 @@ from benchmarks.studies.gaps.published import (
 )
 from benchmarks.studies.gaps.study import RATES, synthetic_rates
 from benchmarks.studies.local_simulation import simulate
-from protocols.arrays import Floats
+from fairshares.protocols.arrays import Floats
 from tests.support.distribution import dkw_bound
 
 N = 20_000

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.reweighing.formulas import REWEIGHINGS, count_intervals
-from harness.reweighing.intervals import CONFIDENCE, FLOOR
-from protocols.circuits.coins import Coin, design_coins
-from protocols.noise.truncated import probability_mass
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals
+from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR
+from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.noise.truncated import probability_mass
 from tests.support import exact_weights
 from tests.support.distribution import accepted
 

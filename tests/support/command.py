@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.cli.app import program
+from fairshares.harness.cli.app import program
 from tests.conftest import PROJECT
 from tests.support.running import SIGNALS, signals_not_ignored
 

@@ -24,15 +24,15 @@ from unittest.mock import patch
 import numpy as np
 from msgspec import to_builtins
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.registry import engine_of, engines
-from harness.hosts import keys, runner
-from harness.hosts.agent import Work
-from harness.hosts.connection import checked
-from harness.hosts.inventory import Host
-from harness.hosts.messages import (
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.handle import PartyState
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.registry import engine_of, engines
+from fairshares.harness.hosts import keys, runner
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.connection import checked
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import (
     Aggregate,
     Aggregated,
     Agree,
@@ -48,24 +48,24 @@ from harness.hosts.messages import (
     answer_type,
     check_order,
 )
-from harness.hosts.party_run import Ready, RunState
-from harness.hosts.policy import FILE, LEDGER
-from harness.hosts.runner import HostsRunner
-from harness.hosts.runs import PlannedRelease
-from harness.hosts.signed_results import sign
-from harness.hosts.uploads import Listed, _digest
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
-from harness.releases.registry import REQUESTS
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.spec import PI_RW
-from harness.request.base import Request
-from harness.security_models import SecurityModel, get_model
-from harness.uploads.lists import UploadReport, _read_list
-from harness.uploads.signatures import Signed
-from protocols.spec import SHARES, InputPath
+from fairshares.harness.hosts.party_run import Ready, RunState
+from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.runner import HostsRunner
+from fairshares.harness.hosts.runs import PlannedRelease
+from fairshares.harness.hosts.signed_results import sign
+from fairshares.harness.hosts.uploads import Listed, _digest
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.uploads.lists import UploadReport, _read_list
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.spec import SHARES, InputPath
 from tests.conftest import PROJECT
 from tests.support.sharing import share, to_hosts
 
@@ -307,7 +307,7 @@ class Agent:
     def __init__(self, host: Path, coordinator: str = "", project: Path = PROJECT, **variables: str) -> None:
         self.host = host
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.hosts.agent", os.fspath(host), "", coordinator],
+            [sys.executable, "-P", "-m", "fairshares.harness.hosts.agent", os.fspath(host), "", coordinator],
             env={**os.environ, "PYTHONPATH": os.fspath(project), **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -6,8 +6,8 @@ from math import log, sqrt
 
 import numpy as np
 
-from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import probability_mass
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise.truncated import probability_mass
 
 FALSE_ALARM = 1e-9  # of each bound below
 DELTA_BITS = 40

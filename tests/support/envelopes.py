@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from harness.inputs.encoding import shared_over
-from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.shares import copies_of
-from harness.security_models import get_model
-from harness.uploads.client import seal_upload
-from harness.uploads.counting import Count, Opener
-from harness.uploads.envelope import HEAD_BYTES, info_of
-from harness.uploads.keys import SealingParty, secrets_in, unseal
-from harness.uploads.opening import open_envelope
-from harness.uploads.reasons import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
-from harness.uploads.task import ANYONE, Task
-from protocols.arrays import Integers, Words
-from protocols.json_values import JsonFields
-from protocols.spec import INPUT_FORMS, PATHS
+from fairshares.harness.inputs.encoding import shared_over
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain
+from fairshares.harness.inputs.shares import copies_of
+from fairshares.harness.security_models import get_model
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.envelope import HEAD_BYTES, info_of
+from fairshares.harness.uploads.keys import SealingParty, secrets_in, unseal
+from fairshares.harness.uploads.opening import open_envelope
+from fairshares.harness.uploads.reasons import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from fairshares.harness.uploads.task import ANYONE, Task
+from fairshares.protocols.arrays import Integers, Words
+from fairshares.protocols.json_values import JsonFields
+from fairshares.protocols.spec import INPUT_FORMS, PATHS
 from tests.support.rings import to_integers
 
 VECTORS = Path(__file__).parents[1] / "fixtures" / "envelopes-3.json"

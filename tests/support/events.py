@@ -3,9 +3,9 @@
 from fractions import Fraction
 from pathlib import Path
 
-from harness.privacy.ledger.populations import PrivacyEvent
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Guarantee
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
 
 
 def a_run(task: str = "weights", model: str = "ring", out: Path = Path("out")) -> PrivacyEvent:

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.supervisor import free_ports
-from harness.online import masks, messages as wire
-from harness.online.client import Sender, send_values
-from harness.online.gateway import Front, GatewayPlace
-from harness.online.gateway_config import GatewayConfig
-from harness.online.messages import Channel
-from harness.online.session import Server
-from harness.party_reports import line_of
-from protocols.circuits.clients import checks
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.online import masks, messages as wire
+from fairshares.harness.online.client import Sender, send_values
+from fairshares.harness.online.gateway import Front, GatewayPlace
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.online.messages import Channel
+from fairshares.harness.online.session import Server
+from fairshares.harness.party_reports import line_of
+from fairshares.protocols.circuits.clients import checks
 
 TERMS = {"form": "product", "groups": ["a", "b"]}
 SECONDS = 20.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import FairSharesError
+from fairshares.harness.errors import FairSharesError
 
 WRONG: tuple[Any, ...] = (None, True, 7, 2.5, "x", [[]], {"x": "x"})
 SECRET = "5ecre7"  # stands in documents where secrets do; in no message

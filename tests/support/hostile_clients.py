@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.engines.parties.certificates import make_key
-from harness.online import messages as wire
-from harness.online.session import Server
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.online import messages as wire
+from fairshares.harness.online.session import Server
 
 ADDRESS = "127.0.0.2"
 HELD = 300  # connections of an attack at a time, more than the gateway's files in the tests

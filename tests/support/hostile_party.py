@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.engines.mpyc import party as honest
-from harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.mpyc.exchange import Exchange
-from harness.engines.mpyc.machine import Machine
-from harness.engines.mpyc.party import run_party as honest_run_party
-from harness.engines.parties import main as production
-from harness.engines.parties.config import Embedded, PartyConfig
-from harness.engines.parties.handle import LocalProcess, PartySetup
-from harness.engines.parties.working_directory import DATA
-from harness.party_reports import Costs, line_of
+from fairshares.harness.engines.mpyc import party as honest
+from fairshares.harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.mpyc.exchange import Exchange
+from fairshares.harness.engines.mpyc.machine import Machine
+from fairshares.harness.engines.mpyc.party import run_party as honest_run_party
+from fairshares.harness.engines.parties import main as production
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.working_directory import DATA
+from fairshares.harness.party_reports import Costs, line_of
 
 HOSTILE = 0
 PLAN = "plan.json"  # of what a party does, in its directory

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from protocols.arrays import Floats
-from protocols.local_dp.estimators import variance
-from protocols.local_dp.randomizers import Mechanism
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.local_dp.estimators import variance
+from fairshares.protocols.local_dp.randomizers import Mechanism
 
 
 def chebyshev(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:

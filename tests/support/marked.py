@@ -15,14 +15,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from harness.engines.base import PROJECT
-from harness.errors import FairSharesError
-from harness.privacy.stock import Stock, shares_of
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.privacy.stock import Stock, shares_of
 
 MARK = "mark"
 # Where a piece, its charge and what hosts agree on are handled, not where something is waited for.
 STEPS = tuple(
-    os.fspath(PROJECT / "harness" / name)
+    os.fspath(PROJECT / "fairshares" / "harness" / name)
     for name in ("privacy", "pipeline", "hosts", "system/files.py", "system/result_files.py")
 )
 

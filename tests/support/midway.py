@@ -5,10 +5,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.hosts.policy import LEDGER
-from harness.privacy.ledger.entries import Ledger
-from harness.security_models import SecurityModel
-from harness.system.processes import is_stopped
+from fairshares.harness.hosts.policy import LEDGER
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.processes import is_stopped
 from tests.support.command import processes_below
 from tests.support.running import until
 from tests.support.ssh import Site, copy_of_project

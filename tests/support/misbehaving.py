@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import harness.uploads.reasons as why
-from harness.uploads.envelope import BOUNDS_BYTES
-from harness.uploads.files import SUFFIX
-from harness.uploads.task import read_task
+import fairshares.harness.uploads.reasons as why
+from fairshares.harness.uploads.envelope import BOUNDS_BYTES
+from fairshares.harness.uploads.files import SUFFIX
+from fairshares.harness.uploads.task import read_task
 from tests.support.envelopes import changed, resealed
 
 # Does something to an envelope's file, which one party is to have.

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz.compiler import Installation, find_installation
-from harness.hosts.inventory import Host
-from harness.security_models import SecurityModel
+from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.security_models import SecurityModel
 from tests.conftest import PROJECT
 from tests.support.running import until
 from tests.support.ssh import Site, answers, make_ssh_files, reached_by, start_sshd

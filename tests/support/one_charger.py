@@ -10,12 +10,12 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import BudgetError
-from harness.privacy.ledger import entries
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
+from fairshares.harness.errors import BudgetError
+from fairshares.harness.privacy.ledger import entries
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Budget, Guarantee
 
 PATH, BUDGET, EPSILON, TIMES = Path(sys.argv[1]), *map(Fraction, sys.argv[2:5])
 RELEASE = PrivacyEvent(

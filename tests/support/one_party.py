@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import FairSharesError
-from harness.inputs.rings import FIELD
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.inputs.rings import FIELD
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -74,8 +74,8 @@ def main() -> None:
     sys.argv = ["one-party", "--no-log", "-M1", "-K", "40"]
     from mpyc.runtime import mpc
 
-    from harness.engines.mpyc.machine import Machine
-    from harness.engines.mpyc.party import execute
+    from fairshares.harness.engines.mpyc.machine import Machine
+    from fairshares.harness.engines.mpyc.party import execute
 
     masks: list[int] = []
     _count_masks(mpc, masks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.inputs.record_schema import (
+from fairshares.harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
@@ -15,23 +15,23 @@ from harness.inputs.record_schema import (
     caps_to_choose_from,
     even_grid,
 )
-from harness.inputs.records import ClientRecords
-from harness.releases.base import Statistic
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
-from harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
-from harness.releases.confusion.statistic import ConfusionStatistic
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.count.statistic import CountStatistic
-from harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
-from harness.releases.gap.statistic import GapStatistic
-from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from harness.releases.thresholds.statistic import CurvesStatistic
-from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from harness.releases.weights.statistic import WeightsStatistic
-from protocols import reference
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.shifted_log import ErrorTarget
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.releases.base import Statistic
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget, sizes_alone
+from fairshares.harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
+from fairshares.harness.releases.confusion.statistic import ConfusionStatistic
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.count.statistic import CountStatistic
+from fairshares.harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
+from fairshares.harness.releases.gap.statistic import GapStatistic
+from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from fairshares.harness.releases.thresholds.statistic import CurvesStatistic
+from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.protocols import reference
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 
 GROUPS, LABELS, STEPS = 3, 2, 5
 CLIENTS, RECORDS = 20, 40

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from harness.cli.report import tell
-from harness.cli.terminal import Output, ending_well
-from harness.forecast.requested import Plan, planned
-from harness.releases.registry import REQUESTS
-from harness.request.plans import Expected
-from harness.views import plan as view
+from fairshares.harness.cli.report import tell
+from fairshares.harness.cli.terminal import Output, ending_well
+from fairshares.harness.forecast.requested import Plan, planned
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.request.plans import Expected
+from fairshares.harness.views import plan as view
 
 
 def plan_of(task: str = "weights", **texts: Any) -> Plan:

@@ -3,12 +3,12 @@
 from fractions import Fraction
 from functools import cache
 
-from harness.releases.weights.request import WeightsRequest
-from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
-from harness.security_models import SecurityModel
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import InputForm
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import InputForm
 
 
 @cache

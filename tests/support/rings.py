@@ -1,7 +1,7 @@
 """Elements of rings as the integers that they stand for."""
 
-from harness.inputs.rings import Ring
-from protocols.arrays import Words
+from fairshares.harness.inputs.rings import Ring
+from fairshares.protocols.arrays import Words
 
 
 def to_integers(domain: Ring, a: Words) -> list[int]:

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.engines.base import EngineResult, Job, PrivateJob, Progress, Ready, Runner
-from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.handle import PartySetup, PartyState
-from harness.engines.parties.supervisor import waiting_parties
-from harness.security_models import SecurityModel
-from protocols.spec import InputForm, ProtocolSpec
+from fairshares.harness.engines.base import EngineResult, Job, PrivateJob, Progress, Ready, Runner
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.parties.handle import PartySetup, PartyState
+from fairshares.harness.engines.parties.supervisor import waiting_parties
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 
 def run_parties(job: Job, setups: Sequence[PartySetup], work: Path, timeout_s: float) -> list[PartyState]:

@@ -16,21 +16,21 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
-from harness.engines.emulated_network import links
-from harness.engines.emulated_network.profiles import Network
-from harness.engines.engine import Engine
-from harness.engines.registry import choose_model
-from harness.inputs.rings import XOR
-from harness.inputs.shares import held_by, split_into_shares
-from harness.pipeline.sources import local_clients
-from harness.privacy.ledger.charge import ChargedElsewhere
-from harness.security_models import MODELS, SecurityModel
-from protocols import reference
-from protocols.circuits.coins import Coin, design_coins
-from protocols.circuits.gaussian import JointGaussian, refinements
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
+from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
+from fairshares.harness.engines.emulated_network import links
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.inputs.rings import XOR
+from fairshares.harness.inputs.shares import held_by, split_into_shares
+from fairshares.harness.pipeline.sources import local_clients
+from fairshares.harness.privacy.ledger.charge import ChargedElsewhere
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols import reference
+from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
 RUN_TIMEOUT_S = 600.0

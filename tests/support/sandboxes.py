@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import PROJECT
-from harness.engines.parties import handle
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.parties import handle
 
 # Python that a party runs first, as `sitecustomize.py`.
 OPEN = """
-from harness.engines.parties import sandbox
+from fairshares.harness.engines.parties import sandbox
 sandbox.confine = lambda reach: None
 sandbox.signal_only = lambda *processes: None
 """
@@ -19,7 +19,7 @@ def leave_out_sandbox(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have parties started without their sandbox, from a project of links that is made in `directory`."""
     place = directory / "project"
     place.mkdir()
-    for name in ("benchmarks", "harness", "protocols", "tests", "Programs"):
+    for name in ("benchmarks", "fairshares", "harness", "protocols", "tests", "Programs"):
         (place / name).symlink_to(PROJECT / name)
     (place / "sitecustomize.py").write_text(OPEN)
     monkeypatch.setattr(handle, "PROJECT", place)

@@ -6,17 +6,17 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.pipeline.sources import Admission, RunContext
-from harness.request.base import Request
-from harness.security_models import SecurityModel
-from harness.uploads.client import share as sealed
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.task import Task, read_task
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Guarantee
-from protocols.spec import InputForm
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.sources import Admission, RunContext
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.uploads.client import share as sealed
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.task import Task, read_task
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.spec import InputForm
 from tests.support.command import succeed
 from tests.support.envelopes import made_task
 

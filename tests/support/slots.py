@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.inputs.rings import XOR
-from harness.inputs.shares import split_into_shares
-from protocols.circuits.slots import cell_of_code, slot_bits
+from fairshares.harness.inputs.rings import XOR
+from fairshares.harness.inputs.shares import split_into_shares
+from fairshares.protocols.circuits.slots import cell_of_code, slot_bits
 
 
 def shares_of_words(

@@ -13,6 +13,7 @@ def files(root: Path) -> Iterator[Path]:
             continue
         if (
             path.is_dir()
+            and not path.is_symlink()  # fairshares/ has links to packages beside it
             and path.name not in ("runs", "_build", "__pycache__")
             and not path.name.endswith(".egg-info")
         ):

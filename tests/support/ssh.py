@@ -15,9 +15,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from harness.engines.parties.supervisor import free_ports
-from harness.hosts.inventory import Host
-from harness.security_models import SecurityModel
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.security_models import SecurityModel
 from tests.conftest import PROJECT
 from tests.support.command import succeed
 from tests.support.running import until
@@ -176,8 +176,10 @@ def start_sshd(ssh: Path, address: str, port: int, more: str = "") -> subprocess
 
 def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
     """Return a copy of the project's code, with this environment; what Python runs first there, if given."""
-    for name in ("harness", "protocols", "Programs"):
-        shutil.copytree(PROJECT / name, directory / name)  # what is compiled, too: hosts write no bytecode
+    for name in ("fairshares", "harness", "protocols", "Programs"):
+        shutil.copytree(
+            PROJECT / name, directory / name, symlinks=True
+        )  # what is compiled, too: hosts write no bytecode
     python = directory / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     (directory / "sitecustomize.py").write_text(sitecustomize)  # on the path, as the project is

@@ -5,14 +5,14 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, Cap, RecordDomain
-from harness.privacy.statement import PrivacyStatement, state_privacy
-from harness.releases.base import Answer
-from harness.releases.files import files_to_json
-from harness.security_models import SecurityModel
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
-from protocols.spec import InputForm, ProtocolSpec
+from fairshares.harness.inputs.record_schema import DEFAULT_MAX_COUNT, Cap, RecordDomain
+from fairshares.harness.privacy.statement import PrivacyStatement, state_privacy
+from fairshares.harness.releases.base import Answer
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
+from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 PRIVACY = StatedPrivacy(
     epsilon=1.0,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.system.files import PREFIX
+from fairshares.harness.system.files import PREFIX
 from tests.support.midway import stopping_where
 from tests.support.running import until
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from benchmarks.studies.outcome import Row
-from protocols.arrays import Floats
+from fairshares.protocols.arrays import Floats
 
 # Of x = missing / scale where Eq. 2 is furthest from the expected error: e^x = 2 + x.
 _FURTHEST = 1.1461932206205825

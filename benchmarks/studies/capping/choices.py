@@ -25,13 +25,18 @@ from benchmarks.studies.capping.errors import (
     tree_of_curves,
 )
 from benchmarks.studies.outcome import Row
-from harness.releases.base import RATIOS
-from harness.releases.cap.statistic import CAP_SHARE
-from harness.releases.thresholds.statistic import CURVE_RATIOS, counts_of_curves
-from harness.views.palette import COLOURS, GREY, MARKERS
-from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
-from protocols.arrays import Floats
-from protocols.mechanisms.above_threshold import (
+from fairshares.harness.releases.base import RATIOS
+from fairshares.harness.releases.cap.statistic import CAP_SHARE
+from fairshares.harness.releases.thresholds.statistic import CURVE_RATIOS, counts_of_curves
+from fairshares.harness.views.palette import COLOURS, GREY, MARKERS
+from fairshares.protocols.accounting.calibration import (
+    AboveThreshold,
+    NeighboringRelation,
+    Neighbors,
+    plan_noise,
+)
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.mechanisms.above_threshold import (
     allowed_above,
     clients_above,
     distribution_of_first_below,

@@ -22,19 +22,19 @@ from benchmarks.studies.utility.curves import (
     rates_under,
 )
 from data.movielens import load_movielens
-from harness.inputs.record_schema import even_grid
-from harness.postprocessing.curves import OperatingPoints
-from harness.postprocessing.thresholds.search import (
+from fairshares.harness.inputs.record_schema import even_grid
+from fairshares.harness.postprocessing.curves import OperatingPoints
+from fairshares.harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
     EQUAL_OPPORTUNITY,
     best_mixed_rules,
     task_for,
 )
-from harness.reweighing.formulas import weights_of_counts
-from harness.reweighing.intervals import FLOOR
-from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.arrays import Bools, Floats, Integers
-from protocols.mechanisms.count_tree import CountTree, best_tree
+from fairshares.harness.reweighing.formulas import weights_of_counts
+from fairshares.harness.reweighing.intervals import FLOOR
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+from fairshares.protocols.arrays import Bools, Floats, Integers
+from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
 
 GROUPS = 2
 MOST = 1000  # records of a synthetic client

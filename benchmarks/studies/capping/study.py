@@ -47,12 +47,12 @@ from benchmarks.studies.capping.errors import (
     ExpectedErrors,
 )
 from benchmarks.studies.outcome import Row, StudyResult, grouped, rounded
-from harness.releases.base import RATIOS
-from harness.releases.cap.statistic import CAP_SHARE
-from harness.releases.thresholds.statistic import CURVE_RATIOS
-from harness.views.palette import COLOURS, MARKERS
-from harness.views.parts import Bad, Good, Part
-from protocols.mechanisms.above_threshold import best_cap, caps_up_to
+from fairshares.harness.releases.base import RATIOS
+from fairshares.harness.releases.cap.statistic import CAP_SHARE
+from fairshares.harness.releases.thresholds.statistic import CURVE_RATIOS
+from fairshares.harness.views.palette import COLOURS, MARKERS
+from fairshares.harness.views.parts import Bad, Good, Part
+from fairshares.protocols.mechanisms.above_threshold import best_cap, caps_up_to
 
 SEED = 20_191_210  # any
 CAPS = caps_up_to(MOST)

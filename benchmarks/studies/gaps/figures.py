@@ -23,8 +23,8 @@ from benchmarks.studies.gaps.published import (
 )
 from benchmarks.studies.local_simulation import ClientValues, simulate
 from benchmarks.studies.outcome import Row
-from harness.views.palette import COLOURS, GREY
-from protocols.arrays import Floats
+from fairshares.harness.views.palette import COLOURS, GREY
+from fairshares.protocols.arrays import Floats
 
 # The paper's axes and ratios are not in its text; these are ours.
 EPSILONS = np.geomspace(0.05, 10, 47)

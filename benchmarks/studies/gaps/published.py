@@ -10,10 +10,17 @@ import numpy as np
 from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.local_simulation import ClientValues, PublishedL, Simulable, Simulated, simulate
 from benchmarks.studies.outcome import Row
-from protocols.arrays import Floats
-from protocols.local_dp.estimators import gap_weights, half_width
-from protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r
-from protocols.local_dp.randomizers import MAX_EPSILON, Grr, Mechanism, MechanismL, MechanismR, ValueRange
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.local_dp.estimators import gap_weights, half_width
+from fairshares.protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r
+from fairshares.protocols.local_dp.randomizers import (
+    MAX_EPSILON,
+    Grr,
+    Mechanism,
+    MechanismL,
+    MechanismR,
+    ValueRange,
+)
 
 GROUPS = 2
 M_R, M_L = "M_R", "M_L"

@@ -18,10 +18,10 @@ from benchmarks.studies.gaps.figures import claims, figure4, figure_1
 from benchmarks.studies.gaps.published import table1, table2
 from benchmarks.studies.outcome import Row, StudyResult, grouped, rounded
 from data.activity import READINGS, load_activity
-from harness.errors import DataSetError
-from harness.views.parts import Bad, Good, Part, Stacked, Table
-from protocols.accounting.rounding import digits_up, float_up
-from protocols.arrays import Floats
+from fairshares.harness.errors import DataSetError
+from fairshares.harness.views.parts import Bad, Good, Part, Stacked, Table
+from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.arrays import Floats
 
 SEXES = ("M", "F")
 SYNTHETIC, ACTIVITY = "synthetic", "activity"

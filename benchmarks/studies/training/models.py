@@ -20,17 +20,17 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from benchmarks.studies.outcome import Row
 from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
-from harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
-from harness.inputs.record_schema import even_grid
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.postprocessing.thresholds.search import ACCURACY
-from harness.reweighing.formulas import weights_of_counts
-from harness.training.fairness import SHARE, STEP, FairGrad
-from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from harness.training.updates import UpdateRule, units_for
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.rounds import largest_rho
-from protocols.arrays import Floats, Integers
+from fairshares.harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
+from fairshares.harness.inputs.record_schema import even_grid
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.postprocessing.thresholds.search import ACCURACY
+from fairshares.harness.reweighing.formulas import weights_of_counts
+from fairshares.harness.training.fairness import SHARE, STEP, FairGrad
+from fairshares.harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
+from fairshares.harness.training.updates import UpdateRule, units_for
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.rounds import largest_rho
+from fairshares.protocols.arrays import Floats, Integers
 
 PAPERS: Row = {  # what appendix C says of ML-1M
     # Federated training.

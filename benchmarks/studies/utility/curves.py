@@ -8,29 +8,29 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.studies.local_simulation import summed_geometric
-from harness.errors import UndefinedRateError
-from harness.evaluation.before_after import fit, held_out_scores
-from harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
-from harness.inputs.record_schema import Grid, bins_of, even_grid
-from harness.postprocessing.curves import CurveNoise, GroupCurves, OperatingPoints, exact_curves
-from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.releases.thresholds.statistic import curve_map
-from protocols.accounting.calibration import (
+from fairshares.harness.errors import UndefinedRateError
+from fairshares.harness.evaluation.before_after import fit, held_out_scores
+from fairshares.harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
+from fairshares.harness.inputs.record_schema import Grid, bins_of, even_grid
+from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves, OperatingPoints, exact_curves
+from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.releases.thresholds.statistic import curve_map
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
     plan_distributed_noise,
     plan_noise,
 )
-from protocols.arrays import Floats, Integers
-from protocols.circuits.coins import MAX_EPSILON, exp_bounds
-from protocols.guarantee import Guarantee
-from protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL, Grr
-from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import NoiseDistribution, simulated_noise
-from protocols.noise.truncated import log_upper_bound
-from protocols.published_baselines import each_threshold
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.circuits.coins import MAX_EPSILON, exp_bounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL, Grr
+from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
+from fairshares.protocols.noise.added import NoiseDistribution, simulated_noise
+from fairshares.protocols.noise.truncated import log_upper_bound
+from fairshares.protocols.published_baselines import each_threshold
 
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
 UNMITIGATED = ThresholdRule((0.5,))

@@ -50,12 +50,12 @@ from benchmarks.studies.utility.curves import (
     rates_under,
     release_for,
 )
-from harness.privacy.statement import SHIFTED
-from harness.views.palette import COLOURS, GREY, MARKERS
-from harness.views.parts import Part, Stacked
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.rounding import float_up
-from protocols.arrays import Floats
+from fairshares.harness.privacy.statement import SHIFTED
+from fairshares.harness.views.palette import COLOURS, GREY, MARKERS
+from fairshares.harness.views.parts import Part, Stacked
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.accounting.rounding import float_up
+from fairshares.protocols.arrays import Floats
 
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
 

@@ -7,7 +7,7 @@ for i in 0 1 2; do
     ssh-keygen -q -t ed25519 -N "" -f rehearsal/host-key-$i
     echo "10.77.1.1$i $(cut -d " " -f -2 rehearsal/host-key-$i.pub)" >> rehearsal/known_hosts
     agent="cd $PWD && exec env -i HOME=$HOME PATH=/usr/bin:/bin PYTHONPATH=$PWD"
-    agent="$agent .venv/bin/python -P -m harness.hosts.agent $PWD/rehearsal/org-$i '' office"
+    agent="$agent .venv/bin/python -P -m fairshares.harness.hosts.agent $PWD/rehearsal/org-$i '' office"
     echo "restrict,command=\"$agent\" $(cat rehearsal/coordinator-key.pub)" > rehearsal/authorized-$i
     cat > rehearsal/sshd-$i.conf <<END
 HostKey $PWD/rehearsal/host-key-$i

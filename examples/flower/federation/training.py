@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.linear_model import SGDClassifier
 
-from harness.evaluation.loanapp import GROUPS, LoanApplications, load_loanapp
-from harness.evaluation.metrics import assess
+from fairshares.harness.evaluation.loanapp import GROUPS, LoanApplications, load_loanapp
+from fairshares.harness.evaluation.metrics import assess
 
 Array = npt.NDArray[np.float64]
 

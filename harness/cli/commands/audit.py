@@ -2,30 +2,30 @@
 
 from fractions import Fraction
 
-from harness.cli import terminal as cli
-from harness.cli.options import AuditOptions, NoiseOptions
-from harness.engines.registry import chosen_model
-from harness.errors import AuditError, OptionError
-from harness.pipeline.noise_samples import open_noise
-from harness.pipeline.run import RunSettings
-from harness.privacy.audit.releases import RELEASES, audit_command, reference_set
-from harness.privacy.audit.samplers import (
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.cli.options import AuditOptions, NoiseOptions
+from fairshares.harness.engines.registry import chosen_model
+from fairshares.harness.errors import AuditError, OptionError
+from fairshares.harness.pipeline.noise_samples import open_noise
+from fairshares.harness.pipeline.run import RunSettings
+from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, reference_set
+from fairshares.harness.privacy.audit.samplers import (
     LOGARITHMS,
     Audited,
     audit_published,
     audit_sampler,
 )
-from harness.releases.noise_samples import joint_sampler, own_sampler
-from harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
-from harness.request.readers import parse_delta
-from harness.request.releases import NoiseRequest
-from harness.system.result_files import default_out, new_directory, write_json
-from harness.views import noise as noise_view
-from harness.views.audit import audit as view
-from harness.views.rendering.html import write_page
-from harness.views.run import results
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.rounding import exact_text
+from fairshares.harness.releases.noise_samples import joint_sampler, own_sampler
+from fairshares.harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
+from fairshares.harness.request.readers import parse_delta
+from fairshares.harness.request.releases import NoiseRequest
+from fairshares.harness.system.result_files import default_out, new_directory, write_json
+from fairshares.harness.views import noise as noise_view
+from fairshares.harness.views.audit import audit as view
+from fairshares.harness.views.rendering.html import write_page
+from fairshares.harness.views.run import results
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.accounting.rounding import exact_text
 
 DELTA = parse_delta(DEFAULT_DELTA, "delta")
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}

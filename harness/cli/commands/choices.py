@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-from harness.cli import terminal as cli
-from harness.errors import OptionError, cannot, named
-from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
-from harness.security_models import SecurityModel
-from harness.system.documents import SMALL
-from harness.system.files import read_bounded
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.errors import OptionError, cannot, named
+from fairshares.harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import SMALL
+from fairshares.harness.system.files import read_bounded
 
 _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 

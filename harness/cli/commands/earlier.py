@@ -3,23 +3,23 @@
 from pathlib import Path
 from typing import Any
 
-from harness.cli.commands.choices import read_fingerprints
-from harness.cli.report import present
-from harness.pipeline.earlier_results import add_up, choose_again, read_curves
-from harness.privacy.manifest import (
+from fairshares.harness.cli.commands.choices import read_fingerprints
+from fairshares.harness.cli.report import present
+from fairshares.harness.pipeline.earlier_results import add_up, choose_again, read_curves
+from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
     ChoiceManifest,
     SumManifest,
     opened_by,
 )
-from harness.releases.files import files_to_json
-from harness.releases.thresholds.statistic import ThresholdsStatistic
-from harness.releases.thresholds.view import chosen_again
-from harness.releases.weights.view import chain, signed_by
-from harness.request.commands import ReleaseOptions
-from harness.system.documents import as_json
-from harness.system.result_files import default_out, write_files
-from harness.views.run import in_short, privacy, view_of
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.releases.thresholds.statistic import ThresholdsStatistic
+from fairshares.harness.releases.thresholds.view import chosen_again
+from fairshares.harness.releases.weights.view import chain, signed_by
+from fairshares.harness.request.commands import ReleaseOptions
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import default_out, write_files
+from fairshares.harness.views.run import in_short, privacy, view_of
 
 
 def again(options: ReleaseOptions) -> None:
@@ -30,7 +30,7 @@ def again(options: ReleaseOptions) -> None:
     task = request.task
     target = options.call.where.out or default_out(task)
     if earlier.add:
-        from harness.hosts.signed_results import signers_of  # slow to load
+        from fairshares.harness.hosts.signed_results import signers_of  # slow to load
 
         known = read_fingerprints(earlier.fingerprints) if earlier.fingerprints else None
         total = add_up([*map(Path, earlier.add)], signers_of, known)

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-from harness.cli import terminal as cli
-from harness.cli.commands.choices import chosen_hosts, read_fingerprints
-from harness.cli.options import (
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.cli.commands.choices import chosen_hosts, read_fingerprints
+from fairshares.harness.cli.options import (
     HostsCheckOptions,
     HostsCleanOptions,
     HostsCollectOptions,
@@ -17,13 +17,13 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
-from harness.engines.registry import choose_model
-from harness.errors import HostUnfitError, OptionError, SignatureError
-from harness.hosts.fleet import Finding, check_hosts, clean_up, leftover_runs, set_up
-from harness.hosts.host_log import FILE as LOG, read_log
-from harness.hosts.inventory import default_model, hosts_for, read_hosts
-from harness.hosts.local_host import turn_at
-from harness.hosts.policy import (
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError
+from fairshares.harness.hosts.fleet import Finding, check_hosts, clean_up, leftover_runs, set_up
+from fairshares.harness.hosts.host_log import FILE as LOG, read_log
+from fairshares.harness.hosts.inventory import default_model, hosts_for, read_hosts
+from fairshares.harness.hosts.local_host import turn_at
+from fairshares.harness.hosts.policy import (
     DEFAULT_PORT,
     FILE,
     LEDGER,
@@ -33,19 +33,19 @@ from harness.hosts.policy import (
     read_policy,
     write_policy,
 )
-from harness.hosts.setup import exported, set_up_here
-from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
-from harness.privacy.stock import Stock
-from harness.security_models import SecurityModel
-from harness.stated_privacy import state_loss
-from harness.system.documents import Refusal, as_json
-from harness.system.result_files import default_out, new_directory, write_json
-from harness.views import hosts as view
-from harness.views.run import results
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.guarantee import Guarantee
+from fairshares.harness.hosts.setup import exported, set_up_here
+from fairshares.harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
+from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.stated_privacy import state_loss
+from fairshares.harness.system.documents import Refusal, as_json
+from fairshares.harness.system.result_files import default_out, new_directory, write_json
+from fairshares.harness.views import hosts as view
+from fairshares.harness.views.run import results
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.guarantee import Guarantee
 
 
 def check(options: HostsCheckOptions) -> None:

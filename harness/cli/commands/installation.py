@@ -3,17 +3,17 @@
 import shlex
 import sys
 
-from harness.cli import terminal
-from harness.cli.module_checks import check as check_path
-from harness.cli.options import CheckOptions, DocsOptions, SecurityOptions, TestOptions
-from harness.cli.project_checks import build_docs, run_checks
+from fairshares.harness.cli import terminal
+from fairshares.harness.cli.module_checks import check as check_path
+from fairshares.harness.cli.options import CheckOptions, DocsOptions, SecurityOptions, TestOptions
+from fairshares.harness.cli.project_checks import build_docs, run_checks
 
 
 def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
     # Slow to load, and the other commands need neither.
-    from harness.engines.registry import security_models
-    from harness.views import run as view
+    from fairshares.harness.engines.registry import security_models
+    from fairshares.harness.views import run as view
 
     rows = security_models()
     terminal.show_or_print(rows, *view.security_models(rows))

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from harness.cli.options import LedgerOptions
-from harness.cli.report import tell
-from harness.cli.terminal import announce
-from harness.privacy.ledger.charge import populations_of
-from harness.views import ledger as view
+from fairshares.harness.cli.options import LedgerOptions
+from fairshares.harness.cli.report import tell
+from fairshares.harness.cli.terminal import announce
+from fairshares.harness.privacy.ledger.charge import populations_of
+from fairshares.harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:

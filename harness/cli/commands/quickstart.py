@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.cli import terminal as cli
-from harness.cli.options import QuickstartOptions
-from harness.engines.registry import chosen_model
-from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
-from harness.evaluation.before_after import (
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.cli.options import QuickstartOptions
+from fairshares.harness.engines.registry import chosen_model
+from fairshares.harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
+from fairshares.harness.evaluation.before_after import (
     Fold,
     Mitigation,
     evaluate,
@@ -21,18 +21,18 @@ from harness.evaluation.before_after import (
     reweighed,
     thresholded,
 )
-from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
-from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
-from harness.inputs.records import ClientRecords, read_records, read_singly
-from harness.pipeline.manifests import combined_manifest
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.privacy.manifest import FILE as MANIFEST
-from harness.releases.files import files_to_json
-from harness.releases.thresholds.request import ThresholdsRequest
-from harness.releases.thresholds.statistic import (
+from fairshares.harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
+from fairshares.harness.inputs.records import ClientRecords, read_records, read_singly
+from fairshares.harness.pipeline.manifests import combined_manifest
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.privacy.manifest import FILE as MANIFEST
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.releases.thresholds.request import ThresholdsRequest
+from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     NoisyCurves,
     ThresholdChoice,
@@ -40,22 +40,22 @@ from harness.releases.thresholds.statistic import (
     ThresholdsStatistic,
     noisy_curves,
 )
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.reweighing.formulas import REWEIGHINGS
-from harness.reweighing.sample_weight import WeightsTable
-from harness.security_models import SecurityModel
-from harness.system.documents import as_json
-from harness.system.result_files import default_out, new_directory, write_all
-from harness.views import quickstart as view
-from harness.views.parts import Heading
-from harness.views.rendering.html import write_page
-from harness.views.run import results
-from protocols import reference
-from protocols.arrays import Floats, Integers
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.added import Noise, simulated_noise
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.harness.reweighing.sample_weight import WeightsTable
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import default_out, new_directory, write_all
+from fairshares.harness.views import quickstart as view
+from fairshares.harness.views.parts import Heading
+from fairshares.harness.views.rendering.html import write_page
+from fairshares.harness.views.run import results
+from fairshares.protocols import reference
+from fairshares.protocols.arrays import Floats, Integers
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.noise.added import Noise, simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli import terminal as cli
-from harness.cli.command_line import OF_RUNS
-from harness.cli.commands.choices import chosen_hosts
-from harness.cli.report import present, tell
-from harness.engines.base import Progress
-from harness.errors import OptionError, cannot, named, naming, refuse
-from harness.online.client import check_directory
-from harness.pipeline.preprocessing import joint_noise_of, preprocess
-from harness.pipeline.release import (
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.cli.command_line import OF_RUNS
+from fairshares.harness.cli.commands.choices import chosen_hosts
+from fairshares.harness.cli.report import present, tell
+from fairshares.harness.engines.base import Progress
+from fairshares.harness.errors import OptionError, cannot, named, naming, refuse
+from fairshares.harness.online.client import check_directory
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
+from fairshares.harness.pipeline.release import (
     cap_directory,
     chooses_cap,
     declared_domain,
@@ -25,34 +25,34 @@ from harness.pipeline.release import (
     stock_of,
     with_cap,
 )
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import InvitedSource, SharesSource, Source
-from harness.privacy.ledger.charge import UNCHARGED
-from harness.releases.base import is_of_values, statistic_of
-from harness.releases.cap import view as cap_view
-from harness.releases.cap.statistic import ChosenCap
-from harness.request.base import Request
-from harness.request.commands import ReleaseOptions
-from harness.request.fields import Options, as_text
-from harness.request.plans import IN_PLAN, Expected
-from harness.request.releases import Invitations, ReleaseCall
-from harness.system.result_files import check_new, default_out
-from harness.views import run as run_view
-from harness.views.ledger import charge
-from protocols.guarantee import Guarantee
+from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
+from fairshares.harness.privacy.ledger.charge import UNCHARGED
+from fairshares.harness.releases.base import is_of_values, statistic_of
+from fairshares.harness.releases.cap import view as cap_view
+from fairshares.harness.releases.cap.statistic import ChosenCap
+from fairshares.harness.request.base import Request
+from fairshares.harness.request.commands import ReleaseOptions
+from fairshares.harness.request.fields import Options, as_text
+from fairshares.harness.request.plans import IN_PLAN, Expected
+from fairshares.harness.request.releases import Invitations, ReleaseCall
+from fairshares.harness.system.result_files import check_new, default_out
+from fairshares.harness.views import run as run_view
+from fairshares.harness.views.ledger import charge
+from fairshares.protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from harness.hosts.runner import HostsRunner
+    from fairshares.harness.hosts.runner import HostsRunner
 
 Made = tuple[Path | str, list[dict[str, Any]]]
 """The place of noise made ahead, and each piece's costs."""
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
-import cryptography.hazmat.primitives.ciphers, harness.releases.weights.view, msgspec.json
+import cryptography.hazmat.primitives.ciphers, fairshares.harness.releases.weights.view, msgspec.json
 from invoke import Collection
-from harness.cli.app import Commands
-from harness.cli.user_commands import COMMANDS
+from fairshares.harness.cli.app import Commands
+from fairshares.harness.cli.user_commands import COMMANDS
 refused = ["", "weights", "--records", {os.devnull!r}, "--epsilon", "1"]
 try: Commands(namespace=Collection(*COMMANDS)).run_to_the_end(refused)
 except SystemExit: pass
@@ -62,7 +62,7 @@ except SystemExit: pass
 def release(options: ReleaseOptions) -> None:
     """Run a release, or go on with earlier results, and show the result."""
     if options.earlier.add or options.earlier.curves:
-        from harness.cli.commands.earlier import again  # a new run needs none of it
+        from fairshares.harness.cli.commands.earlier import again  # a new run needs none of it
 
         again(options)
         return
@@ -128,7 +128,7 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | No
 
 
 def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsRunner"]:
-    from harness.hosts.runner import HostsRunner  # slow to load
+    from fairshares.harness.hosts.runner import HostsRunner  # slow to load
 
     fleet, model = chosen_hosts(file, call.request.security)
     return call.but(security=model), HostsRunner(fleet, model)
@@ -141,7 +141,7 @@ def _source(
     if invitations.invite and invitations.clients:
         return _invited(call, invitations.invite, invitations.clients, settings.release)
     if hosts is not None:
-        from harness.hosts.runner import HostsSource  # slow to load
+        from fairshares.harness.hosts.runner import HostsSource  # slow to load
 
         return HostsSource(hosts)
     assert call.source.shares is not None
@@ -195,9 +195,9 @@ def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Ma
 
 
 def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
-    from harness.forecast.plan import starting_s
-    from harness.forecast.requested import of_domain, planned
-    from harness.views import plan as view
+    from fairshares.harness.forecast.plan import starting_s
+    from fairshares.harness.forecast.requested import of_domain, planned
+    from fairshares.harness.views import plan as view
 
     call = options.call
     records, task = call.source.records, call.request.task

@@ -4,25 +4,25 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from harness.cli.commands.choices import read_fingerprints
-from harness.cli.options import SendOptions
-from harness.cli.terminal import announce, plain, say
-from harness.engines.parties.certificates import fingerprint
-from harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
-from harness.inputs.encoding import as_upload, columns_of
-from harness.inputs.records import read_records
-from harness.online.client import read_invitation
-from harness.online.session import Server
-from harness.pipeline.sources import read_terms
-from harness.privacy.ledger.charge import Entry, chosen_account
-from harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
-from harness.privacy.statement import DISTRIBUTED, MADE_AHEAD, SHIFTED, who_learns_nothing
-from harness.request.base import Request
-from harness.request.fields import as_text
-from harness.views import ledger as ledger_view
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.rounding import digits_up
-from protocols.circuits.clients import CHECKS
+from fairshares.harness.cli.commands.choices import read_fingerprints
+from fairshares.harness.cli.options import SendOptions
+from fairshares.harness.cli.terminal import announce, plain, say
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
+from fairshares.harness.inputs.encoding import as_upload, columns_of
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.online.client import read_invitation
+from fairshares.harness.online.session import Server
+from fairshares.harness.pipeline.sources import read_terms
+from fairshares.harness.privacy.ledger.charge import Entry, chosen_account
+from fairshares.harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
+from fairshares.harness.privacy.statement import DISTRIBUTED, MADE_AHEAD, SHIFTED, who_learns_nothing
+from fairshares.harness.request.base import Request
+from fairshares.harness.request.fields import as_text
+from fairshares.harness.views import ledger as ledger_view
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.accounting.rounding import digits_up
+from fairshares.protocols.circuits.clients import CHECKS
 
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",

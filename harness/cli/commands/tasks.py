@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from harness.cli.options import (
+from fairshares.harness.cli.options import (
     ACCEPTED_DELTA,
     AggregateOptions,
     KeysOptions,
@@ -12,29 +12,29 @@ from harness.cli.options import (
     TaskOptions,
     UploadsOptions,
 )
-from harness.cli.terminal import announce, plain, say, show, steps
-from harness.engines.registry import choose_model
-from harness.errors import OptionError, ShareError, UnsupportedError, cannot, named, refuse
-from harness.forecast.uploads import costs_of, recorded
-from harness.inputs.encoding import as_upload, shared_over
-from harness.inputs.record_schema import RecordKind
-from harness.inputs.records import read_records
-from harness.inputs.shares import copies_of
-from harness.pipeline.cluster import on_cluster, unprotected
-from harness.pipeline.release import declared_domain, with_cap
-from harness.pipeline.sources import check_task
-from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
-from harness.privacy.ledger.populations import spent_text
-from harness.releases.base import kind_of
-from harness.releases.registry import REQUESTS
-from harness.request.base import chosen_form
-from harness.request.readers import parse_choice, parse_delta
-from harness.security_models import get_model
-from harness.uploads.client import share as share_records
-from harness.uploads.counted_records import records_left
-from harness.uploads.counting import Count, Opener
-from harness.uploads.files import SUFFIX, check_place, write_file
-from harness.uploads.keys import (
+from fairshares.harness.cli.terminal import announce, plain, say, show, steps
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.errors import OptionError, ShareError, UnsupportedError, cannot, named, refuse
+from fairshares.harness.forecast.uploads import costs_of, recorded
+from fairshares.harness.inputs.encoding import as_upload, shared_over
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.inputs.shares import copies_of
+from fairshares.harness.pipeline.cluster import on_cluster, unprotected
+from fairshares.harness.pipeline.release import declared_domain, with_cap
+from fairshares.harness.pipeline.sources import check_task
+from fairshares.harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
+from fairshares.harness.privacy.ledger.populations import spent_text
+from fairshares.harness.releases.base import kind_of
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.request.base import chosen_form
+from fairshares.harness.request.readers import parse_choice, parse_delta
+from fairshares.harness.security_models import get_model
+from fairshares.harness.uploads.client import share as share_records
+from fairshares.harness.uploads.counted_records import records_left
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.files import SUFFIX, check_place, write_file
+from fairshares.harness.uploads.keys import (
     FILE,
     SealingParty,
     check_place_of_keys,
@@ -42,15 +42,15 @@ from harness.uploads.keys import (
     read_party,
     today,
 )
-from harness.uploads.lists import described, new_uploads, read_lists, write_uploads
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.sending import Outcome, send
-from harness.uploads.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
-from harness.views.run import STEPS
-from harness.views.uploads import planned
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Guarantee
-from protocols.spec import INPUT_FORMS, PATHS, SLOTS
+from fairshares.harness.uploads.lists import described, new_uploads, read_lists, write_uploads
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.sending import Outcome, send
+from fairshares.harness.uploads.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
+from fairshares.harness.views.run import STEPS
+from fairshares.harness.views.uploads import planned
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.spec import INPUT_FORMS, PATHS, SLOTS
 
 
 def keys(options: KeysOptions) -> None:

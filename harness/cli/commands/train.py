@@ -2,20 +2,20 @@
 
 from functools import partial
 
-from harness.cli import terminal as cli
-from harness.cli.commands.releases import Made, make_noise
-from harness.cli.options import TrainOptions
-from harness.cli.report import present
-from harness.engines.base import Progress
-from harness.privacy.ledger.charge import UNCHARGED
-from harness.system.result_files import default_out
-from harness.training.features import read_features
-from harness.training.logistic import FILE
-from harness.training.request import TrainRequest
-from harness.training.run import TASK, preprocessed, trained
-from harness.views import run as run_view, training as view
-from harness.views.ledger import charge
-from harness.views.parts import Part
+from fairshares.harness.cli import terminal as cli
+from fairshares.harness.cli.commands.releases import Made, make_noise
+from fairshares.harness.cli.options import TrainOptions
+from fairshares.harness.cli.report import present
+from fairshares.harness.engines.base import Progress
+from fairshares.harness.privacy.ledger.charge import UNCHARGED
+from fairshares.harness.system.result_files import default_out
+from fairshares.harness.training.features import read_features
+from fairshares.harness.training.logistic import FILE
+from fairshares.harness.training.request import TrainRequest
+from fairshares.harness.training.run import TASK, preprocessed, trained
+from fairshares.harness.views import run as run_view, training as view
+from fairshares.harness.views.ledger import charge
+from fairshares.harness.views.parts import Part
 
 
 def train(options: TrainOptions) -> None:

@@ -14,12 +14,18 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
-from harness.computation import EmulatedNetwork
-from harness.engines.emulated_network import relay
-from harness.engines.emulated_network.profiles import Network
-from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
-from harness.system.processes import has_output_within, leashed
-from harness.system.signals import uninterrupted
+from fairshares.harness.computation import EmulatedNetwork
+from fairshares.harness.engines.emulated_network import relay
+from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.errors import (
+    ClientError,
+    FairSharesError,
+    PartyFailedError,
+    PartyTimeoutError,
+    RelayError,
+)
+from fairshares.harness.system.processes import has_output_within, leashed
+from fairshares.harness.system.signals import uninterrupted
 
 _START_S = 20.0
 _PROBE_S = 0.1  # of round trips, and of traffic

@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from harness.computation import EmulatedNetwork
-from harness.errors import OptionError, named
+from fairshares.harness.computation import EmulatedNetwork
+from fairshares.harness.errors import OptionError, named
 
 _MOST_RTT_S = 10.0
 _LONGEST = 40

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.errors import CompileError
-from harness.system.files import (
+from fairshares.harness.errors import CompileError
+from fairshares.harness.system.files import (
     in_turn,
     open_regular,
     replaceable_by_others,

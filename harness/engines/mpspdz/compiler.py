@@ -13,13 +13,19 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
 
-from harness.engines.base import PROJECT, Job
-from harness.engines.mpspdz.cache import check_entry, is_intact, keep, kept_directory, trusted_place
-from harness.engines.program_hash import program_hash
-from harness.errors import CompileError, cannot
-from harness.security_models import SecurityModel
-from harness.system.files import scratch_directory, working_directory
-from harness.system.processes import leashed
+from fairshares.harness.engines.base import PROJECT, Job
+from fairshares.harness.engines.mpspdz.cache import (
+    check_entry,
+    is_intact,
+    keep,
+    kept_directory,
+    trusted_place,
+)
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.errors import CompileError, cannot
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.files import scratch_directory, working_directory
+from fairshares.harness.system.processes import leashed
 
 _TIMEOUT_S = 1800
 _PROGRAMS = "bytecode"  # their place in the cache

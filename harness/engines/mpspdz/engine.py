@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.engines.base import Job, Prepared
-from harness.engines.engine import Engine, EnginePart, PartyCosts
-from harness.engines.mpspdz.compiler import (
+from fairshares.harness.engines.base import Job, Prepared
+from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
+from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
     compile_program,
@@ -15,15 +15,15 @@ from harness.engines.mpspdz.compiler import (
     is_cached,
     libraries_of,
 )
-from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
-from harness.engines.parties.config import Machine
-from harness.engines.parties.layouts import ReplicatedShares
-from harness.engines.program_hash import program_hash
-from harness.errors import CompileError, UnsupportedError
-from harness.security_models import SecurityModel
+from fairshares.harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
+from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.layouts import ReplicatedShares
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.errors import CompileError, UnsupportedError
+from fairshares.harness.security_models import SecurityModel
 
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
-# indices into `harness.inputs.shares.held_by`.
+# indices into `fairshares.harness.inputs.shares.held_by`.
 _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", (1, 0)),
     "rep4-ring-party.x": (b"Z2^64^3", (0, 1, 2)),

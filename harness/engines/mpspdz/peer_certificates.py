@@ -12,12 +12,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.engines.mpspdz.cache import check_entry, is_intact, keep, kept_directory, trusted_place
-from harness.engines.parties.certificates import expecting, fingerprint, make_key, trust
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
-from harness.errors import UnsupportedError
-from harness.system.files import create_file, scratch_directory
+from fairshares.harness.engines.mpspdz.cache import (
+    check_entry,
+    is_intact,
+    keep,
+    kept_directory,
+    trusted_place,
+)
+from fairshares.harness.engines.parties.certificates import expecting, fingerprint, make_key, trust
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
+from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.system.files import create_file, scratch_directory
 
 LIBRARY = "asks.so"  # relative to a party's directory, as LD_PRELOAD takes no spaces or colons
 ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks

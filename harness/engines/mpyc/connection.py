@@ -11,8 +11,8 @@ import os
 import struct
 from collections.abc import Mapping
 
-from harness.engines.mpyc.interfaces import Runtime
-from harness.errors import LostPeerError, PeerMessageError
+from fairshares.harness.engines.mpyc.interfaces import Runtime
+from fairshares.harness.errors import LostPeerError, PeerMessageError
 
 _HEADER = struct.Struct("<qI")  # a step and a length
 _NUMBER_BYTES = 2  # of a party's number

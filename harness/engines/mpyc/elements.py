@@ -7,7 +7,7 @@ nothing else: no length, no type, no name. The receiver knows how many elements 
 import numpy as np
 import numpy.typing as npt
 
-from harness.inputs.rings import FIELD
+from fairshares.harness.inputs.rings import FIELD
 
 ELEMENT_BYTES = FIELD.value_bytes
 

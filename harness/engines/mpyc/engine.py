@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from harness.engines.base import Job, Prepared
-from harness.engines.engine import Engine, EnginePart, PartyCosts
-from harness.engines.mpyc.installed import fault_of_installation
-from harness.engines.parties.config import Embedded
-from harness.engines.program_hash import program_hash
-from harness.party_reports import Costs, reports_in
-from harness.security_models import SecurityModel
-from protocols.spec import InputForm, ProtocolSpec
+from fairshares.harness.engines.base import Job, Prepared
+from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
+from fairshares.harness.engines.mpyc.installed import fault_of_installation
+from fairshares.harness.engines.parties.config import Embedded
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.party_reports import Costs, reports_in
+from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 
 class EmbeddedEngine(Engine):

@@ -10,11 +10,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
-from harness.engines.mpyc.connection import Connection, Peers, not_elements
-from harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
-from harness.engines.mpyc.interfaces import Field, FieldArray, Integers, Runtime, SecureArray, Splitting
-from harness.errors import FairSharesError, PartyFailedError, UnsupportedFeature
-from harness.inputs.rings import FIELD
+from fairshares.harness.engines.mpyc.connection import Connection, Peers, not_elements
+from fairshares.harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
+from fairshares.harness.engines.mpyc.interfaces import (
+    Field,
+    FieldArray,
+    Integers,
+    Runtime,
+    SecureArray,
+    Splitting,
+)
+from fairshares.harness.errors import FairSharesError, PartyFailedError, UnsupportedFeature
+from fairshares.harness.inputs.rings import FIELD
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

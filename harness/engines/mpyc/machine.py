@@ -8,11 +8,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from harness.engines.mpyc.interfaces import Field, FieldArray, Integers, Runs, Runtime, SecureArray
-from harness.engines.parties.working_directory import bits_file, values_file
-from harness.errors import ShareError, refuse
-from harness.inputs.rings import FIELD
-from harness.system.files import create_file
+from fairshares.harness.engines.mpyc.interfaces import Field, FieldArray, Integers, Runs, Runtime, SecureArray
+from fairshares.harness.engines.parties.working_directory import bits_file, values_file
+from fairshares.harness.errors import ShareError, refuse
+from fairshares.harness.inputs.rings import FIELD
+from fairshares.harness.system.files import create_file
 
 _BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
 

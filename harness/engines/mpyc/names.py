@@ -12,10 +12,10 @@ from typing import ClassVar, NoReturn, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from harness.engines.mpyc.interfaces import Integers, Lanes, SecureArray
-from harness.engines.mpyc.machine import Machine
-from harness.errors import DomainOverflow, UnsupportedFeature
-from protocols.circuits.noise import MAX_INPUT_WIDTH
+from fairshares.harness.engines.mpyc.interfaces import Integers, Lanes, SecureArray
+from fairshares.harness.engines.mpyc.machine import Machine
+from fairshares.harness.errors import DomainOverflow, UnsupportedFeature
+from fairshares.protocols.circuits.noise import MAX_INPUT_WIDTH
 
 PORTABLE: dict[str, str] = {
     "program.args": "the program's name and arguments, strings",

@@ -10,24 +10,24 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.engines.mpyc.connection import Peers
-from harness.engines.mpyc.exchange import Exchange
-from harness.engines.mpyc.installed import fault_of_installation
-from harness.engines.mpyc.interfaces import Runtime
-from harness.engines.mpyc.machine import Machine, install_fast_splitting
-from harness.engines.mpyc.names import namespace, unsupported
-from harness.engines.parties.certificates import fingerprint
-from harness.engines.parties.config import Embedded, PartyConfig
-from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
-from harness.errors import (
+from fairshares.harness.engines.mpyc.connection import Peers
+from fairshares.harness.engines.mpyc.exchange import Exchange
+from fairshares.harness.engines.mpyc.installed import fault_of_installation
+from fairshares.harness.engines.mpyc.interfaces import Runtime
+from fairshares.harness.engines.mpyc.machine import Machine, install_fast_splitting
+from fairshares.harness.engines.mpyc.names import namespace, unsupported
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig
+from fairshares.harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
+from fairshares.harness.errors import (
     CompileError,
     DomainOverflow,
     PartyFailedError,
     UnsupportedError,
     UnsupportedFeature,
 )
-from harness.party_reports import Costs, line_of
-from protocols import circuits
+from fairshares.harness.party_reports import Costs, line_of
+from fairshares.protocols import circuits
 
 
 def run_party(config: PartyConfig, engine: Embedded) -> int:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 
-from harness.errors import CertificateError, refuse
+from fairshares.harness.errors import CertificateError, refuse
 
 RUN_CERTIFICATE_LASTS = timedelta(days=1)  # long enough for parties to meet, and clients to come
 _UNREADABLE = (  # errors by which parsing a certificate ends

@@ -9,11 +9,11 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from harness.bounds import Size
-from harness.engines.parties.layouts import NoShares, OwnNoise, Shares
-from harness.engines.parties.working_directory import CONFIG
-from harness.errors import PartyConfigError
-from harness.online.gateway_config import GatewayConfig, Port
+from fairshares.harness.bounds import Size
+from fairshares.harness.engines.parties.layouts import NoShares, OwnNoise, Shares
+from fairshares.harness.engines.parties.working_directory import CONFIG
+from fairshares.harness.errors import PartyConfigError
+from fairshares.harness.online.gateway_config import GatewayConfig, Port
 
 MOST_PARTIES = 64
 PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]

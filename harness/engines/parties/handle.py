@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from harness.engines.base import PROJECT
-from harness.engines.parties import main as child
-from harness.engines.parties.certificates import fingerprint
-from harness.engines.parties.config import PartyConfig, write_config
-from harness.engines.parties.working_directory import (
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.parties import main as child
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.engines.parties.config import PartyConfig, write_config
+from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
     DATA,
     LOG,
@@ -29,8 +29,8 @@ from harness.engines.parties.working_directory import (
     open_inside,
     read_inside,
 )
-from harness.errors import PartyFailedError, UsedDirectoryError
-from harness.party_reports import (
+from fairshares.harness.errors import PartyFailedError, UsedDirectoryError
+from fairshares.harness.party_reports import (
     LONGEST_LINE,
     MARK,
     ClientsFailed,
@@ -41,7 +41,7 @@ from harness.party_reports import (
     line_of_failure,
     report_in,
 )
-from harness.system.processes import has_output_within, is_stopped
+from fairshares.harness.system.processes import has_output_within, is_stopped
 
 _PROCESSES = Path("/proc")
 # Variables of paths, language, threads and memory, and how Python writes.

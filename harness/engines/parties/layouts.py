@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from harness.bounds import Size
-from harness.engines.parties.noise_terms import NoiseTerms, Positive
-from harness.engines.parties.working_directory import DATA, SHARED_BITS, kept_shares_file, values_file
-from harness.errors import ShareError
+from fairshares.harness.bounds import Size
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms, Positive
+from fairshares.harness.engines.parties.working_directory import (
+    DATA,
+    SHARED_BITS,
+    kept_shares_file,
+    values_file,
+)
+from fairshares.harness.errors import ShareError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from harness.engines.parties.randomness import Randomness
-    from harness.inputs.rings import Ring
-    from protocols.arrays import Words
+    from fairshares.harness.engines.parties.randomness import Randomness
+    from fairshares.harness.inputs.rings import Ring
+    from fairshares.protocols.arrays import Words
 
 RingName = Literal["ring64", "field127"]
 
@@ -79,9 +84,9 @@ class Slots(Struct, frozen=True, kw_only=True, tag="slots", forbid_unknown_field
 
         Raises ShareError for another number of slots, as bits that are left over would become noise.
         """
-        from harness.inputs.encoding import input_bits
-        from harness.inputs.rings import XOR
-        from harness.system.files import create_file
+        from fairshares.harness.inputs.encoding import input_bits
+        from fairshares.harness.inputs.rings import XOR
+        from fairshares.harness.system.files import create_file
 
         words = values.read_bytes()
         if len(words) != self.slots * XOR.value_bytes:
@@ -107,7 +112,7 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
     Attributes:
         head: The first bytes of such a file.
         order: The order of a party's shares in each value, as indices into
-            `harness.inputs.shares.held_by`.
+            `fairshares.harness.inputs.shares.held_by`.
     """
 
     head: bytes
@@ -115,8 +120,8 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
         """Turn the file of values, one share of all values after the other, into the machine's file."""
-        from harness.inputs.rings import RING
-        from harness.system.files import create_file
+        from fairshares.harness.inputs.rings import RING
+        from fairshares.harness.system.files import create_file
 
         place = directory / kept_shares_file(party)
         place.parent.mkdir(mode=0o700)
@@ -215,7 +220,7 @@ OwnNoise: TypeAlias = NoiseBehindColumn | SumsOfColumn
 
 def _checked(name: RingName, column: bytes, values: int) -> Ring:
     """Return the ring of a column, or raise ShareError for another number of values."""
-    from harness.inputs.rings import RINGS
+    from fairshares.harness.inputs.rings import RINGS
 
     ring = RINGS[name]
     if len(column) != values * ring.value_bytes:

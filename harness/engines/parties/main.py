@@ -21,11 +21,11 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from harness.engines.parties import sandbox
-from harness.engines.parties.certificates import expecting, make_key, trust
-from harness.engines.parties.config import Machine, PartyConfig, read_config
-from harness.engines.parties.randomness import Randomness, integers_as_text
-from harness.engines.parties.working_directory import (
+from fairshares.harness.engines.parties import sandbox
+from fairshares.harness.engines.parties.certificates import expecting, make_key, trust
+from fairshares.harness.engines.parties.config import Machine, PartyConfig, read_config
+from fairshares.harness.engines.parties.randomness import Randomness, integers_as_text
+from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
     DATA,
     HOSTS,
@@ -35,15 +35,15 @@ from harness.engines.parties.working_directory import (
     certificate_file,
     values_file,
 )
-from harness.errors import FairSharesError, LostPeerError
-from harness.online.gateway_config import GatewayConfig
-from harness.party_reports import Ready, line_of, line_of_failure, line_of_lost_peer
-from harness.system.processes import die_with_parent
+from fairshares.harness.errors import FairSharesError, LostPeerError
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.party_reports import Ready, line_of, line_of_failure, line_of_lost_peer
+from fairshares.harness.system.processes import die_with_parent
 
 GO = "go"  # what a party waits for on its standard input
 CLAIMED_EXIT = 17
 # Imported by name, since engines import this package.
-_EMBEDDED_ENGINE = "harness.engines.mpyc.party"
+_EMBEDDED_ENGINE = "fairshares.harness.engines.mpyc.party"
 
 
 def main(randomness: Randomness | None = None) -> int:
@@ -75,7 +75,6 @@ def _main(randomness: Randomness) -> int:
     except FileExistsError:
         return CLAIMED_EXIT
     make_key(Path(DATA), f"P{config.party}", config.common_names[config.party])
-    importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
     config = replace(config, addresses=tuple((_numeric(host), port) for host, port in config.addresses))
     if isinstance(config.engine, Machine):
         Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
@@ -96,7 +95,7 @@ def _main(randomness: Randomness) -> int:
     if config.rounds is None:
         _supply_inputs(config, randomness)
     else:
-        from harness.engines.parties import rounds  # a party of one round should not pay for it
+        from fairshares.harness.engines.parties import rounds  # a party of one round should not pay for it
 
         rounds.begin(config, config.rounds, columns, randomness)
     if isinstance(config.engine, Machine):
@@ -158,7 +157,10 @@ def _run_with_gateway(
     config: PartyConfig, gateway: GatewayConfig, engine: Machine, randomness: Randomness
 ) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
-    from harness.online.gateway import GatewayPlace, run_gateway  # a party without clients should not pay
+    from fairshares.harness.online.gateway import (  # a party without clients should not pay
+        GatewayPlace,
+        run_gateway,
+    )
 
     data = Path(DATA)
     number = secrets.randbelow(1 << 31)

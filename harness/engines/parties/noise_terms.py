@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 if TYPE_CHECKING:
-    from protocols.noise.added import DistributedNoise
+    from fairshares.protocols.noise.added import DistributedNoise
 
 Positive = Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
 
 
 class NoiseTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Public terms of `protocols.noise.added.DistributedNoise`."""
+    """Public terms of `fairshares.protocols.noise.added.DistributedNoise`."""
 
     distribution: Literal["laplace", "gaussian"]
     rate: Annotated[str, Meta(max_length=1 << 12)]
@@ -25,6 +25,6 @@ class NoiseTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the noise with these terms, or raise ValueError."""
         from msgspec.structs import asdict
 
-        from protocols.noise.added import DistributedNoise
+        from fairshares.protocols.noise.added import DistributedNoise
 
         return DistributedNoise.from_json(asdict(self))

@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms
 
 if TYPE_CHECKING:
-    from protocols.arrays import Integers
+    from fairshares.protocols.arrays import Integers
 
 
 class Randomness:

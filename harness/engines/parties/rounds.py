@@ -8,10 +8,10 @@ from io import FileIO
 from pathlib import Path
 from threading import Thread
 
-from harness.engines.parties.config import PartyConfig, RoundsOfColumns
-from harness.engines.parties.randomness import Randomness, integers_as_text
-from harness.engines.parties.working_directory import DATA, bits_file, values_file
-from harness.system.processes import die_with_parent
+from fairshares.harness.engines.parties.config import PartyConfig, RoundsOfColumns
+from fairshares.harness.engines.parties.randomness import Randomness, integers_as_text
+from fairshares.harness.engines.parties.working_directory import DATA, bits_file, values_file
+from fairshares.harness.system.processes import die_with_parent
 
 
 def begin(config: PartyConfig, rounds: RoundsOfColumns, columns: int, randomness: Randomness) -> None:

@@ -18,10 +18,15 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from harness.errors import SandboxError
+from fairshares.harness.errors import SandboxError
 
 _PROJECT = Path(__file__).resolve().parents[3]
-_CODE = ("harness", "protocols", "Programs")  # of the project; an owner's directory may be beside them
+_CODE = (
+    "fairshares",
+    "harness",
+    "protocols",
+    "Programs",
+)  # of the project; an owner's directory may be beside them
 
 # What programs of the system read. Of /etc no directory is here, as other programs keep secrets there.
 _SYSTEM = (

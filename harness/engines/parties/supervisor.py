@@ -17,8 +17,8 @@ from threading import Thread
 from types import MappingProxyType
 from typing import BinaryIO, TypeAlias
 
-from harness.engines.base import Address, Job, parse_outputs
-from harness.engines.parties.handle import (
+from fairshares.harness.engines.base import Address, Job, parse_outputs
+from fairshares.harness.engines.parties.handle import (
     LocalProcess,
     PartyProcess,
     PartySetup,
@@ -26,7 +26,7 @@ from harness.engines.parties.handle import (
     Reason,
     reasons_in,
 )
-from harness.errors import (
+from fairshares.harness.errors import (
     ClientError,
     FairSharesError,
     PartyFailedError,
@@ -34,9 +34,9 @@ from harness.errors import (
     UnsupportedError,
     named,
 )
-from harness.online.session import ClientInputs, Server
-from harness.system.signals import uninterrupted
-from harness.uploads.signatures import Signed
+from fairshares.harness.online.session import ClientInputs, Server
+from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.uploads.signatures import Signed
 
 _POLL_S = 0.005
 _GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
-from harness.postprocessing.curves import GroupCurves, OperatingPoints, population_bands
-from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
-from harness.postprocessing.thresholds.search import (
+from fairshares.harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
+from fairshares.harness.postprocessing.curves import GroupCurves, OperatingPoints, population_bands
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, in_words
+from fairshares.harness.postprocessing.thresholds.search import (
     ACCURACY,
     BALANCED_ACCURACY,
     DEMOGRAPHIC_PARITY,
@@ -23,7 +23,7 @@ from harness.postprocessing.thresholds.search import (
     least_tolerance,
     task_for,
 )
-from protocols.arrays import Floats
+from fairshares.protocols.arrays import Floats
 
 CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, FALSE_POSITIVE_RATE_PARITY, DEMOGRAPHIC_PARITY)
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocols.arrays import Floats, Integers
+from fairshares.protocols.arrays import Floats, Integers
 
 ROUNDING = 1e-12  # rates that differ by less are taken for the same rate, computed in two ways
 

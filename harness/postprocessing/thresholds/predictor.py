@@ -15,12 +15,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 
-from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from harness.inputs.columns import Name, Names, as_names
-from harness.inputs.record_schema import shown
-from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
-from harness.system.result_files import SCHEMA, read_result, result_path, write_json
-from protocols.arrays import Floats
+from fairshares.harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
+from fairshares.harness.inputs.columns import Name, Names, as_names
+from fairshares.harness.inputs.record_schema import shown
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from fairshares.harness.system.result_files import SCHEMA, read_result, result_path, write_json
+from fairshares.protocols.arrays import Floats
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoDataFrame, IntoFrame, IntoSeries

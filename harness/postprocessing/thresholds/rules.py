@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from harness.errors import ThresholdRuleError
-from harness.system.documents import Refusal, as_json, as_type
-from protocols.json_values import JsonValue
+from fairshares.harness.errors import ThresholdRuleError
+from fairshares.harness.system.documents import Refusal, as_json, as_type
+from fairshares.protocols.json_values import JsonValue
 
 Probability = Annotated[float, Meta(ge=0, le=1 + 1e-9)]
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from harness.postprocessing.curves import OperatingPoints
-from harness.postprocessing.thresholds.geometry import (
+from fairshares.harness.postprocessing.curves import OperatingPoints
+from fairshares.harness.postprocessing.thresholds.geometry import (
     Hull,
     mixed_one_rate,
     mixed_two_rates,
@@ -16,8 +16,8 @@ from harness.postprocessing.thresholds.geometry import (
     pure_two_rates,
     snapped,
 )
-from harness.postprocessing.thresholds.rules import ThresholdRule, mixture
-from protocols.arrays import Floats
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, mixture
+from fairshares.protocols.arrays import Floats
 
 EQUALIZED_ODDS = "equalized_odds"
 EQUAL_OPPORTUNITY = "equal_opportunity"

@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import cache, partial, reduce
 from math import lcm
 
-from harness.errors import OptionError, named
-from harness.privacy.audit.samplers import (
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.privacy.audit.samplers import (
     DELTAS,
     Audited,
     Figure,
@@ -17,10 +17,10 @@ from harness.privacy.audit.samplers import (
     audit_sampler,
     audit_truncated,
 )
-from harness.releases.base import fitting, statistic_class
-from harness.releases.registry import REQUESTS, with_distributed_noise
-from harness.request.base import no_place
-from protocols.accounting.calibration import (
+from fairshares.harness.releases.base import fitting, statistic_class
+from fairshares.harness.releases.registry import REQUESTS, with_distributed_noise
+from fairshares.harness.request.base import no_place
+from fairshares.protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,
     NeighboringRelation,
@@ -30,7 +30,7 @@ from protocols.accounting.calibration import (
     plan_distributed_noise,
     plan_noise,
 )
-from protocols.accounting.exact_privacy import (
+from fairshares.protocols.accounting.exact_privacy import (
     PrivacyCurve,
     amounts_moved,
     composed,
@@ -40,13 +40,13 @@ from protocols.accounting.exact_privacy import (
     impossible_mass_of_clients,
     values_moved,
 )
-from protocols.accounting.losses import LossDistribution, loss_distribution
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.guarantee import Guarantee
-from protocols.noise.added import BITS, NoiseDistribution
-from protocols.noise.truncated import log_upper_bound
-from protocols.published_baselines import composed_laplace, protocol_4
-from protocols.spec import ProtocolSpec, declared_release
+from fairshares.protocols.accounting.losses import LossDistribution, loss_distribution
+from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import BITS, NoiseDistribution
+from fairshares.protocols.noise.truncated import log_upper_bound
+from fairshares.protocols.published_baselines import composed_laplace, protocol_4
+from fairshares.protocols.spec import ProtocolSpec, declared_release
 
 PAPERS_THRESHOLDS = 1001
 PAPERS_GROUPS = 2

@@ -5,26 +5,31 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import log
 
-from harness.errors import OptionError, named
-from harness.releases.base import fitting
-from protocols.accounting.calibration import bits_at_most
-from protocols.accounting.empirical import estimate_delta
-from protocols.accounting.exact_privacy import (
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.releases.base import fitting
+from fairshares.protocols.accounting.calibration import bits_at_most
+from fairshares.protocols.accounting.empirical import estimate_delta
+from fairshares.protocols.accounting.exact_privacy import (
     PrivacyCurve,
     cost,
     curve_of_coins,
     curve_of_distribution,
     second_moment,
 )
-from protocols.accounting.rounding import exact_text, float_up
-from protocols.circuits.coins import Coin, design_coins, exp_bounds
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.guarantee import Guarantee
-from protocols.json_values import JsonValue
-from protocols.local_dp.exact_privacy import claimed_for_l, epsilon_of_l, epsilon_of_r, log_ratio_of_l
-from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
-from protocols.noise import truncated as noise
-from protocols.published_baselines import (
+from fairshares.protocols.accounting.rounding import exact_text, float_up
+from fairshares.protocols.circuits.coins import Coin, design_coins, exp_bounds
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.local_dp.exact_privacy import (
+    claimed_for_l,
+    epsilon_of_l,
+    epsilon_of_r,
+    log_ratio_of_l,
+)
+from fairshares.protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
+from fairshares.protocols.noise import truncated as noise
+from fairshares.protocols.published_baselines import (
     FRACTION_BITS,
     ONE,
     TRUNCATED,

@@ -13,13 +13,13 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import NamedTuple, Self
 
-from protocols.accounting.exact_privacy import Masses, curve_of_coins
-from protocols.accounting.losses import loss_distribution
-from protocols.accounting.rounds import Concentrated
-from protocols.circuits.coins import exp_bounds
-from protocols.exact_numbers import stated_number
-from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
-from protocols.noise.added import BITS, DistributedNoise, Single, coins_in
+from fairshares.protocols.accounting.exact_privacy import Masses, curve_of_coins
+from fairshares.protocols.accounting.losses import loss_distribution
+from fairshares.protocols.accounting.rounds import Concentrated
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.exact_numbers import stated_number
+from fairshares.protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
+from fairshares.protocols.noise.added import BITS, DistributedNoise, Single, coins_in
 
 _FINEST, _MOST_STEPS = 1e-4, 2e5  # finest step, and most steps, of the numerical privacy loss
 _FIXED = 256  # fractional bits

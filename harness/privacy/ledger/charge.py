@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.charged import Charged
-from harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import (
+from fairshares.harness.charged import Charged
+from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import (
     NOTHING_COMPUTED,
     Population,
     PrivacyEvent,
@@ -21,10 +21,10 @@ from harness.privacy.ledger.populations import (
     refuse_misspelt,
     spent_text,
 )
-from protocols.guarantee import Budget
+from fairshares.protocols.guarantee import Budget
 
 if TYPE_CHECKING:
-    from harness.privacy.ledger.stated import StatedCharge
+    from fairshares.harness.privacy.ledger.stated import StatedCharge
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
@@ -216,8 +216,8 @@ class Entry:
         if charged is None or charged.population is None:
             return None
         # Every command imports this module, and msgspec, which these two do, takes time to load.
-        from harness.privacy.ledger.stated import StatedCharge, state_budget
-        from harness.stated_privacy import state_loss
+        from fairshares.harness.privacy.ledger.stated import StatedCharge, state_budget
+        from fairshares.harness.stated_privacy import state_loss
 
         return StatedCharge(
             path=str(self.account.ledger.path),

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import LedgerError, named
+from fairshares.harness.errors import LedgerError, named
 
 APPLICATION_ID = 0x46534C47  # "FSLG", which marks any copy of the file as ours
 

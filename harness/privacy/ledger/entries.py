@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.privacy.ledger.accountants import noise_of, noise_text
-from harness.privacy.ledger.database import Database
-from harness.privacy.ledger.populations import (
+from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
+from fairshares.harness.privacy.ledger.database import Database
+from fairshares.harness.privacy.ledger.populations import (
     Charge,
     LedgerState,
     Population,
@@ -27,10 +27,10 @@ from harness.privacy.ledger.populations import (
     refuse_charge,
     refuse_late_rule,
 )
-from harness.system.processes import birth
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.exact_numbers import stated_number
-from protocols.guarantee import Budget, Guarantee, compose
+from fairshares.harness.system.processes import birth
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.exact_numbers import stated_number
+from fairshares.protocols.guarantee import Budget, Guarantee, compose
 
 _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "

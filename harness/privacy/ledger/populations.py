@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import (
+from fairshares.harness.errors import (
     BudgetError,
     PopulationError,
     UsedNoiseError,
@@ -18,12 +18,12 @@ from harness.errors import (
     named,
     named_command,
 )
-from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
-from harness.uploads.policy import ClientPolicy
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounding import digits_down, digits_up, exact_text
-from protocols.accounting.rounds import Concentrated
-from protocols.guarantee import Budget, Guarantee, compose
+from fairshares.harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.rounding import digits_down, digits_up, exact_text
+from fairshares.protocols.accounting.rounds import Concentrated
+from fairshares.protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):

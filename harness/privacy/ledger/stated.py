@@ -4,9 +4,9 @@ from fractions import Fraction
 
 from msgspec import UNSET, Struct, UnsetType
 
-from harness.bounds import Size
-from harness.stated_privacy import StatedLoss
-from protocols.guarantee import Budget
+from fairshares.harness.bounds import Size
+from fairshares.harness.stated_privacy import StatedLoss
+from fairshares.protocols.guarantee import Budget
 
 
 class StatedBudget(Struct, frozen=True, kw_only=True):

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.errors import OptionError, named, refuse
-from harness.releases.thresholds.request import CAPPED_CURVES, ThresholdsRequest
-from harness.request.base import Protect, Request, Where
-from harness.request.commands import InsteadOfARun, ReleaseOptions
-from harness.request.fields import Part, optional, required, usual
-from harness.request.readers import as_given, in_module, one_of, parse_choice, parse_epsilon, whole
-from harness.request.releases import DeclaredDomain, ReleaseCall
+from fairshares.harness.errors import OptionError, named, refuse
+from fairshares.harness.releases.thresholds.request import CAPPED_CURVES, ThresholdsRequest
+from fairshares.harness.request.base import Protect, Request, Where
+from fairshares.harness.request.commands import InsteadOfARun, ReleaseOptions
+from fairshares.harness.request.fields import Part, optional, required, usual
+from fairshares.harness.request.readers import as_given, in_module, one_of, parse_choice, parse_epsilon, whole
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall
 
 if TYPE_CHECKING:
-    from protocols.spec import ProtocolSpec
+    from fairshares.protocols.spec import ProtocolSpec
 
 COUNTS = "counts"  # of no release here: of records, each in one of several
 
 
 def _releases_with_a_cap() -> tuple[str, ...]:
     """Return what a contribution bound may be chosen for; the list of releases includes this one."""
-    return (*in_module("harness.releases.registry:capped_releases")()(), COUNTS)
+    return (*in_module("fairshares.harness.releases.registry:capped_releases")()(), COUNTS)
 
 
 class CapRequest(Request):
@@ -54,15 +54,15 @@ class CapRequest(Request):
         as_given, "with --release thresholds: histogram (default) or records, as it will be run"
     )
     thresholds = optional(
-        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
+        whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
         "with --release thresholds: how many; default: those of --domain, else 101",
     )
 
     @property
     def curves(self) -> ProtocolSpec | None:
         """The protocol of the curves that the bound is for, if any; raises OptionError for conflicts."""
-        from protocols.accounting.rounding import exact_text
-        from protocols.circuits.coins import MIN_EPSILON
+        from fairshares.protocols.accounting.rounding import exact_text
+        from fairshares.protocols.circuits.coins import MIN_EPSILON
 
         refuse(
             OptionError,
@@ -93,7 +93,7 @@ class CapRequest(Request):
         return (ThresholdsRequest(epsilon=1, security=self.model.name, variant=self.variant),)
 
     def with_domain_of(self, file: Path) -> CapRequest:
-        from harness.inputs.record_schema import read_domain
+        from fairshares.harness.inputs.record_schema import read_domain
 
         if self.release != ThresholdsRequest.task:
             return self

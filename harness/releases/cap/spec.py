@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from protocols.accounting.calibration import AboveThreshold
-from protocols.circuits.slots import slot_bits
-from protocols.spec import AT_REST, SLOTS, ProtocolSpec
+from fairshares.protocols.accounting.calibration import AboveThreshold
+from fairshares.protocols.circuits.slots import slot_bits
+from fairshares.protocols.spec import AT_REST, SLOTS, ProtocolSpec
 
 PI_CAP = ProtocolSpec(
     name="pi_cap",

@@ -8,17 +8,17 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from harness.bounds import Size
-from harness.errors import OutputError, RecordDomainError, named
-from harness.inputs.record_schema import (
+from fairshares.harness.bounds import Size
+from fairshares.harness.errors import OutputError, RecordDomainError, named
+from fairshares.harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
     MAX_CAP,
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
 )
-from harness.inputs.records import ClientRecords
-from harness.releases.base import (
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.releases.base import (
     OF_CLIENTS,
     Answer,
     AuditTarget,
@@ -32,17 +32,17 @@ from harness.releases.base import (
     plan_release,
     statistic_class,
 )
-from harness.releases.cap.request import COUNTS, CapRequest
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.files import ResultFile, needed_file
-from harness.request.base import Request
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
-from protocols.arrays import Floats
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.above_threshold import allowed_above
-from protocols.noise.added import noise_sum
-from protocols.spec import ProtocolSpec
+from fairshares.harness.releases.cap.request import COUNTS, CapRequest
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.files import ResultFile, needed_file
+from fairshares.harness.request.base import Request
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.above_threshold import allowed_above
+from fairshares.protocols.noise.added import noise_sum
+from fairshares.protocols.spec import ProtocolSpec
 
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
 CONFIDENCE = Fraction(95, 100)

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from harness.errors import named
-from harness.privacy.manifest import ReleaseManifest
-from harness.releases.cap.request import CapRequest
-from harness.releases.cap.statistic import CONFIDENCE, ChosenCap
-from harness.releases.thresholds.request import CAPPED_CURVES
-from harness.request.fields import typed
-from harness.request.releases import ReleaseCall
-from harness.views import run
-from harness.views.parts import Findings, Line, Part, Table
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.rounding import exact_text
-from protocols.guarantee import Guarantee
+from fairshares.harness.errors import named
+from fairshares.harness.privacy.manifest import ReleaseManifest
+from fairshares.harness.releases.cap.request import CapRequest
+from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
+from fairshares.harness.releases.thresholds.request import CAPPED_CURVES
+from fairshares.harness.request.fields import typed
+from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Line, Part, Table
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.rounding import exact_text
+from fairshares.protocols.guarantee import Guarantee
 
 STEPS = {
     **run.STEPS,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.request.base import Inputs, Protect, Randomness, Request
-from harness.request.commands import ReleaseOptions
-from harness.request.fields import Part, optional
-from harness.request.readers import as_given, parse_threshold
-from harness.request.releases import ReleaseCall, Source, form_help
+from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
+from fairshares.harness.request.commands import ReleaseOptions
+from fairshares.harness.request.fields import Part, optional
+from fairshares.harness.request.readers import as_given, parse_threshold
+from fairshares.harness.request.releases import ReleaseCall, Source, form_help
 
 if TYPE_CHECKING:
-    from harness.inputs.records import ScoreCut
+    from fairshares.harness.inputs.records import ScoreCut
 
 
 class ConfusionRequest(Request):
@@ -52,7 +52,7 @@ class ConfusionCall(ReleaseCall):
 
     @property
     def cut(self) -> ScoreCut | None:
-        from harness.inputs.records import ScoreCut
+        from fairshares.harness.inputs.records import ScoreCut
 
         if self.threshold is None:
             return None

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from protocols.circuits.slots import slot_bits
-from protocols.spec import AT_REST, PRODUCT_PER_RECORD, SLOTS, SPLIT, EachColumn, ProtocolSpec
+from fairshares.protocols.circuits.slots import slot_bits
+from fairshares.protocols.spec import AT_REST, PRODUCT_PER_RECORD, SLOTS, SPLIT, EachColumn, ProtocolSpec
 
 
 def _cells(arguments: Mapping[str, str]) -> int:

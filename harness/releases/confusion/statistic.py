@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from harness.bounds import Count, Name, Names, Share
-from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
-from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.releases.base import (
+from fairshares.harness.bounds import Count, Name, Names, Share
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from fairshares.harness.releases.base import (
     RATIOS,
     Answer,
     AuditTarget,
@@ -27,8 +27,8 @@ from harness.releases.base import (
     rate_errors,
     table_of,
 )
-from harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
-from harness.releases.files import (
+from fairshares.harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
+from fairshares.harness.releases.files import (
     EstimatedRates,
     ResultFile,
     domain_in,
@@ -37,12 +37,12 @@ from harness.releases.files import (
     state_rates,
     table_in,
 )
-from harness.request.base import Request
-from harness.reweighing.intervals import share_intervals
-from harness.stated_privacy import StatedPrivacy
-from protocols.arrays import Floats
-from protocols.mechanisms.above_threshold import allowed_above
-from protocols.spec import ProtocolSpec
+from fairshares.harness.request.base import Request
+from fairshares.harness.reweighing.intervals import share_intervals
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.mechanisms.above_threshold import allowed_above
+from fairshares.protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 

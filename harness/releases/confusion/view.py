@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from harness.inputs.record_schema import scale_of
-from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
-from harness.releases.confusion.statistic import CONFIDENCE, Confusion
-from harness.releases.weights.view import of_what
-from harness.views import run
-from harness.views.parts import Part, Stacked, Table, from_least_to_most
-from harness.views.rendering.plots import intervals, matrices
-from protocols.accounting.rounding import interval_shown
-from protocols.arrays import Floats
+from fairshares.harness.inputs.record_schema import scale_of
+from fairshares.harness.postprocessing.thresholds.choose import RATES, GroupThresholds
+from fairshares.harness.releases.confusion.statistic import CONFIDENCE, Confusion
+from fairshares.harness.releases.weights.view import of_what
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Part, Stacked, Table, from_least_to_most
+from fairshares.harness.views.rendering.plots import intervals, matrices
+from fairshares.protocols.accounting.rounding import interval_shown
+from fairshares.protocols.arrays import Floats
 
 STEPS = {**run.STEPS, "run": "parties: run π_CF", "read": "derive rates from the noisy counts"}
 RATE_COLUMNS = [name.replace("_", " ") for name in RATES]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.errors import OptionError, named
-from harness.request.base import Protect, Randomness, Request
-from harness.request.commands import ReleaseOptions
-from harness.request.fields import Part, usual
-from harness.request.readers import in_module, parse_share, whole
-from harness.request.releases import ReleaseCall
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.request.base import Protect, Randomness, Request
+from fairshares.harness.request.commands import ReleaseOptions
+from fairshares.harness.request.fields import Part, usual
+from fairshares.harness.request.readers import in_module, parse_share, whole
+from fairshares.harness.request.releases import ReleaseCall
 
 if TYPE_CHECKING:
-    from protocols.mechanisms.shifted_log import ErrorTarget
+    from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 
-_COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
+_COUNT = whole(1, in_module("fairshares.protocols.mechanisms.shifted_log:MOST_COUNT"))
 
 
 class CountRequest(Request):
@@ -41,7 +41,7 @@ class CountRequest(Request):
     @property
     def target(self) -> ErrorTarget:
         """The target error; an empty range raises OptionError."""
-        from protocols.mechanisms.shifted_log import ErrorTarget
+        from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 
         low, high = self.error_from, self.error_to
         if low > high:

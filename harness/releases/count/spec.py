@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from protocols.accounting.calibration import logarithms
-from protocols.mechanisms.shifted_log import ShiftedLog
-from protocols.spec import AT_REST, SPLIT, ProtocolSpec, cells_of
+from fairshares.protocols.accounting.calibration import logarithms
+from fairshares.protocols.mechanisms.shifted_log import ShiftedLog
+from fairshares.protocols.spec import AT_REST, SPLIT, ProtocolSpec, cells_of
 
 
 def _distribution(arguments: Mapping[str, str]) -> ShiftedLog:

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from harness.bounds import Names, NotNegative, Share, Size
-from harness.errors import OptionError, named
-from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.noisy_counts import read_unbiased
-from harness.releases.base import (
+from fairshares.harness.bounds import Names, NotNegative, Share, Size
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.postprocessing.noisy_counts import read_unbiased
+from fairshares.harness.releases.base import (
     Answer,
     Declared,
     ExpectedCount,
@@ -23,22 +23,22 @@ from harness.releases.base import (
     plan_release,
     table_of,
 )
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.files import ResultFile, domain_in, needed_file, table_in
-from harness.request.base import Request
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.rounding import exact_text, float_up
-from protocols.arrays import Floats
-from protocols.circuits.coins import Coin
-from protocols.mechanisms.shifted_log import (
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
+from fairshares.harness.request.base import Request
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.accounting.rounding import exact_text, float_up
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.mechanisms.shifted_log import (
     MOST_COUNT,
     ErrorTarget,
     ShiftedLog,
     expected_errors,
     plan_logarithm,
 )
-from protocols.spec import ProtocolSpec
+from fairshares.protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown

@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from harness.releases.base import by_cell
-from harness.releases.count.statistic import CONFIDENCE, GroupCounts
-from harness.views import run
-from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.rendering.plots import intervals, with_ends
-from protocols.accounting.rounding import digits_up, interval_shown
+from fairshares.harness.releases.base import by_cell
+from fairshares.harness.releases.count.statistic import CONFIDENCE, GroupCounts
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
+from fairshares.harness.views.rendering.plots import intervals, with_ends
+from fairshares.protocols.accounting.rounding import digits_up, interval_shown
 
 STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
 

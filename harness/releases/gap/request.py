@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.request.base import Inputs, Protect, Randomness, Request
-from harness.request.commands import ReleaseOptions
-from harness.request.fields import Part
-from harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
+from fairshares.harness.request.commands import ReleaseOptions
+from fairshares.harness.request.fields import Part
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
 
 
 class GapRequest(Request):

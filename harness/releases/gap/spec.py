@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from protocols.circuits.slots import slot_bits, value_bits
-from protocols.spec import AT_REST, SLOTS, VALUED_SPLIT, ColumnNames, ColumnSums, ProtocolSpec, Sums
+from fairshares.protocols.circuits.slots import slot_bits, value_bits
+from fairshares.protocols.spec import (
+    AT_REST,
+    SLOTS,
+    VALUED_SPLIT,
+    ColumnNames,
+    ColumnSums,
+    ProtocolSpec,
+    Sums,
+)
 
 
 @dataclass(frozen=True)

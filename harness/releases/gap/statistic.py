@@ -12,10 +12,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from harness.bounds import Count, Name, Names, Share, Size
-from harness.inputs.record_schema import DEFAULT_STEPS, MAX_STEPS, RecordDomain, RecordKind, ValueGrid
-from harness.postprocessing.noisy_counts import read_unbiased
-from harness.releases.base import (
+from fairshares.harness.bounds import Count, Name, Names, Share, Size
+from fairshares.harness.inputs.record_schema import (
+    DEFAULT_STEPS,
+    MAX_STEPS,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+)
+from fairshares.harness.postprocessing.noisy_counts import read_unbiased
+from fairshares.harness.releases.base import (
     Answer,
     AuditTarget,
     ExpectedError,
@@ -27,15 +33,15 @@ from harness.releases.base import (
     mean_errors,
     plan_release,
 )
-from harness.releases.files import ResultFile, needed_file, table_in
-from harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
-from harness.request.base import Request
-from harness.reweighing.intervals import DIFFERENCE_FAILURE, difference_bound, share_intervals
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import NoisePlan
-from protocols.arrays import Floats
-from protocols.noise.added import Noise, error_bound
-from protocols.spec import ProtocolSpec
+from fairshares.harness.releases.files import ResultFile, needed_file, table_in
+from fairshares.harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
+from fairshares.harness.request.base import Request
+from fairshares.harness.reweighing.intervals import DIFFERENCE_FAILURE, difference_bound, share_intervals
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import NoisePlan
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.noise.added import Noise, error_bound
+from fairshares.protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: a useful accuracy of gaps

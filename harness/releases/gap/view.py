@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from harness.releases.gap.statistic import CONFIDENCE, USEFUL, Gaps, Interval
-from harness.views import run
-from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.rendering.plots import intervals
-from protocols.accounting.rounding import interval_shown
-from protocols.arrays import Floats
+from fairshares.harness.releases.gap.statistic import CONFIDENCE, USEFUL, Gaps, Interval
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
+from fairshares.harness.views.rendering.plots import intervals
+from fairshares.protocols.accounting.rounding import interval_shown
+from fairshares.protocols.arrays import Floats
 
 STEPS = {
     **run.STEPS,

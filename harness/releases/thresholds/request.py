@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.request.base import Inputs, Protect, Randomness, Request
-from harness.request.commands import Earlier, ReleaseOptions
-from harness.request.fields import Part, optional, switch, usual
-from harness.request.readers import as_given, in_module, one_of, parse_grid, parse_tolerance
-from harness.request.releases import ReleaseCall, Source
+from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
+from fairshares.harness.request.commands import Earlier, ReleaseOptions
+from fairshares.harness.request.fields import Part, optional, switch, usual
+from fairshares.harness.request.readers import as_given, in_module, one_of, parse_grid, parse_tolerance
+from fairshares.harness.request.releases import ReleaseCall, Source
 
 if TYPE_CHECKING:
-    from harness.inputs.record_schema import Grid
-    from protocols.spec import ProtocolSpec
+    from fairshares.harness.inputs.record_schema import Grid
+    from fairshares.protocols.spec import ProtocolSpec
 CAPPED_CURVES = ("histogram", "records")  # variants with a contribution bound, the default first
 
 
@@ -37,13 +37,13 @@ class ThresholdsRequest(Request):
     )
     constraint = usual(
         "equalized_odds",
-        one_of(in_module("harness.postprocessing.thresholds.choose:CONSTRAINTS")),
+        one_of(in_module("fairshares.harness.postprocessing.thresholds.choose:CONSTRAINTS")),
         "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity or "
         "demographic_parity",
     )
     objective = usual(
         "accuracy_score",
-        one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
+        one_of(in_module("fairshares.harness.postprocessing.thresholds.choose:OBJECTIVES")),
         "what to maximize under the constraint: accuracy_score (default) or balanced_accuracy_score",
     )
     tolerance = optional(
@@ -87,7 +87,7 @@ class ThresholdsCall(ReleaseCall):
 
     @property
     def grid(self) -> Grid:
-        from harness.inputs.record_schema import grid_from_json
+        from fairshares.harness.inputs.record_schema import grid_from_json
 
         return grid_from_json(self.thresholds) if self.thresholds else ()
 

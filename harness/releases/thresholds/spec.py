@@ -4,8 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from protocols.circuits.blocks import block_sizes, block_sums
-from protocols.spec import AT_REST, KEYS, SCORED_SPLIT, ColumnNames, ColumnSums, ProtocolSpec, Sums, cells_of
+from fairshares.protocols.circuits.blocks import block_sizes, block_sums
+from fairshares.protocols.spec import (
+    AT_REST,
+    KEYS,
+    SCORED_SPLIT,
+    ColumnNames,
+    ColumnSums,
+    ProtocolSpec,
+    Sums,
+    cells_of,
+)
 
 
 @dataclass(frozen=True)

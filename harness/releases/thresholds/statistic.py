@@ -10,16 +10,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from harness.bounds import Count, Deviation, Name, Names, Share
-from harness.errors import (
+from fairshares.harness.bounds import Count, Deviation, Name, Names, Share
+from fairshares.harness.errors import (
     FairSharesError,
     InfeasibleError,
     RecordDomainError,
     TooNoisyError,
     UndefinedRateError,
 )
-from harness.inputs.encoding import count_columns
-from harness.inputs.record_schema import (
+from fairshares.harness.inputs.encoding import count_columns
+from fairshares.harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
     MAX_THRESHOLDS,
     Cap,
@@ -29,11 +29,11 @@ from harness.inputs.record_schema import (
     scale_of,
     shown,
 )
-from harness.postprocessing.curves import CurveNoise, GroupCurves
-from harness.postprocessing.noisy_counts import read_unbiased
-from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
-from harness.postprocessing.thresholds.rules import StatedRule
-from harness.releases.base import (
+from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves
+from fairshares.harness.postprocessing.noisy_counts import read_unbiased
+from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
+from fairshares.harness.postprocessing.thresholds.rules import StatedRule
+from fairshares.harness.releases.base import (
     Answer,
     AuditTarget,
     BoundedRelease,
@@ -49,17 +49,24 @@ from harness.releases.base import (
     plan_release,
     table_of,
 )
-from harness.releases.files import EstimatedRates, ResultFile, file_in, needed_file, rates_in, state_rates
-from harness.releases.thresholds.request import ThresholdsRequest
-from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from harness.request.base import Request
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import Neighbors
-from protocols.arrays import Floats
-from protocols.circuits.coins import MAX_COINS, Coin
-from protocols.mechanisms.above_threshold import allowed_above
-from protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree, square_root_error
-from protocols.noise.added import (
+from fairshares.harness.releases.files import (
+    EstimatedRates,
+    ResultFile,
+    file_in,
+    needed_file,
+    rates_in,
+    state_rates,
+)
+from fairshares.harness.releases.thresholds.request import ThresholdsRequest
+from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from fairshares.harness.request.base import Request
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import Neighbors
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.coins import MAX_COINS, Coin
+from fairshares.protocols.mechanisms.above_threshold import allowed_above
+from fairshares.protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree, square_root_error
+from fairshares.protocols.noise.added import (
     MAX_COIN_BITS,
     MAX_EDGE,
     MAX_PARTIES,
@@ -67,7 +74,7 @@ from protocols.noise.added import (
     Noise,
     NoiseDistribution,
 )
-from protocols.spec import ProtocolSpec
+from fairshares.protocols.spec import ProtocolSpec
 
 CURVES = "curves.json"
 SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.errors import named
-from harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
-from harness.postprocessing.thresholds.rules import in_words
-from harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
-from harness.releases.thresholds.statistic import Thresholds
-from harness.views import run
-from harness.views.parts import Findings, Paragraph, Part, Table
-from harness.views.rendering.plots import intervals, roc
-from protocols.accounting.rounding import interval_shown
+from fairshares.harness.errors import named
+from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
+from fairshares.harness.postprocessing.thresholds.rules import in_words
+from fairshares.harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
+from fairshares.harness.releases.thresholds.statistic import Thresholds
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Paragraph, Part, Table
+from fairshares.harness.views.rendering.plots import intervals, roc
+from fairshares.protocols.accounting.rounding import interval_shown
 
 STEPS = {
     **run.STEPS,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.request.base import AT_REST, Inputs, Protect, Randomness, Request
-from harness.request.commands import Earlier, ReleaseOptions
-from harness.request.fields import Part, usual
-from harness.request.readers import one_of, parse_input_path
-from harness.request.releases import Invitations, ReleaseCall, form_help
-from harness.reweighing.names import DEFAULT, weighting_names
+from fairshares.harness.request.base import AT_REST, Inputs, Protect, Randomness, Request
+from fairshares.harness.request.commands import Earlier, ReleaseOptions
+from fairshares.harness.request.fields import Part, usual
+from fairshares.harness.request.readers import one_of, parse_input_path
+from fairshares.harness.request.releases import Invitations, ReleaseCall, form_help
+from fairshares.harness.reweighing.names import DEFAULT, weighting_names
 
 _, *_OTHERS = weighting_names()
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from protocols.circuits.slots import slot_bits
-from protocols.spec import (
+from fairshares.protocols.circuits.slots import slot_bits
+from fairshares.protocols.spec import (
     AT_REST,
     CLIENTS,
     PRODUCT,

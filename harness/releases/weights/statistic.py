@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from harness.bounds import Count, Name, Names, NotNegative, Positive, Share
-from harness.errors import OptionError, named, refuse
-from harness.inputs.record_schema import RecordDomain, scale_of
-from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.releases.base import (
+from fairshares.harness.bounds import Count, Name, Names, NotNegative, Positive, Share
+from fairshares.harness.errors import OptionError, named, refuse
+from fairshares.harness.inputs.record_schema import RecordDomain, scale_of
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from fairshares.harness.releases.base import (
     RATIOS,
     Answer,
     BoundedRelease,
@@ -23,17 +23,17 @@ from harness.releases.base import (
     plan_release,
     table_of,
 )
-from harness.releases.files import ResultFile, domain_in, needed_file, table_in
-from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from harness.request.base import Request
-from harness.reweighing.formulas import REWEIGHINGS, GroupWeights, weighting_of
-from harness.reweighing.intervals import FLOOR
-from harness.reweighing.names import DEFAULT
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.arrays import Floats
-from protocols.mechanisms.above_threshold import allowed_above
-from protocols.spec import ProtocolSpec
+from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
+from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from fairshares.harness.request.base import Request
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, GroupWeights, weighting_of
+from fairshares.harness.reweighing.intervals import FLOOR
+from fairshares.harness.reweighing.names import DEFAULT
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.mechanisms.above_threshold import allowed_above
+from fairshares.protocols.spec import ProtocolSpec
 
 
 class WeightsFile(Struct, frozen=True, kw_only=True):

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from harness.errors import named
-from harness.inputs.record_schema import RecordDomain
-from harness.privacy.manifest import ReleaseManifest, SumManifest, given
-from harness.releases.base import by_cell
-from harness.reweighing.formulas import GroupWeights
-from harness.views import run
-from harness.views.parts import Findings, Part, Table, from_least_to_most
-from harness.views.rendering.plots import intervals, with_ends
-from protocols.accounting.rounding import interval_shown
+from fairshares.harness.errors import named
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.privacy.manifest import ReleaseManifest, SumManifest, given
+from fairshares.harness.releases.base import by_cell
+from fairshares.harness.reweighing.formulas import GroupWeights
+from fairshares.harness.views import run
+from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
+from fairshares.harness.views.rendering.plots import intervals, with_ends
+from fairshares.protocols.accounting.rounding import interval_shown
 
 _MOSTLY_NOISE = 2  # from one end of a weight's interval to the other
 STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}

@@ -1,7 +1,7 @@
 """`balanced`: all pairs of group and label have the same total weight."""
 
-from harness.reweighing.intervals import Table
-from harness.reweighing.weighting import OverOneSum
+from fairshares.harness.reweighing.intervals import Table
+from fairshares.harness.reweighing.weighting import OverOneSum
 
 
 class Balanced(OverOneSum):

@@ -4,8 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.reweighing.intervals import FAILURE, FLOOR, RAISED_FAILURE, Noise, Table, quantiles_of_sums
-from harness.reweighing.weighting import Weighting, sums
+from fairshares.harness.reweighing.intervals import (
+    FAILURE,
+    FLOOR,
+    RAISED_FAILURE,
+    Noise,
+    Table,
+    quantiles_of_sums,
+)
+from fairshares.harness.reweighing.weighting import Weighting, sums
 
 _OUTSIDE = FAILURE / 120  # chance that one of seven sums is beyond one end of its range
 _CELLS = 24  # that the range of a count of a Kamiran-Calders weight is cut into

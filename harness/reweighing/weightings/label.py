@@ -1,7 +1,7 @@
 """`label`: all labels have the same total weight, whatever the groups."""
 
-from harness.reweighing.intervals import Table
-from harness.reweighing.weighting import OverOneSum, sums
+from fairshares.harness.reweighing.intervals import Table
+from fairshares.harness.reweighing.weighting import OverOneSum, sums
 
 
 class Label(OverOneSum):

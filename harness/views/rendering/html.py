@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from harness.command_name import as_called
-from harness.views.parts import PAGE, Bad, Findings, Good, Paragraph, Part, Picture, Stacked, View
-from harness.views.rendering.plots import WIDTH
+from fairshares.harness.command_name import as_called
+from fairshares.harness.views.parts import PAGE, Bad, Findings, Good, Paragraph, Part, Picture, Stacked, View
+from fairshares.harness.views.rendering.plots import WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

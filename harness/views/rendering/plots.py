@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.views.palette import COLOURS, GREY, INK, MARKERS, STYLES
-from harness.views.parts import Picture
-from harness.views.rendering.text import printable
-from protocols.arrays import Floats
+from fairshares.harness.views.palette import COLOURS, GREY, INK, MARKERS, STYLES
+from fairshares.harness.views.parts import Picture
+from fairshares.harness.views.rendering.text import printable
+from fairshares.protocols.arrays import Floats
 
 if TYPE_CHECKING:  # slow to load
     import numpy.typing as npt
@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # slow to load
     from matplotlib.lines import Line2D
     from matplotlib.typing import LineStyleType
 
-    from harness.postprocessing.curves import GroupCurves
-    from harness.postprocessing.thresholds.choose import GroupThresholds
-    from harness.privacy.ledger.populations import Population
+    from fairshares.harness.postprocessing.curves import GroupCurves
+    from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds
+    from fairshares.harness.privacy.ledger.populations import Population
 
 
 WIDTH = 5.0  # inches of every picture; legible on a phone
@@ -150,8 +150,8 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
 
 
 def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> None:
-    from harness.postprocessing.curves import noise_bands
-    from harness.postprocessing.thresholds.choose import CONFIDENCE
+    from fairshares.harness.postprocessing.curves import noise_bands
+    from fairshares.harness.postprocessing.thresholds.choose import CONFIDENCE
 
     points = curves.points()
     bands = None if curves.noise is None else noise_bands(curves, float(1 - CONFIDENCE))

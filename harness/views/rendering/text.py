@@ -8,8 +8,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from harness.command_name import as_called
-from harness.views.parts import (
+from fairshares.harness.command_name import as_called
+from fairshares.harness.views.parts import (
     Bad,
     Findings,
     Good,

@@ -15,8 +15,8 @@ from benchmarks.measure.samples import (
     load,
     summary,
 )
-from harness.engines.base import TIMES
-from harness.errors import ResultFileError
+from fairshares.harness.engines.base import TIMES
+from fairshares.harness.errors import ResultFileError
 
 
 def sample(repetition: int = 0, mpc_s: float | None = 0.5, **more: Any) -> Sample:

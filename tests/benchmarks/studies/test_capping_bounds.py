@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.capping.bounds import bias, kept, one_user, proposition_1, worst_bias
-from protocols.arrays import Floats
+from fairshares.protocols.arrays import Floats
 
 
 def worst_of_all(gamma: float) -> float:

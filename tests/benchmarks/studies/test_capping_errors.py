@@ -17,9 +17,9 @@ from benchmarks.studies.capping.errors import (
     noise_error,
     total_error,
 )
-from harness.inputs.record_schema import RecordDomain
-from harness.releases.cap.statistic import CapTarget
-from protocols.guarantee import Guarantee
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.releases.cap.statistic import CapTarget
+from fairshares.protocols.guarantee import Guarantee
 
 
 @pytest.mark.parametrize("missing", [0, 1, 3, 50])

@@ -20,8 +20,8 @@ from benchmarks.studies.gaps.study import (
     reproduce,
 )
 from benchmarks.studies.outcome import Row, StudyResult
-from protocols.local_dp.estimators import gap_weights, variance
-from protocols.local_dp.randomizers import MechanismL, MechanismR
+from fairshares.protocols.local_dp.estimators import gap_weights, variance
+from fairshares.protocols.local_dp.randomizers import MechanismL, MechanismR
 
 
 @pytest.fixture(scope="module")

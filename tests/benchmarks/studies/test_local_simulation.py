@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.local_simulation import ClientValues, simulate
-from protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means
-from protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
+from fairshares.protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means
+from fairshares.protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
 
 RATES = ValueRange(0, 1)
 R, L = MechanismR.private(3, Fraction(4), RATES), MechanismL.private(3, Fraction(4), RATES)

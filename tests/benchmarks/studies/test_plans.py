@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.studies import plans
 from benchmarks.studies.plans import CASES, Case, study, write_records
-from harness.inputs.records import read_records
-from harness.releases.base import statistic_class
-from harness.releases.registry import RELEASES
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.releases.base import statistic_class
+from fairshares.harness.releases.registry import RELEASES
 from tests.support.command import call
 
 PLANNED = {"wall_s": 3.0, "start_s": 1.0, "read_s": 0.5, "share_s": 0.5, "compile_s": 0.0, "mpc_s": 1.0}

@@ -22,12 +22,12 @@ from benchmarks.studies.training.study import A_DRAW, JOINT, Draw, rows_of, show
 from benchmarks.studies.trust import MODELS, NEEDED, Setting
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
-from harness.evaluation.before_after import UNMITIGATED
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.reweighing.formulas import REWEIGHINGS
-from harness.training.request import TrainRequest
-from protocols.accounting.rounding import float_up
+from fairshares.harness.evaluation.before_after import UNMITIGATED
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.harness.training.request import TrainRequest
+from fairshares.protocols.accounting.rounding import float_up
 from tests.conftest import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "results"

@@ -15,8 +15,8 @@ from benchmarks.studies.outcome import Row
 from benchmarks.studies.training import models, study
 from benchmarks.studies.training.models import figures
 from benchmarks.studies.training.people import ADS, People, wagepan
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.distributed_noise import gaussian_delta
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.distributed_noise import gaussian_delta
 
 
 def people(clients: int = 12, records: int = 9, seed: int = 1) -> People:

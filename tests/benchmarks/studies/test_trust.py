@@ -14,7 +14,7 @@ from benchmarks.studies.trust import (
     TrustModel,
     trust_model,
 )
-from protocols.local_dp.estimators import least_enough
+from fairshares.protocols.local_dp.estimators import least_enough
 
 ONE = Fraction(1)
 FAILURE = 0.01

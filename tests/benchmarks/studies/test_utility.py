@@ -12,8 +12,8 @@ from benchmarks.studies.utility.curves import (
     curves_of,
     measure,
 )
-from harness.inputs.record_schema import even_grid
-from harness.postprocessing.curves import GroupCurves
+from fairshares.harness.inputs.record_schema import even_grid
+from fairshares.harness.postprocessing.curves import GroupCurves
 
 GROUPS = ("a", "b")
 GRID = np.array([0.0, 0.5, 1.0])

@@ -25,9 +25,9 @@ from benchmarks.tampering.attack import (
 )
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
 from benchmarks.tampering.walk import laid_out, sites, tamper
-from harness.engines.parties.working_directory import LOG
-from harness.releases.programs import PROTOCOLS
-from harness.security_models import MODELS
+from fairshares.harness.engines.parties.working_directory import LOG
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.security_models import MODELS
 from tests.support.command import processes_below
 
 NOTICED = {Reaction.ABORTED, Reaction.OPENED, Reaction.SHIFTED}

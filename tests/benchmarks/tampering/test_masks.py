@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace as replace_in
 
 from benchmarks.tampering.attack import Change, Kind, Message, build_interposer
-from harness.engines.base import Prepared
-from harness.engines.engine import EnginePart
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.mpspdz.peer_certificates import ENVIRONMENT
-from harness.engines.parties.config import Machine
-from harness.errors import PartyFailedError
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS
+from fairshares.harness.engines.base import Prepared
+from fairshares.harness.engines.engine import EnginePart
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.mpspdz.peer_certificates import ENVIRONMENT
+from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS
 from tests.support.running import fair_bits, opened_with
 from tests.support.sandboxes import leave_out_sandbox
 

@@ -16,9 +16,9 @@ from benchmarks.tampering.attack import Attack, Change, Kind, Message, Reaction,
 from benchmarks.tampering.operations import NOISE, PROGRAMS
 from benchmarks.tampering.timing import Pair, summary as summary_of_times, watch
 from benchmarks.tampering.walk import Attempt, most_wrong
-from harness.security_models import MODELS
-from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import probability_mass
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise.truncated import probability_mass
 
 CHANGE = Change(Message(1, 7, 16), Kind.SHIFT_ALL, 8, 1 << 30)
 

@@ -16,27 +16,27 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import fairshares as fs
-from harness.engines.base import parse_outputs
-from harness.engines.engine import left_out_by
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties.handle import _kept_lines
-from harness.engines.parties.working_directory import LOG
-from harness.errors import OptionError
-from harness.hosts.inventory import read_hosts
-from harness.hosts.setup import SCHEMA, read_exported
-from harness.hosts.signed_results import Statement, verify
-from harness.inputs.record_schema import read_domain
-from harness.online.client import read_invitation
-from harness.party_reports import ClientsServed, Costs, line_of
-from harness.privacy.ledger.accountants import noise_of
-from harness.request.readers import parse_heads
-from harness.training.features import read_features
-from harness.uploads.aggregates import extract_values, read_header, read_uploads
-from harness.uploads.keys import read_party
-from harness.uploads.lists import read_lists
-from harness.uploads.signatures import kind_of, signature_of
-from harness.uploads.task import read_task, task_from_bytes
+from fairshares.harness.engines.base import parse_outputs
+from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.parties.handle import _kept_lines
+from fairshares.harness.engines.parties.working_directory import LOG
+from fairshares.harness.errors import OptionError
+from fairshares.harness.hosts.inventory import read_hosts
+from fairshares.harness.hosts.setup import SCHEMA, read_exported
+from fairshares.harness.hosts.signed_results import Statement, verify
+from fairshares.harness.inputs.record_schema import read_domain
+from fairshares.harness.online.client import read_invitation
+from fairshares.harness.party_reports import ClientsServed, Costs, line_of
+from fairshares.harness.privacy.ledger.accountants import noise_of
+from fairshares.harness.request.readers import parse_heads
+from fairshares.harness.training.features import read_features
+from fairshares.harness.uploads.aggregates import extract_values, read_header, read_uploads
+from fairshares.harness.uploads.keys import read_party
+from fairshares.harness.uploads.lists import read_lists
+from fairshares.harness.uploads.signatures import kind_of, signature_of
+from fairshares.harness.uploads.task import read_task, task_from_bytes
 from tests.conftest import PROJECT
 from tests.fuzz.mutate import Target
 

@@ -13,12 +13,17 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 
-from harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint, make_key
-from harness.errors import CertificateError, HostUnfitError, ShareError
-from harness.hosts import keys
-from harness.hosts.key_histories import Successor, first_history
-from harness.hosts.setup import exported, read_exported, set_up_here
-from harness.hosts.signed_results import (
+from fairshares.harness.engines.parties.certificates import (
+    RUN_CERTIFICATE_LASTS,
+    check,
+    fingerprint,
+    make_key,
+)
+from fairshares.harness.errors import CertificateError, HostUnfitError, ShareError
+from fairshares.harness.hosts import keys
+from fairshares.harness.hosts.key_histories import Successor, first_history
+from fairshares.harness.hosts.setup import exported, read_exported, set_up_here
+from fairshares.harness.hosts.signed_results import (
     NOTHING,
     BenchmarkIntent,
     Intent,
@@ -26,9 +31,9 @@ from harness.hosts.signed_results import (
     run_certificates,
     sign,
 )
-from harness.online.client import read_invitation
-from harness.online.session import Server
-from harness.uploads.signatures import Signed, kind_of, signature_of
+from fairshares.harness.online.client import read_invitation
+from fairshares.harness.online.session import Server
+from fairshares.harness.uploads.signatures import Signed, kind_of, signature_of
 from tests.fuzz.mutate import Target
 
 _NONCES = ["0", "1"]

@@ -3,10 +3,10 @@
 import struct
 from typing import Any
 
-from harness.engines.mpyc.connection import Connection, Peers, not_elements
-from harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
-from harness.errors import PeerMessageError
-from harness.inputs.rings import FIELD
+from fairshares.harness.engines.mpyc.connection import Connection, Peers, not_elements
+from fairshares.harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
+from fairshares.harness.errors import PeerMessageError
+from fairshares.harness.inputs.rings import FIELD
 from tests.fuzz.mutate import Target
 from tests.support.mpyc_peers import Loop, Runtime, Transport
 

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from harness.errors import FairSharesError, HostUnfitError, PolicyError
-from harness.hosts import wire
-from harness.hosts.agent import Agent, Work
-from harness.hosts.decision import Benchmark, Release, decide
-from harness.hosts.policy import FILE, checked_policy, first_policy
+from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyError
+from fairshares.harness.hosts import wire
+from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.decision import Benchmark, Release, decide
+from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy
 from tests.fuzz.mutate import Target
 
 _PLACE = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))

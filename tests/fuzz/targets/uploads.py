@@ -10,18 +10,18 @@ from unittest.mock import patch
 
 import numpy as np
 
-from harness.errors import FairSharesError, ShareError
-from harness.system.stores import File
-from harness.uploads import counting, envelope_files
-from harness.uploads.aggregates import check_own, extract_values, read_uploads
-from harness.uploads.client import seal_upload
-from harness.uploads.counting import Count
-from harness.uploads.envelope import KEY, TASK, bound_in, identity_of, info_of
-from harness.uploads.keys import read_party
-from harness.uploads.lists import UploadReport, _read_list, common_uploads, write_uploads
-from harness.uploads.opening import open_envelope
-from harness.uploads.reasons import CHANGED
-from harness.uploads.task import task_from_bytes
+from fairshares.harness.errors import FairSharesError, ShareError
+from fairshares.harness.system.stores import File
+from fairshares.harness.uploads import counting, envelope_files
+from fairshares.harness.uploads.aggregates import check_own, extract_values, read_uploads
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.envelope import KEY, TASK, bound_in, identity_of, info_of
+from fairshares.harness.uploads.keys import read_party
+from fairshares.harness.uploads.lists import UploadReport, _read_list, common_uploads, write_uploads
+from fairshares.harness.uploads.opening import open_envelope
+from fairshares.harness.uploads.reasons import CHANGED
+from fairshares.harness.uploads.task import task_from_bytes
 from tests.fuzz.mutate import Target
 from tests.support.envelopes import CAPPED, made_task, opener, unsealed
 from tests.support.sharing import allowing

@@ -1,6 +1,6 @@
 """Values of field elements, as parties read them from columns."""
 
-from harness.inputs.rings import FIELD
+from fairshares.harness.inputs.rings import FIELD
 from tests.fuzz.mutate import Target
 
 

@@ -11,11 +11,17 @@ import pytest
 from invoke import Collection
 from invoke.parser import Parser
 
-from harness.cli.command_line import ANALYST, Command, checked, fill_in
-from harness.cli.user_commands import COMMANDS, HOSTS
-from harness.errors import FairSharesError, OptionError
-from harness.request.fields import Option, Options, optional, required, switch, usual
-from harness.request.readers import as_given, parse_epsilon, parse_path, parse_place, parse_population
+from fairshares.harness.cli.command_line import ANALYST, Command, checked, fill_in
+from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
+from fairshares.harness.errors import FairSharesError, OptionError
+from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
+from fairshares.harness.request.readers import (
+    as_given,
+    parse_epsilon,
+    parse_path,
+    parse_place,
+    parse_population,
+)
 from tasks import namespace
 from tests.support.command import call
 

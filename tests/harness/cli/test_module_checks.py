@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import module_checks
-from harness.cli.module_checks import (
+from fairshares.harness.cli import module_checks
+from fairshares.harness.cli.module_checks import (
     MOST_FILES,
     check,
     find_tests,
@@ -18,7 +18,7 @@ from harness.cli.module_checks import (
     pytest_arguments,
     sources,
 )
-from harness.errors import OptionError
+from fairshares.harness.errors import OptionError
 from tests.conftest import EXHAUSTIVE, PROJECT
 from tests.support.command import call
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import OptionError
-from harness.request import readers
-from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.guarantee import Budget
+from fairshares.harness.errors import OptionError
+from fairshares.harness.request import readers
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.guarantee import Budget
 
 READ: dict[Callable[..., Any], dict[str, Any]] = {
     readers.parse_epsilon: {

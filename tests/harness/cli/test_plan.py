@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import FairSharesError
-from harness.security_models import MODELS
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.security_models import MODELS
 from tests.support.plans import show_plan
 
 GIVEN: dict[str, Any] = {

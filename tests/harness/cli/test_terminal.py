@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from harness.cli import terminal
-from harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_checks
-from harness.errors import HostUnfitError
-from harness.views.parts import Line, Table
+from fairshares.harness.cli import terminal
+from fairshares.harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_checks
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.views.parts import Line, Table
 
 
 @pytest.mark.parametrize("output", [terminal.Output(json=True), terminal.Output(quiet=True)])

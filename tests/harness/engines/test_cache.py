@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz.cache import check_entry, is_intact, keep, trusted_place
-from harness.errors import CompileError
-from harness.system.files import scratch_directory
+from fairshares.harness.engines.mpspdz.cache import check_entry, is_intact, keep, trusted_place
+from fairshares.harness.errors import CompileError
+from fairshares.harness.system.files import scratch_directory
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from harness.engines.parties.certificates import check, make_key, subject_hash, trust
-from harness.errors import CertificateError
+from fairshares.harness.engines.parties.certificates import check, make_key, subject_hash, trust
+from fairshares.harness.errors import CertificateError
 
 # As `openssl x509 -subject_hash` of OpenSSL 3.0 gives them.
 RECORDED = {

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 from msgspec import convert
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties import main as party
-from harness.engines.parties.config import Machine, PartyConfig
-from harness.engines.parties.layouts import Column, NoiseBehindColumn, RingName, SumsOfColumn
-from harness.engines.parties.noise_terms import NoiseTerms
-from harness.engines.parties.randomness import Randomness
-from harness.engines.parties.working_directory import DATA
-from harness.errors import OptionError, ShareError, UnsupportedError
-from harness.inputs.rings import FIELD, RING, Ring
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS
-from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
-from protocols.spec import PI_LAP, PI_SUM, PRODUCT, with_distributed_noise
+from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.parties import main as party
+from fairshares.harness.engines.parties.config import Machine, PartyConfig
+from fairshares.harness.engines.parties.layouts import Column, NoiseBehindColumn, RingName, SumsOfColumn
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.randomness import Randomness
+from fairshares.harness.engines.parties.working_directory import DATA
+from fairshares.harness.errors import OptionError, ShareError, UnsupportedError
+from fairshares.harness.inputs.rings import FIELD, RING, Ring
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
+from fairshares.protocols.spec import PI_LAP, PI_SUM, PRODUCT, with_distributed_noise
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
 

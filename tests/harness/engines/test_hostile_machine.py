@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.parties import handle
-from harness.engines.parties.sandbox import missing
-from harness.engines.parties.working_directory import DATA, LOG
-from harness.security_models import get_model
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.parties import handle
+from fairshares.harness.engines.parties.sandbox import missing
+from fairshares.harness.engines.parties.working_directory import DATA, LOG
+from fairshares.harness.security_models import get_model
 from tests.conftest import PROJECT
 from tests.harness.engines.test_sandbox import (
     PROCESS_KINDS,

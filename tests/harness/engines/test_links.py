@@ -12,11 +12,11 @@ from unittest.mock import patch
 
 import pytest
 
-from harness.engines.emulated_network import links, relay
-from harness.engines.emulated_network.links import Links, links_between
-from harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
-from harness.engines.emulated_network.relay import Link
-from harness.errors import PartyFailedError, RelayError
+from fairshares.harness.engines.emulated_network import links, relay
+from fairshares.harness.engines.emulated_network.links import Links, links_between
+from fairshares.harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
+from fairshares.harness.engines.emulated_network.relay import Link
+from fairshares.harness.errors import PartyFailedError, RelayError
 from tests.support.running import captured_relays, in_time
 
 SLOW = Network("slow", 0.1, 1e6)

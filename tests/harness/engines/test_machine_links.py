@@ -12,13 +12,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from msgspec import structs
 
-from harness.engines.base import MadeUpJob
-from harness.engines.parties.certificates import make_key, trust
-from harness.engines.parties.config import Machine
-from harness.engines.parties.handle import LocalProcess
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.registry import engine_of
-from harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.harness.engines.base import MadeUpJob
+from fairshares.harness.engines.parties.certificates import make_key, trust
+from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.handle import LocalProcess
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from tests.support.running import model_parameters, program_spec, until
 from tests.support.ssh import answers
 from tests.support.stand_in import context, greet, hello, joined, names, shake_hands
@@ -30,7 +30,7 @@ in_ring = pytest.mark.mpspdz(RING.name)
 LOOPBACK = "127.0.0.1"
 NOTHING = 'print_ln("OUT nothing 0")\n'
 OF_CLIENTS = (
-    "from protocols.circuits.clients import front\n"
+    "from fairshares.protocols.circuits.clients import front\n"
     f"front(listen_for_clients, accept_client_connection, get_cmdline_arg)\n{NOTHING}"
 )
 NUMBER = 7  # by which a gateway greets its machine

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpspdz import compiler as discovery
-from harness.engines.mpspdz.compiler import DOCUMENTATION, Installation, find_installation
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.parties.handle import PartyState
-from harness.errors import OutputError
-from harness.security_models import MODELS, get_model
+from fairshares.harness.engines.mpspdz import compiler as discovery
+from fairshares.harness.engines.mpspdz.compiler import DOCUMENTATION, Installation, find_installation
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.parties.handle import PartyState
+from fairshares.harness.errors import OutputError
+from fairshares.harness.security_models import MODELS, get_model
 
 RING = MODELS["ring"]
 OLD, FIXED = "2026-05-10T12:00:00+00:00", "2026-05-12T12:00:00+00:00"  # the fix is of 11 May

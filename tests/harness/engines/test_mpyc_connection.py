@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.engines.mpyc import connection
-from harness.engines.mpyc.connection import Connection, Peers, most_unasked
-from harness.engines.parties.handle import reasons_in
-from harness.errors import FairSharesError, LostPeerError, PeerMessageError
-from harness.party_reports import line_of_lost_peer
+from fairshares.harness.engines.mpyc import connection
+from fairshares.harness.engines.mpyc.connection import Connection, Peers, most_unasked
+from fairshares.harness.engines.parties.handle import reasons_in
+from fairshares.harness.errors import FairSharesError, LostPeerError, PeerMessageError
+from fairshares.harness.party_reports import line_of_lost_peer
 from tests.support.mpyc_peers import KEY_BYTES, Future, Loop, Runtime, Transport
 
 CERTIFICATES = {0: b"zero", 1: b"one", 2: b"two"}

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import binary, integers, lists
 
-from harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
-from harness.inputs.rings import FIELD
+from fairshares.harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
+from fairshares.harness.inputs.rings import FIELD
 
 P = FIELD.modulus
 

@@ -14,23 +14,23 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROGRAMS, PROJECT, MadeUpJob, PrivateJob
-from harness.engines.engine import PartyCosts
-from harness.engines.mpyc import party as mpyc_party
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.mpyc.party import listen_on_loopback
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.config import Embedded, PartyConfig, write_config
-from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import WaitingParties
-from harness.engines.parties.working_directory import DATA, PEERS
-from harness.engines.program_hash import program_hash
-from harness.errors import LedgerError, OutputError, PartyFailedError
-from harness.party_reports import Costs, Ready, line_of
-from harness.privacy.ledger.charge import Account, Entry
-from harness.privacy.ledger.entries import Ledger
-from harness.security_models import get_model
-from protocols.spec import NO_INPUT, PI_LAP
+from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob, PrivateJob
+from fairshares.harness.engines.engine import PartyCosts
+from fairshares.harness.engines.mpyc import party as mpyc_party
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.mpyc.party import listen_on_loopback
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig, write_config
+from fairshares.harness.engines.parties.handle import PartyState
+from fairshares.harness.engines.parties.supervisor import WaitingParties
+from fairshares.harness.engines.parties.working_directory import DATA, PEERS
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.errors import LedgerError, OutputError, PartyFailedError
+from fairshares.harness.party_reports import Costs, Ready, line_of
+from fairshares.harness.privacy.ledger.charge import Account, Entry
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.spec import NO_INPUT, PI_LAP
 from tests.support.events import a_run
 from tests.support.running import program_spec
 
@@ -152,8 +152,8 @@ def test_no_program_runs_among_peers_who_are_not_who_they_say(
 
 SHOW_OPTIONS = """
 import json, sys
-from harness.engines.mpyc.party import _load_mpyc
-from harness.engines.parties.config import read_config
+from fairshares.harness.engines.mpyc.party import _load_mpyc
+from fairshares.harness.engines.parties.config import read_config
 config = read_config()
 mpc = _load_mpyc(config, config.engine)
 print(json.dumps([mpc.version, mpc.pid, mpc.threshold, mpc.options.sec_param, mpc.options.ssl,

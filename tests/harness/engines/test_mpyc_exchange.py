@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from harness.engines.mpyc.connection import Peers
-from harness.engines.mpyc.exchange import Exchange, NoPickle
-from harness.errors import FairSharesError, LostPeerError, PartyFailedError, UnsupportedFeature
+from fairshares.harness.engines.mpyc.connection import Peers
+from fairshares.harness.engines.mpyc.exchange import Exchange, NoPickle
+from fairshares.harness.errors import FairSharesError, LostPeerError, PartyFailedError, UnsupportedFeature
 from tests.support.mpyc_peers import Loop
 
 # A program's text runs with one party; it prints the error that it ended with.
 ALONE = """
 import sys
 text = sys.argv[1]  # before MPyC's options take its place
-from harness.engines.mpyc.party import _load_mpyc
-from harness.engines.mpyc.connection import Peers
-from harness.engines.mpyc.exchange import Exchange
-from harness.errors import FairSharesError
-from harness.inputs.rings import FIELD
-from harness.engines.parties.config import Embedded, PartyConfig
+from fairshares.harness.engines.mpyc.party import _load_mpyc
+from fairshares.harness.engines.mpyc.connection import Peers
+from fairshares.harness.engines.mpyc.exchange import Exchange
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.inputs.rings import FIELD
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig
 engine = Embedded(program="none", arguments=(), threshold=0, security_bits=61)
 told = PartyConfig(party=0, common_names=("P0",), engine=engine, addresses=(("127.0.0.1", 1111),))
 mpc = _load_mpyc(told, engine)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.mpyc import installed
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.mpyc.party import _load_mpyc
-from harness.engines.parties.config import Embedded, PartyConfig
-from harness.errors import UnsupportedError
-from harness.security_models import get_model
+from fairshares.harness.engines.mpyc import installed
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.mpyc.party import _load_mpyc
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig
+from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.security_models import get_model
 
 ENGINE = Embedded(program="none", arguments=(), threshold=1, security_bits=61)
 FIX = r"run `pip install --force-reinstall mpyc==0\.11`, or use a model of MP-SPDZ\."

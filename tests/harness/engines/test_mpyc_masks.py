@@ -7,16 +7,16 @@ from fractions import Fraction
 
 import pytest
 
-from harness.engines.base import PROGRAMS
-from harness.forecast.operation_counts import usage_of
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.confusion.spec import PI_CF
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.programs import PROTOCOLS
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import get_model
-from protocols.circuits.gaussian import JOINT_GAUSSIAN
-from protocols.spec import ProtocolSpec
+from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.forecast.operation_counts import usage_of
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.confusion.spec import PI_CF
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
+from fairshares.protocols.spec import ProtocolSpec
 from tests.support.one_party import OneParty
 
 BITS = get_model("mpyc").statistical_security_bits or 0
@@ -61,8 +61,8 @@ def test_what_a_program_declares_to_compare_is_what_is_masked(
 
 BOUND_OF_MASKS = """
 import sys
-from harness.engines.mpyc.party import _load_mpyc
-from harness.engines.parties.config import Embedded, PartyConfig
+from fairshares.harness.engines.mpyc.party import _load_mpyc
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig
 bits, *ports = map(int, sys.argv[1:])
 engine = Embedded(program="none", arguments=(), threshold=1, security_bits=bits)
 addresses = tuple(("127.0.0.1", port) for port in ports)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.engines.mpyc import names
-from harness.inputs.rings import FIELD
+from fairshares.harness.engines.mpyc import names
+from fairshares.harness.inputs.rings import FIELD
 from tests.support.one_party import PROJECT, OneParty
 
 BEFORE = """\
@@ -204,7 +204,8 @@ def test_revealed_values_that_mp_spdz_would_wrap_are_the_nearest_inside(party: O
 
 
 def test_place_is_the_circuits_line_if_the_circuit_left_the_subset(party: OneParty) -> None:
-    text = "from protocols.circuits.noise import flip\nfrom protocols.circuits.coins import Coin\n"
+    text = "from fairshares.protocols.circuits.noise import flip\n"
+    text += "from fairshares.protocols.circuits.coins import Coin\n"
     outcome = party.run(text + "flip(Coin(1, 1), [sint(1)])")
     circuit = (PROJECT / "protocols" / "circuits" / "noise.py").read_text().splitlines()
     line = 1 + next(i for i, step in enumerate(circuit) if "~chain if" in step)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.engines.mpyc.machine import install_fast_splitting, split
-from harness.inputs.rings import FIELD
+from fairshares.harness.engines.mpyc.machine import install_fast_splitting, split
+from fairshares.harness.inputs.rings import FIELD
 
 P = FIELD.modulus
 N, FALSE_ALARM = 20_000, 1e-9

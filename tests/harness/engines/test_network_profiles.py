@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
-from harness.errors import OptionError
+from fairshares.harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
+from fairshares.harness.errors import OptionError
 
 
 @pytest.mark.parametrize(

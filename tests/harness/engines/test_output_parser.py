@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.engines.base import parse_outputs
-from harness.errors import OutputError
+from fairshares.harness.engines.base import parse_outputs
+from fairshares.harness.errors import OutputError
 
 GOOD = ["Time = 0.5 seconds ", "OUT counts [3, -4, 5]", "Data sent = 1 MB", "OUT n 7"]
 

@@ -12,19 +12,19 @@ import pytest
 
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.given_party import GIVEN
-from harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
-from harness.engines.engine import EnginePart, _shares_of
-from harness.engines.parties import main as party
-from harness.engines.parties.config import Machine, PartyConfig, write_config
-from harness.engines.parties.handle import LocalProcess, PartySetup
-from harness.engines.parties.layouts import Slots
-from harness.engines.parties.randomness import Randomness
-from harness.engines.parties.working_directory import DATA
-from harness.engines.registry import engine_of
-from harness.errors import ShareError
-from harness.inputs.rings import XOR
-from harness.releases.cap.spec import PI_CAP
-from harness.security_models import MODELS, SecurityModel
+from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
+from fairshares.harness.engines.engine import EnginePart, _shares_of
+from fairshares.harness.engines.parties import main as party
+from fairshares.harness.engines.parties.config import Machine, PartyConfig, write_config
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.layouts import Slots
+from fairshares.harness.engines.parties.randomness import Randomness
+from fairshares.harness.engines.parties.working_directory import DATA
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import ShareError
+from fairshares.harness.inputs.rings import XOR
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.security_models import MODELS, SecurityModel
 
 MACHINE = Machine(argv=("/bin/false",))
 

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from harness.engines.base import PROGRAMS, PROJECT, DistributedNoiseInput, Job, MadeUpJob
-from harness.engines.engine import EnginePart, _own_noise, _shares_of
-from harness.engines.mpspdz.engine import _replicated_shares
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties import main as party
-from harness.engines.parties.config import (
+from fairshares.harness.engines.base import PROGRAMS, PROJECT, DistributedNoiseInput, Job, MadeUpJob
+from fairshares.harness.engines.engine import EnginePart, _own_noise, _shares_of
+from fairshares.harness.engines.mpspdz.engine import _replicated_shares
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.parties import main as party
+from fairshares.harness.engines.parties.config import (
     Embedded,
     Machine,
     PartyConfig,
@@ -27,8 +27,8 @@ from harness.engines.parties.config import (
     read_config,
     write_config,
 )
-from harness.engines.parties.handle import LocalProcess, PartySetup
-from harness.engines.parties.layouts import (
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.layouts import (
     Column,
     NoiseBehindColumn,
     NoShares,
@@ -37,14 +37,14 @@ from harness.engines.parties.layouts import (
     Slots,
     SumsOfColumn,
 )
-from harness.engines.parties.noise_terms import NoiseTerms
-from harness.engines.parties.working_directory import CONFIG, DATA
-from harness.errors import PartyConfigError, ShareError, UnsupportedError
-from harness.online.gateway_config import GatewayConfig
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS
-from protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.working_directory import CONFIG, DATA
+from fairshares.harness.errors import PartyConfigError, ShareError, UnsupportedError
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
 
 NOISE = NoiseTerms(distribution="laplace", rate="1/2", edge=40, parties=3, honest=2)
 FULL = PartyConfig(

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.engines.engine import left_out_by
-from harness.engines.parties.handle import reasons_in
-from harness.errors import OutputError
-from harness.party_reports import (
+from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.parties.handle import reasons_in
+from fairshares.harness.errors import OutputError
+from fairshares.harness.party_reports import (
     LONGEST_MESSAGE,
     MARK,
     ClientsFailed,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.engines.parties.handle import PeakMemory
+from fairshares.harness.engines.parties.handle import PeakMemory
 
 MUCH = 64 * 2**20
 TAKE_AND_GIVE_BACK = f"taken = bytearray({MUCH}); del taken"

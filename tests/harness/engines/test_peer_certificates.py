@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import MadeUpJob
-from harness.engines.mpspdz import peer_certificates
-from harness.engines.mpspdz.compiler import Installation, find_installation
-from harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
-from harness.engines.parties.certificates import fingerprint, make_key
-from harness.engines.parties.config import Machine, PartyConfig
-from harness.engines.parties.handle import LocalProcess, PartySetup
-from harness.engines.parties.working_directory import MET
-from harness.engines.registry import engine_of
-from harness.errors import CompileError, UnsupportedError
-from harness.party_reports import line_of_failure
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel, get_model
-from protocols.spec import REPLICATED as REPLICATED_SHARES, SHARES
+from fairshares.harness.engines.base import MadeUpJob
+from fairshares.harness.engines.mpspdz import peer_certificates
+from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
+from fairshares.harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
+from fairshares.harness.engines.parties.certificates import fingerprint, make_key
+from fairshares.harness.engines.parties.config import Machine, PartyConfig
+from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.working_directory import MET
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import CompileError, UnsupportedError
+from fairshares.harness.party_reports import line_of_failure
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.protocols.spec import REPLICATED as REPLICATED_SHARES, SHARES
 from tests.support.running import model_parameters, program_spec, until
 
 ON_MACHINES = [model for model in MODELS.values() if model.virtual_machine]

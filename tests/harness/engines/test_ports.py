@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.engines.parties import supervisor as parties
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import UnsupportedError
+from fairshares.harness.engines.parties import supervisor as parties
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import UnsupportedError
 
 
 class InOrder:

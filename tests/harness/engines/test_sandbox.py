@@ -26,17 +26,17 @@ from unittest.mock import Mock
 import pytest
 from msgspec import structs
 
-from harness.engines.base import MadeUpJob, Prepared
-from harness.engines.engine import Engine
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties import handle, sandbox
-from harness.engines.parties.handle import LocalProcess
-from harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
-from harness.party_reports import line_of_failure
-from harness.security_models import SecurityModel, get_model
+from fairshares.harness.engines.base import MadeUpJob, Prepared
+from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.parties import handle, sandbox
+from fairshares.harness.engines.parties.handle import LocalProcess
+from fairshares.harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
+from fairshares.harness.party_reports import line_of_failure
+from fairshares.harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
 from tests.support.running import program_spec, until
@@ -49,7 +49,7 @@ INTRUDER = (PROJECT / "tests" / "support" / "intruder.py").read_text()
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from harness.engines.parties import sandbox
+from fairshares.harness.engines.parties import sandbox
 sandbox.landlock_version = lambda: {version}
 sandbox.has_filter = lambda: {filtered}
 print(",".join(protection.name for protection in sandbox.missing()), flush=True)
@@ -375,8 +375,8 @@ def test_a_thread_that_would_stay_free_is_refused() -> None:
     text = """
     import threading, time
     from pathlib import Path
-    from harness.engines.parties import sandbox
-    from harness.errors import SandboxError
+    from fairshares.harness.engines.parties import sandbox
+    from fairshares.harness.errors import SandboxError
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
     try:
         sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))

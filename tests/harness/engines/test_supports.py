@@ -4,14 +4,14 @@ from itertools import product
 
 import pytest
 
-from harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
-from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.errors import UnsupportedError
-from harness.releases.programs import PROTOCOLS
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from protocols.spec import (
+from fairshares.harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.spec import (
     CLIENTS,
     NO_INPUT,
     PI_LAP,

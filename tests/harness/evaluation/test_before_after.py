@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from harness.evaluation.before_after import (
+from fairshares.harness.evaluation.before_after import (
     UNMITIGATED,
     Fold,
     changes,
@@ -19,9 +19,9 @@ from harness.evaluation.before_after import (
     summary,
     thresholded,
 )
-from harness.evaluation.loanapp import SPLITS, LoanApplications, load_loanapp
-from harness.evaluation.metrics import METRICS
-from harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.evaluation.loanapp import SPLITS, LoanApplications, load_loanapp
+from fairshares.harness.evaluation.metrics import METRICS
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 
 Counts = npt.NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.errors import DataSetError
-from harness.evaluation.loanapp import (
+from fairshares.harness.errors import DataSetError
+from fairshares.harness.evaluation.loanapp import (
     CATEGORICAL,
     NUMERIC,
     SENTINELS,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 import sklearn.metrics
 
-from harness.evaluation.metrics import (
+from fairshares.harness.evaluation.metrics import (
     assess,
     corrected_metrics,
     group_rates,

@@ -6,13 +6,13 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.measure.cell import job_of
-from harness.engines.base import PROGRAMS, Job
-from harness.errors import PlanError
-from harness.forecast import operation_counts as counts
-from harness.forecast.operation_counts import Counts, counts_of, read_estimate, usage_of
-from harness.releases.count.spec import PI_COUNT
-from harness.security_models import MODELS
-from protocols.circuits.coins import design_coins
+from fairshares.harness.engines.base import PROGRAMS, Job
+from fairshares.harness.errors import PlanError
+from fairshares.harness.forecast import operation_counts as counts
+from fairshares.harness.forecast.operation_counts import Counts, counts_of, read_estimate, usage_of
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.circuits.coins import design_coins
 
 RING = MODELS["ring"]
 CELL: dict[str, str | int] = {

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.measure.cell import model_of
 from benchmarks.measure.samples import Sample, load
 from benchmarks.measure.units import Measured, measured
-from harness.forecast.plan import MOST_PLANNED
-from harness.forecast.unit_costs import MPC_S, RECORDED, ROUNDS, SENT_BYTES, Cost, read_units
+from fairshares.harness.forecast.plan import MOST_PLANNED
+from fairshares.harness.forecast.unit_costs import MPC_S, RECORDED, ROUNDS, SENT_BYTES, Cost, read_units
 from tests.conftest import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "results"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.units import Measured, fit
-from harness.engines.emulated_network.profiles import parse_network
-from harness.errors import PlanError, ResultFileError
-from harness.forecast.operation_counts import Counts
-from harness.forecast.unit_costs import (
+from fairshares.harness.engines.emulated_network.profiles import parse_network
+from fairshares.harness.errors import PlanError, ResultFileError
+from fairshares.harness.forecast.operation_counts import Counts
+from fairshares.harness.forecast.unit_costs import (
     COMPILE_S,
     MPC_S,
     ROUNDS,
@@ -22,7 +22,7 @@ from harness.forecast.unit_costs import (
     amounts,
     read_units,
 )
-from harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS
 
 RING = MODELS["ring"]
 COUNTS = Counts(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.forecast.uploads import costs_of, recorded
-from harness.inputs.record_schema import RecordDomain
+from fairshares.harness.forecast.uploads import costs_of, recorded
+from fairshares.harness.inputs.record_schema import RecordDomain
 from tests.support.command import succeed
 from tests.support.envelopes import made_task
 

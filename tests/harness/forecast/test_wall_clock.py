@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from harness.engines.emulated_network.profiles import parse_network
-from harness.engines.mpspdz.cache import keep
-from harness.engines.mpspdz.compiler import cache_directory
-from harness.engines.registry import engine_of
-from harness.forecast.plan import (
+from fairshares.harness.engines.emulated_network.profiles import parse_network
+from fairshares.harness.engines.mpspdz.cache import keep
+from fairshares.harness.engines.mpspdz.compiler import cache_directory
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.forecast.plan import (
     PlannedRelease,
     WallClock,
     plan_model,
     plan_releases,
     reading_s,
 )
-from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
-from harness.inputs.record_schema import RecordKind
-from harness.releases.weights.spec import PI_RW
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import MODELS
-from harness.views import plan as view
+from fairshares.harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.views import plan as view
 from tests.support.plans import plan_of
 from tests.support.requests import request_of
 
@@ -54,7 +54,7 @@ def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
 
 def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("harness.forecast.plan.parties_start_s", lambda _: 0.125)
+    monkeypatch.setattr("fairshares.harness.forecast.plan.parties_start_s", lambda _: 0.125)
     units, model = read_units(RECORDED), MODELS["ring"]
 
     def planned() -> WallClock:
@@ -75,7 +75,7 @@ def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: 
 
 
 def test_what_was_not_measured_or_is_of_a_network_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.forecast.plan.parties_start_s", lambda _: 0.125)
+    monkeypatch.setattr("fairshares.harness.forecast.plan.parties_start_s", lambda _: 0.125)
     monkeypatch.setenv("XDG_CACHE_HOME", "/nonexistent")
     recorded, ring = read_units(RECORDED), MODELS["ring"]
     of_ring = recorded.models["ring"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import (
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import (
     BudgetError,
     CertificateError,
     HostUnfitError,
@@ -22,8 +22,8 @@ from harness.errors import (
     UnsupportedError,
     UsedUploadsError,
 )
-from harness.hosts import party_run
-from harness.hosts.messages import (
+from fairshares.harness.hosts import party_run
+from fairshares.harness.hosts.messages import (
     Aggregate,
     Check,
     Collect,
@@ -37,16 +37,16 @@ from harness.hosts.messages import (
     Sending,
     Start,
 )
-from harness.hosts.policy import FILE, LEDGER
-from harness.hosts.signed_results import AGGREGATE, sign
-from harness.hosts.states import State
-from harness.pipeline.sources import request_of_run, terms_of
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
-from harness.system.files import PREFIX
-from protocols.guarantee import Budget
-from protocols.json_values import JsonObject
-from protocols.spec import CLIENTS
+from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.signed_results import AGGREGATE, sign
+from fairshares.harness.hosts.states import State
+from fairshares.harness.pipeline.sources import request_of_run, terms_of
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.system.files import PREFIX
+from fairshares.protocols.guarantee import Budget
+from fairshares.protocols.json_values import JsonObject
+from fairshares.protocols.spec import CLIENTS
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,

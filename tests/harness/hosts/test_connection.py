@@ -19,15 +19,15 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from harness.engines.base import PROJECT
-from harness.errors import HostUnfitError, HostUnreachableError
-from harness.hosts import agent, connection, local_host as links, wire
-from harness.hosts.connection import Connection
-from harness.hosts.fleet import skew_s
-from harness.hosts.inventory import Host
-from harness.hosts.local_host import greet, reach, time_link
-from harness.hosts.messages import SHORT, Check, Collect
-from harness.system import documents
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.errors import HostUnfitError, HostUnreachableError
+from fairshares.harness.hosts import agent, connection, local_host as links, wire
+from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.fleet import skew_s
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.local_host import greet, reach, time_link
+from fairshares.harness.hosts.messages import SHORT, Check, Collect
+from fairshares.harness.system import documents
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
 
@@ -318,7 +318,7 @@ MORE = 64 << 20  # bytes that a host may need for what nobody has accepted
 # In a process of its own, as memory is told of those that have ended.
 TOLD = """
 import resource, subprocess, sys
-done = subprocess.run([sys.executable, "-m", "harness.hosts.agent", sys.argv[1]])
+done = subprocess.run([sys.executable, "-m", "fairshares.harness.hosts.agent", sys.argv[1]])
 print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
 """
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import FairSharesError, PolicyError
-from harness.hosts.decision import (
+from fairshares.harness.errors import FairSharesError, PolicyError
+from fairshares.harness.hosts.decision import (
     Action,
     Allowed,
     Attempt,
@@ -31,10 +31,10 @@ from harness.hosts.decision import (
     allowed,
     decide,
 )
-from harness.hosts.policy import FILE, Policy, read_policy
-from harness.privacy.ledger.charge import Account, Entry
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import (
+from fairshares.harness.hosts.policy import FILE, Policy, read_policy
+from fairshares.harness.privacy.ledger.charge import Account, Entry
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import (
     Charge,
     LedgerState,
     Population,
@@ -42,10 +42,10 @@ from harness.privacy.ledger.populations import (
     Status,
     Use,
 )
-from harness.security_models import MODELS as ALL_MODELS
-from harness.uploads.policy import ClientPolicy
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
+from fairshares.harness.security_models import MODELS as ALL_MODELS
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Budget, Guarantee
 
 TASKS, MODELS = ("weights", "gap", "count"), ("ring", "mpyc", "semi2k")
 UNITS = ("record", "client")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import HostUnreachableError
-from harness.hosts import connection
-from harness.hosts.inventory import Host
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import HostUnreachableError
+from fairshares.harness.hosts import connection
+from fairshares.harness.hosts.inventory import Host
 from tests.support.running import until
 from tests.support.ssh import answers, make_ssh_files, reached_by, start_sshd, write_key
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import PROJECT
-from harness.engines.parties.handle import PartyState
-from harness.engines.parties.supervisor import free_ports
-from harness.hosts import host_log, keys, local_host, wire
-from harness.hosts.agent import Agent, Work
-from harness.hosts.host_log import (
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.parties.handle import PartyState
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.hosts import host_log, keys, local_host, wire
+from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.host_log import (
     FILE,
     MOST_OF_A_CONNECTION,
     OLDER,
@@ -31,13 +31,13 @@ from harness.hosts.host_log import (
     read_log,
     why_failed,
 )
-from harness.hosts.local_host import TURN
-from harness.hosts.messages import Kill, Propose, Removed
-from harness.hosts.policy import LEDGER
-from harness.hosts.setup import Setup
-from harness.party_reports import line_of_failure
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
+from fairshares.harness.hosts.local_host import TURN
+from fairshares.harness.hosts.messages import Kill, Propose, Removed
+from fairshares.harness.hosts.policy import LEDGER
+from fairshares.harness.hosts.setup import Setup
+from fairshares.harness.party_reports import line_of_failure
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (
     RULE,
@@ -163,7 +163,7 @@ def test_no_number_of_connections_fills_the_disk_or_keeps_new_lines_out(
 WRITING = """
 import sys
 from pathlib import Path
-from harness.hosts import host_log
+from fairshares.harness.hosts import host_log
 host_log.MOST_BYTES = int(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -372,7 +372,7 @@ def test_a_charged_run_that_is_ended_is_named_once_and_by_whom(tmp_path: Path) -
 # An agent whose limits are short: its arguments are names and values in modules, and then the directory.
 SHORT = """
 import sys
-from harness.hosts import agent, local_host, wire
+from fairshares.harness.hosts import agent, local_host, wire
 for change in sys.argv[1:-1]:
     module, name, value = change.split(" ")
     setattr({"wire": wire, "local_host": local_host}[module], name, float(value))
@@ -455,7 +455,7 @@ def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.M
         is_over.set()
 
     monkeypatch.setattr(os, "kill", lambda *_: None)
-    monkeypatch.setattr("harness.hosts.local_host.end_agent", end)
+    monkeypatch.setattr("fairshares.harness.hosts.local_host.end_agent", end)
     with ExitStack() as stack:
         work = Work(host, stack, "alice")
         Agent(io.BytesIO(), io.BytesIO(), work, "agent")._listen(io.BytesIO(b""))

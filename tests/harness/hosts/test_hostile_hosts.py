@@ -12,30 +12,36 @@ import pytest
 from msgspec import structs
 
 from fairshares import load
-from harness.cli.commands import hosts as commands
-from harness.cli.options import HostsCollectOptions
-from harness.engines.engine import left_out_by
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.handle import PartyState
-from harness.engines.registry import engines
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, OutputError, SignatureError
-from harness.hosts import fleet, keys
-from harness.hosts.connection import checked
-from harness.hosts.fleet import Answered, Finding, _compare_certificates, check_connected
-from harness.hosts.inventory import Host
-from harness.hosts.messages import Forget, HostFacts, Listen, Message, PartyEnd, Reach, answer_type
-from harness.hosts.runner import HostsRunner, HostsSource
-from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
-from harness.party_reports import ClientsServed, line_of
-from harness.pipeline import run
-from harness.pipeline.run import RunSettings, run_release
-from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.manifest import SIGNATURES
-from harness.releases.weights.spec import PI_RW
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.system.result_files import write_all
-from protocols.spec import SHARES
+from fairshares.harness.cli.commands import hosts as commands
+from fairshares.harness.cli.options import HostsCollectOptions
+from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.handle import PartyState
+from fairshares.harness.engines.registry import engines
+from fairshares.harness.errors import (
+    CertificateError,
+    FairSharesError,
+    HostUnfitError,
+    OutputError,
+    SignatureError,
+)
+from fairshares.harness.hosts import fleet, keys
+from fairshares.harness.hosts.connection import checked
+from fairshares.harness.hosts.fleet import Answered, Finding, _compare_certificates, check_connected
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import Forget, HostFacts, Listen, Message, PartyEnd, Reach, answer_type
+from fairshares.harness.hosts.runner import HostsRunner, HostsSource
+from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
+from fairshares.harness.party_reports import ClientsServed, line_of
+from fairshares.harness.pipeline import run
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.manifest import SIGNATURES
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.system.result_files import write_all
+from fairshares.protocols.spec import SHARES
 from tests.support.command import files_below
 from tests.support.coordinators import MODEL, as_sent, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.hosts.messages import Aggregate, CheckUploads, Propose
-from harness.hosts.policy import LEDGER
-from harness.hosts.runs import UploadedInputs
-from harness.uploads import counting
-from protocols.spec import SPLIT
+from fairshares.harness.hosts.messages import Aggregate, CheckUploads, Propose
+from fairshares.harness.hosts.policy import LEDGER
+from fairshares.harness.hosts.runs import UploadedInputs
+from fairshares.harness.uploads import counting
+from fairshares.protocols.spec import SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,

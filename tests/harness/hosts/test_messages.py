@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.engines.base import PROJECT
-from harness.errors import HostUnfitError
-from harness.hosts import wire
-from harness.hosts.agent import Agent
-from harness.hosts.connection import checked
-from harness.hosts.fleet import answers_of_each
-from harness.hosts.inventory import Host
-from harness.hosts.messages import (
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.hosts import wire
+from fairshares.harness.hosts.agent import Agent
+from fairshares.harness.hosts.connection import checked
+from fairshares.harness.hosts.fleet import answers_of_each
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
     LONGEST,
     PIECE,
@@ -59,10 +59,10 @@ from harness.hosts.messages import (
     check_size,
     read_message,
 )
-from harness.hosts.setup import Setup
-from harness.hosts.states import ALL_KINDS, RunKind, State
-from harness.hosts.trials import Noise, Trial
-from harness.uploads.signatures import Signed
+from fairshares.harness.hosts.setup import Setup
+from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
+from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.uploads.signatures import Signed
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.type_checks import check_lines
@@ -234,9 +234,9 @@ def test_time_is_for_an_answer_and_for_its_way() -> None:
 
 
 BEFORE = """
-from harness.hosts.connection import Connection
-from harness.hosts.messages import Collect, GetCertificate, Go, Listen, RunFacts, Prepare, ReadList
-from harness.uploads.signatures import Signed
+from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.messages import Collect, GetCertificate, Go, Listen, RunFacts, Prepare, ReadList
+from fairshares.harness.uploads.signatures import Signed
 
 
 def right(message: ReadList) -> str:
@@ -289,9 +289,9 @@ def test_every_answer_has_a_type_that_is_checked() -> None:
             checked(answer_type(type(message)), {"x": [1.5]}, HOST, message.name())
 
 
-@pytest.mark.parametrize("module", ["fairshares", "tasks", "harness.cli.commands.releases"])
+@pytest.mark.parametrize("module", ["fairshares", "tasks", "fairshares.harness.cli.commands.releases"])
 def test_who_uses_no_host_imports_no_messages(module: str) -> None:
-    code = f"import sys, {module}; sys.exit('harness.hosts.messages' in sys.modules)"
+    code = f"import sys, {module}; sys.exit('fairshares.harness.hosts.messages' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=True)
 
 

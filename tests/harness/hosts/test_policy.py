@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.registry import engines
-from harness.errors import CertificateError, HostsFileError, HostUnfitError, PolicyError
-from harness.hosts import keys
-from harness.hosts.decision import Contact, Release, Rule, allowed, decide
-from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
-from harness.hosts.policy import FILE, checked_policy, first_policy, read_policy, write_policy
-from harness.hosts.setup import set_up_here
-from harness.releases.registry import REQUESTS
-from harness.security_models import get_model
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.registry import engines
+from fairshares.harness.errors import CertificateError, HostsFileError, HostUnfitError, PolicyError
+from fairshares.harness.hosts import keys
+from fairshares.harness.hosts.decision import Contact, Release, Rule, allowed, decide
+from fairshares.harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
+from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy, read_policy, write_policy
+from fairshares.harness.hosts.setup import set_up_here
+from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.security_models import get_model
 from tests.support.coordinators import RULE
 
 DEFAULT = first_policy(["mpyc"])

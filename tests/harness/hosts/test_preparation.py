@@ -12,26 +12,35 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as msgspec_replace
 
-from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError, StockError
-from harness.hosts.agent import Work
-from harness.hosts.messages import Check, Keep, Preprocess, Propose, RunFacts, RunTrial, Sending, TimeLinks
-from harness.hosts.party_run import PlannedRun, Ready
-from harness.hosts.policy import LEDGER, STOCK
-from harness.hosts.runner import HostsRunner
-from harness.hosts.signed_results import Intent, Statement, sign
-from harness.hosts.states import NoRun, RunKind
-from harness.hosts.trials import Noise, Trial
-from harness.hosts.uploads import _noise_ahead
-from harness.inputs.synthetic import Federation
-from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.stock import Stock
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import get_model
-from harness.system.files import PREFIX
-from harness.uploads.signatures import Signed
-from protocols.spec import CLIENTS
+from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError, StockError
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.messages import (
+    Check,
+    Keep,
+    Preprocess,
+    Propose,
+    RunFacts,
+    RunTrial,
+    Sending,
+    TimeLinks,
+)
+from fairshares.harness.hosts.party_run import PlannedRun, Ready
+from fairshares.harness.hosts.policy import LEDGER, STOCK
+from fairshares.harness.hosts.runner import HostsRunner
+from fairshares.harness.hosts.signed_results import Intent, Statement, sign
+from fairshares.harness.hosts.states import NoRun, RunKind
+from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.hosts.uploads import _noise_ahead
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.pipeline.sources import BENCHMARK_TERMS, read_terms
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import get_model
+from fairshares.harness.system.files import PREFIX
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.spec import CLIENTS
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (
     ANY_PORT,

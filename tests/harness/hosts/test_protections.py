@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.commands.hosts import checked
-from harness.engines.parties.sandbox import Protection
-from harness.errors import HostUnfitError
-from harness.hosts import local_host
-from harness.hosts.agent import Work
-from harness.hosts.fleet import Finding
-from harness.hosts.inventory import Host
-from harness.hosts.messages import Check, HostFacts
-from harness.system.documents import Refusal, as_type
-from harness.views.hosts import findings
+from fairshares.harness.cli.commands.hosts import checked
+from fairshares.harness.engines.parties.sandbox import Protection
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.hosts import local_host
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.fleet import Finding
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import Check, HostFacts
+from fairshares.harness.system.documents import Refusal, as_type
+from fairshares.harness.views.hosts import findings
 from tests.support.coordinators import MODEL, as_sent
 
 LACKS = {

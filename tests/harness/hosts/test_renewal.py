@@ -10,18 +10,24 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from harness.engines.parties.certificates import fingerprint
-from harness.engines.registry import engines
-from harness.errors import CertificateError, HostUnfitError, OptionError
-from harness.hosts import keys
-from harness.hosts.key_histories import History, Successor, first_history, history_file, read_history
-from harness.hosts.policy import LEDGER, STOCK
-from harness.hosts.setup import exported, set_up_here
-from harness.hosts.signed_results import sign
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.stock import Stock
-from harness.system.files import write_whole
-from harness.uploads.signatures import Signed, kind_of, signature_of
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.engines.registry import engines
+from fairshares.harness.errors import CertificateError, HostUnfitError, OptionError
+from fairshares.harness.hosts import keys
+from fairshares.harness.hosts.key_histories import (
+    History,
+    Successor,
+    first_history,
+    history_file,
+    read_history,
+)
+from fairshares.harness.hosts.policy import LEDGER, STOCK
+from fairshares.harness.hosts.setup import exported, set_up_here
+from fairshares.harness.hosts.signed_results import sign
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.system.files import write_whole
+from fairshares.harness.uploads.signatures import Signed, kind_of, signature_of
 from tests.harness.hosts.test_preparation import HEAD, begun, preparing
 from tests.harness.hosts.test_restored_hosts import Chain, refusal
 from tests.support.command import refused, succeed

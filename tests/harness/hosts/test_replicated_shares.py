@@ -11,28 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
-from harness.hosts import keys
-from harness.hosts.agent import Work
-from harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
-from harness.hosts.runner import HostsSource
-from harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
-from harness.hosts.states import State
-from harness.hosts.uploads import _digest
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.inputs.rings import RING
-from harness.pipeline.run import RunSettings, run_release
-from harness.privacy.ledger.charge import Account
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.request.base import Request
-from harness.security_models import MODELS, SecurityModel
-from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
-from harness.uploads.lists import UploadReport, _read_list, write_uploads
-from harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS
-from harness.uploads.signatures import Signed
-from harness.uploads.task import read_task
-from protocols.spec import REPLICATED, SPLIT
+from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
+from fairshares.harness.hosts import keys
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
+from fairshares.harness.hosts.runner import HostsSource
+from fairshares.harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
+from fairshares.harness.hosts.states import State
+from fairshares.harness.hosts.uploads import _digest
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.rings import RING
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
+from fairshares.harness.uploads.lists import UploadReport, _read_list, write_uploads
+from fairshares.harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.spec import REPLICATED, SPLIT
 from tests.support.coordinators import After, hosts_runner, make_hosts, run_of
 from tests.support.envelopes import resealed
 from tests.support.requests import request_of

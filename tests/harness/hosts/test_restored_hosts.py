@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.parties.supervisor import free_ports
-from harness.engines.registry import engines
-from harness.errors import HostUnfitError
-from harness.hosts.agent import Work
-from harness.hosts.keys import RunKeys
-from harness.hosts.messages import GetReport, Kill, Propose
-from harness.hosts.policy import LEDGER
-from harness.hosts.runner import HostsSource
-from harness.inputs.records import ClientRecords
-from harness.pipeline.run import RunSettings, run_release
-from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.entries import Ledger, next_head
-from harness.privacy.ledger.populations import Status
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import get_model
-from protocols.spec import SPLIT
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.engines.registry import engines
+from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.keys import RunKeys
+from fairshares.harness.hosts.messages import GetReport, Kill, Propose
+from fairshares.harness.hosts.policy import LEDGER
+from fairshares.harness.hosts.runner import HostsSource
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.privacy.ledger.entries import Ledger, next_head
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.spec import SPLIT
 from tests.support import coordinators
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.engines.parties.working_directory import CONFIG, DATA
-from harness.errors import CertificateError, HostUnfitError
-from harness.hosts.agent import Work
-from harness.hosts.messages import GetCertificate, RunTrial, Start
-from harness.hosts.party_run import Started
-from harness.hosts.signed_results import BenchmarkIntent, Intent, sign
-from harness.hosts.states import State
-from harness.hosts.trials import Trial
-from harness.inputs.synthetic import Federation
-from harness.system.files import PREFIX
-from harness.uploads.signatures import Signed, is_signed, kind_of
-from protocols.json_values import JsonObject
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.engines.parties.working_directory import CONFIG, DATA
+from fairshares.harness.errors import CertificateError, HostUnfitError
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.messages import GetCertificate, RunTrial, Start
+from fairshares.harness.hosts.party_run import Started
+from fairshares.harness.hosts.signed_results import BenchmarkIntent, Intent, sign
+from fairshares.harness.hosts.states import State
+from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.system.files import PREFIX
+from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of
+from fairshares.protocols.json_values import JsonObject
 from tests.support.coordinators import (
     MODEL,
     RULE,

@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 
-from harness.engines.parties.certificates import fingerprint, make_key
-from harness.errors import SignatureError
-from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
-from harness.pipeline.sources import request_of_run
-from harness.privacy.manifest import SIGNATURES
-from harness.privacy.statement import state_privacy
-from harness.releases.base import statistic_of
-from harness.releases.files import files_to_json
-from harness.system.documents import as_json
-from harness.system.result_files import write_json
+from fairshares.harness.engines.parties.certificates import fingerprint, make_key
+from fairshares.harness.errors import SignatureError
+from fairshares.harness.hosts.signed_results import (
+    AGGREGATE,
+    SCHEMA,
+    UPLOADS,
+    Intent,
+    Statement,
+    sign,
+    verify,
+)
+from fairshares.harness.pipeline.sources import request_of_run
+from fairshares.harness.privacy.manifest import SIGNATURES
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.releases.base import statistic_of
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import write_json
 from tests.support.coordinators import DOMAIN, MODEL, asked
 
 COUNTS = [4, 7, 1, 12]

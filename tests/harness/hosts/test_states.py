@@ -23,13 +23,13 @@ from unittest.mock import patch
 
 import pytest
 
-from harness.engines.base import Prepared
-from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.parties.certificates import check
-from harness.engines.parties.handle import PartySetup, PartyState
-from harness.hosts import host_log, keys, local_host, party_run, policy, signed_results, wire
-from harness.hosts.agent import Agent, Work
-from harness.hosts.messages import (
+from fairshares.harness.engines.base import Prepared
+from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
+from fairshares.harness.engines.parties.certificates import check
+from fairshares.harness.engines.parties.handle import PartySetup, PartyState
+from fairshares.harness.hosts import host_log, keys, local_host, party_run, policy, signed_results, wire
+from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
     TO_AGENT,
     Bye,
@@ -40,17 +40,17 @@ from harness.hosts.messages import (
     ReadList,
     limit_s,
 )
-from harness.hosts.party_run import Agreed
-from harness.hosts.policy import LEDGER, STOCK
-from harness.hosts.runs import Made
-from harness.hosts.signed_results import Statement, sign
-from harness.hosts.states import HostState, RunKind, State
-from harness.hosts.trials import Noise, Trial
-from harness.hosts.uploads import AGGREGATES, SHARES
-from harness.pipeline.manifests import environment, machine
-from harness.privacy.ledger.entries import Ledger
-from harness.system.files import PREFIX
-from protocols.spec import SPLIT
+from fairshares.harness.hosts.party_run import Agreed
+from fairshares.harness.hosts.policy import LEDGER, STOCK
+from fairshares.harness.hosts.runs import Made
+from fairshares.harness.hosts.signed_results import Statement, sign
+from fairshares.harness.hosts.states import HostState, RunKind, State
+from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.hosts.uploads import AGGREGATES, SHARES
+from fairshares.harness.pipeline.manifests import environment, machine
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.system.files import PREFIX
+from fairshares.protocols.spec import SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,

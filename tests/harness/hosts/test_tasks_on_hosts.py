@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import FairSharesError
-from harness.hosts.runner import HostsSource
-from harness.pipeline.run import RunSettings, run_release
-from harness.privacy.ledger.charge import Account
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import get_model
-from protocols.json_values import JsonFields
-from protocols.spec import SPLIT
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.hosts.runner import HostsSource
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import get_model
+from fairshares.protocols.json_values import JsonFields
+from fairshares.protocols.spec import SPLIT
 from tests.support.coordinators import hosts_runner, make_hosts
 from tests.support.envelopes import POLICY, counts, made_task, upload
 from tests.support.requests import request_of

@@ -17,11 +17,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from harness.engines.base import PROJECT
-from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from harness.hosts import host_log, local_host, uploads, wire
-from harness.hosts.agent import Work
-from harness.hosts.messages import (
+from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
+from fairshares.harness.hosts import host_log, local_host, uploads, wire
+from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.messages import (
     Aggregate,
     Check,
     CheckUploads,
@@ -34,23 +34,23 @@ from harness.hosts.messages import (
     Start,
     TakeList,
 )
-from harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
-from harness.hosts.states import State
-from harness.hosts.uploads import CHECKPOINT
-from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.privacy.ledger.entries import Ledger
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.spec import PI_RW
-from harness.system.files import PREFIX
-from harness.system.processes import birth
-from harness.uploads import counting
-from harness.uploads.lists import LONGEST_LIST
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.reasons import UNCOVERED, UNREADABLE, WRONG_SIZE
-from harness.uploads.signatures import Signed
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import SLOTS, SPLIT
+from fairshares.harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
+from fairshares.harness.hosts.states import State
+from fairshares.harness.hosts.uploads import CHECKPOINT
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.system.files import PREFIX
+from fairshares.harness.system.processes import birth
+from fairshares.harness.uploads import counting
+from fairshares.harness.uploads.lists import LONGEST_LIST
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.reasons import UNCOVERED, UNREADABLE, WRONG_SIZE
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.spec import SLOTS, SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,
@@ -240,7 +240,7 @@ def test_an_agent_that_is_ended_ends_in_an_orderly_way(role: str, tmp_path: Path
     """Whatever its threads wait for meanwhile: its exit code says that it was ended, not that it failed."""
     make_host(tmp_path / "host")
     with subprocess.Popen(
-        [sys.executable, "-m", f"harness.hosts.{role}", str(tmp_path / "host")],
+        [sys.executable, "-m", f"fairshares.harness.hosts.{role}", str(tmp_path / "host")],
         env={**os.environ, "PYTHONPATH": str(PROJECT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.errors import OptionError, RecordDomainError
-from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import (
+from fairshares.harness.errors import OptionError, RecordDomainError
+from fairshares.harness.inputs.encoding import columns_of, count_columns
+from fairshares.harness.inputs.record_schema import (
     MAX_CAP,
     WEIGHT_ONE,
     WEIGHT_SLOTS,
@@ -18,10 +18,10 @@ from harness.inputs.record_schema import (
     cap_from_json,
     domain_from_json,
 )
-from harness.inputs.records import ClientRecords
-from harness.request.readers import parse_cap
-from protocols.json_values import JsonValue
-from protocols.spec import KEYS, SLOTS, SPLIT
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.request.readers import parse_cap
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.spec import KEYS, SLOTS, SPLIT
 
 records = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=40)  # of 5 clients, 6 cells
 
@@ -61,7 +61,7 @@ def test_weight_one_is_unbiased_exactly(slots: int) -> None:
     client, cell, slots_held = np.zeros(3, dtype=np.int64), np.array([0, 1, 1]), Counter[int]()
     for start in range(3):
         drawn = (np.arange(3).astype("<u8").tobytes(), np.uint64(start + 3).tobytes())
-        with patch("harness.inputs.record_schema.os.urandom", side_effect=drawn):
+        with patch("fairshares.harness.inputs.record_schema.os.urandom", side_effect=drawn):
             slots_held += Counter(Cap(slots, weight_one=True).choose(client, cell, 1)[:, 0].tolist())
     assert slots_held == {0: slots, 1: 2 * slots}
 

@@ -15,12 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from harness.errors import RecordDomainError, RecordsError
-from harness.inputs import tables
-from harness.inputs.columns import as_index
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, as_grid, bins_of, even_grid
-from harness.inputs.records import ScoreCut, read_records, read_singly
-from harness.inputs.tables import MISSING, WRONG, table_at
+from fairshares.harness.errors import RecordDomainError, RecordsError
+from fairshares.harness.inputs import tables
+from fairshares.harness.inputs.columns import as_index
+from fairshares.harness.inputs.record_schema import (
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    as_grid,
+    bins_of,
+    even_grid,
+)
+from fairshares.harness.inputs.records import ScoreCut, read_records, read_singly
+from fairshares.harness.inputs.tables import MISSING, WRONG, table_at
 
 Frame = Callable[[dict[str, list[Any]]], Any]
 COLUMNS = ("client_id", "group", "label", "score")

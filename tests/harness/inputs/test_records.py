@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from harness.errors import FairSharesError, RecordDomainError, RecordsError
-from harness.inputs.record_schema import (
+from fairshares.harness.errors import FairSharesError, RecordDomainError, RecordsError
+from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
     RecordDomain,
     domain_from_json,
     read_domain,
 )
-from harness.inputs.records import MOST_INFERRED, ClientRecords, read_records
-from protocols.json_values import JsonValue
+from fairshares.harness.inputs.records import MOST_INFERRED, ClientRecords, read_records
+from fairshares.protocols.json_values import JsonValue
 from tests.conftest import PROJECT
 
 DECLARED = RecordDomain(("a", "b"), ("0", "1"), 3)
@@ -463,7 +463,7 @@ def test_a_csv_file_of_groups_and_labels_takes_no_pandas(tmp_path: Path) -> None
     file = tmp_path / "records.csv"
     file.write_text("client_id,group,label\nc,a,0\nd,b,1\n")
     program = (
-        "import sys, pathlib; from harness.inputs.records import read_records;"
+        "import sys, pathlib; from fairshares.harness.inputs.records import read_records;"
         "print(read_records(pathlib.Path(sys.argv[1]), None).clients, 'pandas' in sys.modules)"
     )
     command = [sys.executable, "-c", program, str(file)]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
-from harness.inputs import shares as sharing
-from harness.inputs.encoding import columns_of
-from harness.inputs.record_schema import (
+from fairshares.harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
+from fairshares.harness.inputs import shares as sharing
+from fairshares.harness.inputs.encoding import columns_of
+from fairshares.harness.inputs.record_schema import (
     RecordDomain,
     RecordKind,
     as_grid,
@@ -19,10 +19,10 @@ from harness.inputs.record_schema import (
     grid_from_json,
     grid_to_json,
 )
-from harness.inputs.records import ClientRecords, ScoreCut, read_records
-from harness.inputs.shares import in_parts_to_share
-from protocols.json_values import JsonValue
-from protocols.spec import PRODUCT, SPLIT
+from fairshares.harness.inputs.records import ClientRecords, ScoreCut, read_records
+from fairshares.harness.inputs.shares import in_parts_to_share
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.spec import PRODUCT, SPLIT
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
 GRID = (0.0, 0.25, 0.5, 1.0)

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from harness.inputs import rings as domain_module, shares as sharing
-from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring
-from harness.inputs.shares import SEED_BYTES, split_into_shares
-from harness.uploads import client as sealing
-from protocols.arrays import Words
+from fairshares.harness.inputs import rings as domain_module, shares as sharing
+from fairshares.harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring
+from fairshares.harness.inputs.shares import SEED_BYTES, split_into_shares
+from fairshares.harness.uploads import client as sealing
+from fairshares.protocols.arrays import Words
 from tests.support.rings import to_integers
 
 EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)

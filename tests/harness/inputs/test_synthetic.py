@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.inputs import shares
-from harness.inputs.encoding import shared_over
-from harness.inputs.record_schema import RecordKind
-from harness.inputs.rings import Ring
-from harness.inputs.shares import copies_of, held_by
-from harness.inputs.synthetic import Federation
-from harness.pipeline.sources import share_and_add_up
-from harness.releases.gap.spec import PI_GAP
-from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from harness.security_models import MODELS
-from protocols.spec import REPLICATED, SHARES, InputForm, InputPath
+from fairshares.harness.inputs import shares
+from fairshares.harness.inputs.encoding import shared_over
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.inputs.rings import Ring
+from fairshares.harness.inputs.shares import copies_of, held_by
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.pipeline.sources import share_and_add_up
+from fairshares.harness.releases.gap.spec import PI_GAP
+from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.spec import REPLICATED, SHARES, InputForm, InputPath
 from tests.support.rings import to_integers
 
 OF_COUNTS = Federation(7, 23, 2, 3)

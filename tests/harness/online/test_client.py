@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError
-from harness.online import masks
-from harness.online.client import Sender, check_directory, invitations, read_invitation, send_values
-from harness.online.messages import Channel
-from harness.online.session import Server
-from harness.party_reports import ClientsServed, reports_in
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError
+from fairshares.harness.online import masks
+from fairshares.harness.online.client import (
+    Sender,
+    check_directory,
+    invitations,
+    read_invitation,
+    send_values,
+)
+from fairshares.harness.online.messages import Channel
+from fairshares.harness.online.session import Server
+from fairshares.harness.party_reports import ClientsServed, reports_in
 from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
 
 

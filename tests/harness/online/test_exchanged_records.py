@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.privacy.audit import releases as audit_release
-from harness.privacy.audit.releases import audit_command
-from protocols.accounting.calibration import (
+from fairshares.harness.privacy.audit import releases as audit_release
+from fairshares.harness.privacy.audit.releases import audit_command
+from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
@@ -27,12 +27,12 @@ from protocols.accounting.calibration import (
     possible_moves,
     sums_from_ends,
 )
-from protocols.accounting.exact_privacy import amounts_moved, values_moved
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.truncated import guarantee_of_clients, guarantee_of_moves, probability_mass
+from fairshares.protocols.accounting.exact_privacy import amounts_moved, values_moved
+from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.circuits.slots import cell_of_code, slot_bits, value_bits
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
+from fairshares.protocols.noise.truncated import guarantee_of_clients, guarantee_of_moves, probability_mass
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**17)

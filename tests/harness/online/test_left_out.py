@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import ClientError
-from harness.online import masks, messages as wire
-from harness.online.gateway import ClientFailure
-from harness.online.messages import Channel
-from harness.party_reports import ClientsServed, reports_in
+from fairshares.harness.errors import ClientError
+from fairshares.harness.online import masks, messages as wire
+from fairshares.harness.online.gateway import ClientFailure
+from fairshares.harness.online.messages import Channel
+from fairshares.harness.party_reports import ClientsServed, reports_in
 from tests.support.fronts import VALUES, Run, connect, play, send
 
 MINE, OTHERS = 0, 1  # of the clients: the one that fails, the one that does not

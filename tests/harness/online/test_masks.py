@@ -6,10 +6,10 @@ import secrets
 import numpy as np
 import pytest
 
-from harness.errors import MaskError
-from harness.online import masks
-from harness.online.client import check_masks
-from protocols.circuits.clients import CHECKS
+from fairshares.harness.errors import MaskError
+from fairshares.harness.online import masks
+from fairshares.harness.online.client import check_masks
+from fairshares.protocols.circuits.clients import CHECKS
 
 HALF = 2**63
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.engines.parties.certificates import fingerprint, make_key
-from harness.errors import ShareError
-from harness.hosts.signed_results import INVITED, BenchmarkIntent, Intent, Statement, sign
-from harness.online.client import invitations, read_invitation
-from harness.online.session import Server
-from harness.pipeline.sources import request_of_run, terms_of
-from harness.uploads.signatures import Signed
-from protocols.spec import CLIENTS
+from fairshares.harness.engines.parties.certificates import fingerprint, make_key
+from fairshares.harness.errors import ShareError
+from fairshares.harness.hosts.signed_results import INVITED, BenchmarkIntent, Intent, Statement, sign
+from fairshares.harness.online.client import invitations, read_invitation
+from fairshares.harness.online.session import Server
+from fairshares.harness.pipeline.sources import request_of_run, terms_of
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.spec import CLIENTS
 from tests.support.command import refused
 from tests.support.coordinators import DOMAIN, asked
 

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines.parties.certificates import make_key
-from harness.errors import ClientError
-from harness.online import gateway as gateways, messages as wire
-from harness.online.client import Sender, send_values
-from harness.online.gateway import Front
-from harness.online.session import Server
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.errors import ClientError
+from fairshares.harness.online import gateway as gateways, messages as wire
+from fairshares.harness.online.client import Sender, send_values
+from fairshares.harness.online.gateway import Front
+from fairshares.harness.online.session import Server
 from tests.commands.test_hostile_clients import gateway, greeted
 
 MOST = 8  # connections that have not knocked, in these tests

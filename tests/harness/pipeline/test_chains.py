@@ -13,31 +13,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import EngineResult, PrivateJob
-from harness.errors import (
+from fairshares.harness.engines.base import EngineResult, PrivateJob
+from fairshares.harness.errors import (
     OptionError,
     PartyFailedError,
     ResultFileError,
     SignatureError,
     UsedUploadsError,
 )
-from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
-from harness.inputs.records import ClientRecords
-from harness.pipeline.earlier_results import add_up
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import SharesSource
-from harness.privacy.ledger.charge import SPENT, Account
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.manifest import SIGNATURES, Inputs
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import Weights, WeightsStatistic
-from harness.reweighing.formulas import REWEIGHINGS
-from harness.security_models import MODELS, SecurityModel
-from harness.uploads.reasons import COUNTED, UNCOVERED
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Budget
-from protocols.noise.added import Several, mean_square_error, offset, singles
-from protocols.spec import HONEST, SPLIT
+from fairshares.harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.sources import SharesSource
+from fairshares.harness.privacy.ledger.charge import SPENT, Account
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.manifest import SIGNATURES, Inputs
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
+from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.uploads.reasons import COUNTED, UNCOVERED
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Budget
+from fairshares.protocols.noise.added import Several, mean_square_error, offset, singles
+from fairshares.protocols.spec import HONEST, SPLIT
 from tests.support.envelopes import counts as counted_by_all
 from tests.support.rings import to_integers
 from tests.support.runners import StandInRunner

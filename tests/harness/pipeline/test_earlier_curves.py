@@ -11,31 +11,31 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 
-from harness.cli.commands.releases import release as releasing
-from harness.engines.base import EngineResult, PrivateJob, times_of
-from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
-from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
-from harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import PartyInputs, Source
-from harness.postprocessing.curves import exact_curves
-from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.releases.files import files_to_json
-from harness.releases.registry import RELEASES
-from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from harness.releases.thresholds.statistic import (
+from fairshares.harness.cli.commands.releases import release as releasing
+from fairshares.harness.engines.base import EngineResult, PrivateJob, times_of
+from fairshares.harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
+from fairshares.harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
+from fairshares.harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
+from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.sources import PartyInputs, Source
+from fairshares.harness.postprocessing.curves import exact_curves
+from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.releases.registry import RELEASES
+from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     ThresholdChoice,
     Thresholds,
     ThresholdsStatistic,
 )
-from harness.releases.thresholds.view import another_choice
-from harness.security_models import MODELS, SecurityModel
-from harness.system.documents import as_json
-from harness.system.result_files import write_files
-from protocols import reference
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import KEYS, ProtocolSpec
+from fairshares.harness.releases.thresholds.view import another_choice
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import write_files
+from fairshares.protocols import reference
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.spec import KEYS, ProtocolSpec
 from tests.support.command import read_json
 from tests.support.requests import request_of
 from tests.support.runners import StandInRunner

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.parties.sandbox import Protection, missing
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import ShareError
-from harness.pipeline import cluster, cluster_client
-from harness.pipeline.cluster import on_cluster, unprotected
-from harness.pipeline.cluster_client import FAILED, HEAD, OPENED, READY
-from harness.uploads.counting import Count
-from harness.uploads.keys import SIGNING
+from fairshares.harness.engines.parties.sandbox import Protection, missing
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import ShareError
+from fairshares.harness.pipeline import cluster, cluster_client
+from fairshares.harness.pipeline.cluster import on_cluster, unprotected
+from fairshares.harness.pipeline.cluster_client import FAILED, HEAD, OPENED, READY
+from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.keys import SIGNING
 from tests.conftest import PROJECT
 from tests.harness.engines.test_sandbox import PROCESS_KINDS, SECURED, Surroundings, text_of
 from tests.support.envelopes import made_task, opener, upload
@@ -37,7 +37,7 @@ HOSTILE = """
 import pickle
 
 from distributed import core, protocol, worker
-from harness.uploads import counting
+from fairshares.harness.uploads import counting
 
 
 class Answer:

@@ -12,32 +12,32 @@ import pytest
 from hypothesis import example, given, strategies as st
 from msgspec import structs
 
-from harness.engines.base import PROJECT, EngineResult, times_of
-from harness.errors import ResultFileError
-from harness.inputs.record_schema import Cap
-from harness.pipeline import manifests as report
-from harness.pipeline.manifests import manifest_of
-from harness.privacy.manifest import (
+from fairshares.harness.engines.base import PROJECT, EngineResult, times_of
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.inputs.record_schema import Cap
+from fairshares.harness.pipeline import manifests as report
+from fairshares.harness.pipeline.manifests import manifest_of
+from fairshares.harness.privacy.manifest import (
     Inputs,
     Manifest,
     opened_by,
     read_manifest,
     read_statement,
 )
-from harness.privacy.statement import (
+from fairshares.harness.privacy.statement import (
     HONEST_CLIENTS,
     PrivacyStatement,
     bounds_shown,
     together,
 )
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.gap.spec import PI_GAP
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from harness.stated_privacy import StatedLoss
-from harness.system.documents import as_json
-from harness.system.result_files import SCHEMA
-from protocols.accounting.calibration import (
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.gap.spec import PI_GAP
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.stated_privacy import StatedLoss
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import SCHEMA
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
@@ -46,12 +46,12 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_from_ends,
 )
-from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
-from protocols.accounting.rounding import digits_up, float_up, interval_shown
-from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseDistribution
-from protocols.noise.truncated import guarantee
-from protocols.spec import CLIENTS, PRODUCT, SHARES, SPLIT, InputForm, InputPath
+from fairshares.protocols.accounting.exact_privacy import amounts_moved, impossible_mass
+from fairshares.protocols.accounting.rounding import digits_up, float_up, interval_shown
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.noise.truncated import guarantee
+from fairshares.protocols.spec import CLIENTS, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 from tests.support.stated import statement_of
 
 DELTA = Fraction(1, 2**40)

@@ -7,15 +7,15 @@ from math import isclose
 
 import pytest
 
-from harness.engines.base import EngineResult
-from harness.errors import OptionError, OutputError
-from harness.pipeline.noise_samples import _read as read
-from harness.releases.noise_samples import Sampler, distance, joint_sampler, summarise
-from harness.security_models import MODELS
-from protocols.accounting.exact_privacy import curve_of_distribution
-from protocols.circuits.coins import design_coins
-from protocols.noise import truncated as noise
-from protocols.spec import PI_LAP
+from fairshares.harness.engines.base import EngineResult
+from fairshares.harness.errors import OptionError, OutputError
+from fairshares.harness.pipeline.noise_samples import _read as read
+from fairshares.harness.releases.noise_samples import Sampler, distance, joint_sampler, summarise
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.exact_privacy import curve_of_distribution
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise import truncated as noise
+from fairshares.protocols.spec import PI_LAP
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, PrivateJob
-from harness.engines.registry import engine_of
-from harness.errors import PartyFailedError
-from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.preprocessing import joint_noise_of, noise_job, preprocess, taken, terms_of
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.statement import state_privacy
-from harness.privacy.stock import Piece, Stock
-from harness.releases.base import PreparedRelease
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import MODELS, SecurityModel
-from protocols.noise.truncated import probability_mass
-from protocols.spec import PI_SUM_OFFLINE
+from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, PrivateJob
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import PartyFailedError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job, preprocess, taken, terms_of
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.privacy.stock import Piece, Stock
+from fairshares.harness.releases.base import PreparedRelease
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.noise.truncated import probability_mass
+from fairshares.protocols.spec import PI_SUM_OFFLINE
 from tests.support.command import call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
 from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters, run_job

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.commands.send import _sentences
-from harness.errors import OptionError, ShareError, UnsupportedError
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
-from harness.inputs.records import ClientRecords
-from harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
-from harness.pipeline.planning import event_of
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import (
+from fairshares.harness.cli.commands.send import _sentences
+from fairshares.harness.errors import OptionError, ShareError, UnsupportedError
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
+from fairshares.harness.pipeline.planning import event_of
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import (
     MAX_SENT,
     InvitedSource,
     PartyInputs,
@@ -25,22 +25,22 @@ from harness.pipeline.sources import (
     read_terms,
     terms_of,
 )
-from harness.privacy.ledger.accountants import NoiseEvent
-from harness.privacy.manifest import Inputs
-from harness.privacy.statement import SHIFTED, state_privacy
-from harness.privacy.stock import Piece
-from harness.releases.base import Statistic, statistic_of
-from harness.releases.gap.spec import PI_GAP_SLOTS
-from harness.releases.gap.statistic import GapStatistic
-from harness.releases.registry import request_from_json
-from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from harness.releases.thresholds.statistic import CurvesStatistic
-from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.request.base import Request
-from harness.security_models import MODELS, SecurityModel, get_model
-from harness.system.documents import as_json
-from protocols.accounting.calibration import (
+from fairshares.harness.privacy.ledger.accountants import NoiseEvent
+from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.privacy.statement import SHIFTED, state_privacy
+from fairshares.harness.privacy.stock import Piece
+from fairshares.harness.releases.base import Statistic, statistic_of
+from fairshares.harness.releases.gap.spec import PI_GAP_SLOTS
+from fairshares.harness.releases.gap.statistic import GapStatistic
+from fairshares.harness.releases.registry import request_from_json
+from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from fairshares.harness.releases.thresholds.statistic import CurvesStatistic
+from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.harness.system.documents import as_json
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
@@ -48,8 +48,8 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_from_ends,
 )
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import CLIENTS, KEYS, PRODUCT, SCORED_SPLIT, SLOTS, SPLIT, InputForm
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import CLIENTS, KEYS, PRODUCT, SCORED_SPLIT, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 from tests.support.sharing import context
 from tests.support.stated import statement_of

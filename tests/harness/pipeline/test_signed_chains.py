@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import fairshares as fs
-from harness.engines.parties.certificates import fingerprint, make_key
-from harness.errors import OptionError, SignatureError
-from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, signers_of
-from harness.pipeline.earlier_results import add_up
-from harness.privacy.manifest import SIGNATURES
-from harness.system.documents import as_json
-from harness.system.result_files import write_json
-from protocols.noise.added import offset
+from fairshares.harness.engines.parties.certificates import fingerprint, make_key
+from fairshares.harness.errors import OptionError, SignatureError
+from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, signers_of
+from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.privacy.manifest import SIGNATURES
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.result_files import write_json
+from fairshares.protocols.noise.added import offset
 from tests.harness.pipeline.test_chains import DOMAIN, Place
 from tests.support.command import refused, succeed
 

@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import EngineResult, MadeUpJob, PrivateJob
-from harness.engines.registry import engine_of
-from harness.errors import FairSharesError, LedgerError, StockError
-from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.records import read_records
-from harness.pipeline.preprocessing import JointNoise, joint_noise_of, terms_of
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.privacy.ledger.charge import Account
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.manifest import given
-from harness.privacy.stock import Stock, shares_of
-from harness.releases.base import statistic_of
-from harness.releases.count.request import CountRequest
-from harness.releases.weights.request import WeightsRequest
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.request.base import Request
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.reference import shifted_log
-from protocols.spec import CLIENTS, PI_PREPROCESS
+from fairshares.harness.engines.base import EngineResult, MadeUpJob, PrivateJob
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import FairSharesError, LedgerError, StockError
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.pipeline.preprocessing import JointNoise, joint_noise_of, terms_of
+from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.privacy.ledger.charge import Account
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.manifest import given
+from fairshares.harness.privacy.stock import Stock, shares_of
+from fairshares.harness.releases.base import statistic_of
+from fairshares.harness.releases.count.request import CountRequest
+from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.reference import shifted_log
+from fairshares.protocols.spec import CLIENTS, PI_PREPROCESS
 from tests.support.marked import keep_marked, kill_at_random_steps, open_mark
 from tests.support.runners import StandInRunner
 from tests.support.running import RUN_TIMEOUT_S, TEST_PROGRAMS

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from harness.postprocessing.curves import GroupCurves, exact_curves
-from harness.postprocessing.thresholds.choose import cautions, choose_thresholds, constant_prediction
+from fairshares.harness.postprocessing.curves import GroupCurves, exact_curves
+from fairshares.harness.postprocessing.thresholds.choose import (
+    cautions,
+    choose_thresholds,
+    constant_prediction,
+)
 
 GRID = np.linspace(0, 1, 101)
 

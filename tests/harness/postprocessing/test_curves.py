@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.isotonic import isotonic_regression
 
-from harness.errors import RecordDomainError, ThresholdGridError
-from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
-from harness.postprocessing.thresholds.geometry import Hull
-from protocols.circuits.coins import design_coins
-from protocols.noise.truncated import mean_square_error
+from fairshares.harness.errors import RecordDomainError, ThresholdGridError
+from fairshares.harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
+from fairshares.harness.postprocessing.thresholds.geometry import Hull
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise.truncated import mean_square_error
 
 GRID = [0, 0.5, 1]
 COINS = design_coins(Fraction(1), 40)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 
-from harness.postprocessing.thresholds.geometry import (
+from fairshares.harness.postprocessing.thresholds.geometry import (
     Hull,
     mixed_one_rate,
     mixed_two_rates,

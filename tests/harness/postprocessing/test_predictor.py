@@ -17,11 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from harness.postprocessing.curves import ACCEPT_NOBODY, EVERYBODY, exact_curves
-from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
+from fairshares.harness.postprocessing.curves import ACCEPT_NOBODY, EVERYBODY, exact_curves
+from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
+from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 
 RULES = {"a": ThresholdRule((0.5,)), "b": ThresholdRule((0.25, 0.75), (0.5, 0.5))}
 SCORES = np.array([0.5, 0.49, 0.75, 0.2])

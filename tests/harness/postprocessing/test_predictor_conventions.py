@@ -15,10 +15,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_validate
 from sklearn.utils.estimator_checks import check_estimator
 
-from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.training.features import Feature, Features
-from harness.training.logistic import LogisticModel
+from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.training.features import Feature, Features
+from fairshares.harness.training.logistic import LogisticModel
 from tests.conftest import PROJECT
 
 RULES = {"a": ThresholdRule((0.5,)), "b": ThresholdRule((0.25, 0.75), (0.5, 0.5))}

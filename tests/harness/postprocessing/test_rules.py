@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from harness.errors import ThresholdRuleError
-from harness.postprocessing.thresholds.rules import ThresholdRule, mixture, rule_from_json
+from fairshares.harness.errors import ThresholdRuleError
+from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, mixture, rule_from_json
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
-from harness.postprocessing.curves import CurveNoise, GroupCurves
-from harness.postprocessing.thresholds.choose import CONSTRAINTS, GroupThresholds, _gap, choose_thresholds
-from harness.releases.thresholds.statistic import state_thresholds
-from harness.system.documents import as_json
-from protocols.circuits.coins import design_coins
+from fairshares.harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
+from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves
+from fairshares.harness.postprocessing.thresholds.choose import (
+    CONSTRAINTS,
+    GroupThresholds,
+    _gap,
+    choose_thresholds,
+)
+from fairshares.harness.releases.thresholds.statistic import state_thresholds
+from fairshares.harness.system.documents import as_json
+from fairshares.protocols.circuits.coins import design_coins
 
 EVERY_CONSTRAINT = pytest.mark.parametrize("constraint", CONSTRAINTS)
 

@@ -12,16 +12,16 @@ import pytest
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.base import BaseEstimator
 
-from harness.evaluation.before_after import fit
-from harness.evaluation.loanapp import load_loanapp
-from harness.postprocessing.curves import GroupCurves, exact_curves
-from harness.postprocessing.thresholds.choose import (
+from fairshares.harness.evaluation.before_after import fit
+from fairshares.harness.evaluation.loanapp import load_loanapp
+from fairshares.harness.postprocessing.curves import GroupCurves, exact_curves
+from fairshares.harness.postprocessing.thresholds.choose import (
     CONSTRAINTS,
     OBJECTIVES,
     GroupThresholds,
     choose_thresholds,
 )
-from harness.postprocessing.thresholds.search import PAIR_SLACK
+from fairshares.harness.postprocessing.thresholds.search import PAIR_SLACK
 
 Floats = npt.NDArray[np.float64]
 

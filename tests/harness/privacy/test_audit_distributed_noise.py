@@ -6,16 +6,21 @@ from fractions import Fraction
 
 import pytest
 
-from harness.errors import OptionError
-from harness.privacy.audit import releases
-from harness.privacy.audit.releases import audit_distributed_noise
-from harness.privacy.audit.samplers import Audited
-from harness.releases.gap.spec import PI_GAP
-from harness.releases.thresholds.spec import PI_ROC
-from harness.releases.weights.spec import PI_RW
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_distributed_noise
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import ProtocolSpec
+from fairshares.harness.errors import OptionError
+from fairshares.harness.privacy.audit import releases
+from fairshares.harness.privacy.audit.releases import audit_distributed_noise
+from fairshares.harness.privacy.audit.samplers import Audited
+from fairshares.harness.releases.gap.spec import PI_GAP
+from fairshares.harness.releases.thresholds.spec import PI_ROC
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    NoisePlan,
+    plan_distributed_noise,
+)
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import ProtocolSpec
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.releases.confusion.spec import PI_CF
-from harness.releases.thresholds.spec import PI_ROC
-from harness.releases.weights.spec import PI_RW
-from protocols import reference
-from protocols.accounting.calibration import (
+from fairshares.harness.releases.confusion.spec import PI_CF
+from fairshares.harness.releases.thresholds.spec import PI_ROC
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.protocols import reference
+from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
     nodes_changed,
 )
-from protocols.accounting.exact_privacy import values_moved
-from protocols.published_baselines import protocol_4
-from protocols.spec import ProtocolSpec, declared_release
+from fairshares.protocols.accounting.exact_privacy import values_moved
+from fairshares.protocols.published_baselines import protocol_4
+from fairshares.protocols.spec import ProtocolSpec, declared_release
 
 ADD, REPLACE, _ = NeighboringRelation
 Record = TypeVar("Record")

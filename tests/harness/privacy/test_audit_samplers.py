@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from harness.errors import OptionError
-from harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
-from harness.privacy.audit.samplers import Audited, audit_coins
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.confusion.spec import PI_CF_SLOTS
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.gap.spec import PI_GAP_SLOTS
-from harness.releases.programs import PROTOCOLS
-from harness.releases.registry import with_distributed_noise
-from harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.accounting.exact_privacy import curve_of_coins
-from protocols.circuits.coins import design_coins, exp_bounds
-from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import NO_INPUT, ProtocolSpec
+from fairshares.harness.errors import OptionError
+from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
+from fairshares.harness.privacy.audit.samplers import Audited, audit_coins
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.confusion.spec import PI_CF_SLOTS
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.gap.spec import PI_GAP_SLOTS
+from fairshares.harness.releases.programs import PROTOCOLS
+from fairshares.harness.releases.registry import with_distributed_noise
+from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+from fairshares.protocols.accounting.exact_privacy import curve_of_coins
+from fairshares.protocols.circuits.coins import design_coins, exp_bounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 TWO_BY_TWO = {"groups": 2, "labels": 2}
@@ -162,7 +162,7 @@ def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
 
 def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Composition that charges a replaced record for one value; the columns say two."""
-    monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
+    monkeypatch.setattr("fairshares.protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
     audited = audit_release(
         "weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), epsilon=Fraction(1), delta=DELTA
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import (
+from fairshares.harness.errors import (
     BudgetError,
     FairSharesError,
     LedgerError,
@@ -17,13 +17,13 @@ from harness.errors import (
     PopulationError,
     UsedUploadsError,
 )
-from harness.privacy.ledger import charge as charging
-from harness.privacy.ledger.charge import Account, SeriesEntry, entry, settled
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status
-from harness.stated_privacy import StatedLoss
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Budget
+from fairshares.harness.privacy.ledger import charge as charging
+from fairshares.harness.privacy.ledger.charge import Account, SeriesEntry, entry, settled
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, Status
+from fairshares.harness.stated_privacy import StatedLoss
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Budget
 from tests.support.events import a_run
 
 RELEASE = a_run()

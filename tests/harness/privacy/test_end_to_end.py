@@ -8,18 +8,23 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import EngineResult
-from harness.pipeline.manifests import combined_manifest, manifest_of
-from harness.privacy.manifest import Inputs
-from harness.releases.count.spec import PI_COUNT
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from harness.stated_privacy import StatedPrivacy
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
-from protocols.circuits.clients import CHECKS
-from protocols.circuits.coins import exp_bounds
-from protocols.guarantee import Guarantee
-from protocols.spec import CLIENTS, SHARES, SPLIT, InputPath, ProtocolSpec
+from fairshares.harness.engines.base import EngineResult
+from fairshares.harness.pipeline.manifests import combined_manifest, manifest_of
+from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.releases.count.spec import PI_COUNT
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.stated_privacy import StatedPrivacy
+from fairshares.protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    each_cell_once,
+    plan_noise,
+)
+from fairshares.protocols.circuits.clients import CHECKS
+from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.spec import CLIENTS, SHARES, SPLIT, InputPath, ProtocolSpec
 from tests.support.stated import statement_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)

@@ -21,13 +21,19 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from harness.errors import BudgetError, FairSharesError, LedgerError, PopulationError, UsedUploadsError
-from harness.privacy.ledger.accountants import NoiseEvent
-from harness.privacy.ledger.entries import Ledger, default_path
-from harness.privacy.ledger.populations import Population, PrivacyEvent, Status, key_of
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.coins import Coin
-from protocols.guarantee import Budget, Guarantee, compose
+from fairshares.harness.errors import (
+    BudgetError,
+    FairSharesError,
+    LedgerError,
+    PopulationError,
+    UsedUploadsError,
+)
+from fairshares.harness.privacy.ledger.accountants import NoiseEvent
+from fairshares.harness.privacy.ledger.entries import Ledger, default_path
+from fairshares.harness.privacy.ledger.populations import Population, PrivacyEvent, Status, key_of
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.guarantee import Budget, Guarantee, compose
 
 ONE = PrivacyEvent(
     "weights",

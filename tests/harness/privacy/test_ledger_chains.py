@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from harness.errors import BudgetError, FairSharesError, PopulationError, UsedNoiseError, UsedUploadsError
-from harness.privacy.ledger.accountants import NoiseEvent
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.coins import Coin
-from protocols.guarantee import NOTHING, Budget, Guarantee, compose
+from fairshares.harness.errors import (
+    BudgetError,
+    FairSharesError,
+    PopulationError,
+    UsedNoiseError,
+    UsedUploadsError,
+)
+from fairshares.harness.privacy.ledger.accountants import NoiseEvent
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, Status
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.guarantee import NOTHING, Budget, Guarantee, compose
 from tests.support.sharing import allowing
 
 SPENT = Guarantee(Fraction(1), Fraction(1, 1 << 40))

@@ -15,14 +15,14 @@ from typing import ClassVar
 
 import pytest
 
-from harness.errors import BudgetError
-from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.guarantee import Budget, Guarantee, compose
-from protocols.noise.truncated import guarantee, probability_mass
+from fairshares.harness.errors import BudgetError
+from fairshares.harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, Status
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.guarantee import Budget, Guarantee, compose
+from fairshares.protocols.noise.truncated import guarantee, probability_mass
 
 DISTRIBUTIONS = {"a": (Coin(1, 2), Coin(1, 3)), "b": (Coin(3, 3),)}
 EXACT = {name: guarantee(coins) for name, coins in DISTRIBUTIONS.items()}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Population, Status
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Population, Status
 from tests.conftest import PROJECT
 from tests.support.running import until
 

@@ -13,26 +13,32 @@ import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from harness.errors import BudgetError, OptionError, PopulationError
-from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi, accountant_of, numerical_epsilon
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text
-from harness.privacy.ledger.stated import state_budget
-from harness.request.readers import parse_budget
-from harness.system.documents import as_json
-from protocols.accounting.calibration import (
+from fairshares.harness.errors import BudgetError, OptionError, PopulationError
+from fairshares.harness.privacy.ledger.accountants import (
+    Loss,
+    NoiseEvent,
+    Renyi,
+    accountant_of,
+    numerical_epsilon,
+)
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text
+from fairshares.harness.privacy.ledger.stated import state_budget
+from fairshares.harness.request.readers import parse_budget
+from fairshares.harness.system.documents import as_json
+from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
     each_cell_once,
     plan_distributed_noise,
 )
-from protocols.accounting.exact_privacy import curve_of_coins
-from protocols.accounting.rounds import plan_rounds
-from protocols.circuits.coins import Coin, design_coins, worst_ratio
-from protocols.guarantee import Budget, Guarantee, compose, renyi_order
-from protocols.noise.added import DistributedNoise, NoiseDistribution
-from protocols.noise.truncated import guarantee, probability_mass
+from fairshares.protocols.accounting.exact_privacy import curve_of_coins
+from fairshares.protocols.accounting.rounds import plan_rounds
+from fairshares.protocols.circuits.coins import Coin, design_coins, worst_ratio
+from fairshares.protocols.guarantee import Budget, Guarantee, compose, renyi_order
+from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
+from fairshares.protocols.noise.truncated import guarantee, probability_mass
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 DELTA = Fraction(1, 10**9)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BudgetError, FairSharesError, PopulationError, ShareError
-from harness.privacy.ledger.accountants import Loss
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import (
+from fairshares.harness.errors import BudgetError, FairSharesError, PopulationError, ShareError
+from fairshares.harness.privacy.ledger.accountants import Loss
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import (
     Charge,
     Population,
     PrivacyEvent,
@@ -22,10 +22,10 @@ from harness.privacy.ledger.populations import (
     spent_text,
     uncovered,
 )
-from harness.system.documents import Refusal
-from harness.uploads.policy import ClientPolicy, client_policy_from_json
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
+from fairshares.harness.system.documents import Refusal
+from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Budget, Guarantee
 from tests.support.sharing import allowing
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -6,8 +6,8 @@ from secrets import token_hex
 
 import pytest
 
-from harness.errors import StockError
-from harness.privacy.stock import ABOUT, Piece, Stock, shares_of
+from fairshares.harness.errors import StockError
+from fairshares.harness.privacy.stock import ABOUT, Piece, Stock, shares_of
 
 TERMS = "weights"
 SHARES = "Persistence/Transactions-P0.data"

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from harness.privacy.audit.releases import audit_command
-from protocols.accounting.calibration import (
+from fairshares.harness.privacy.audit.releases import audit_command
+from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
@@ -19,11 +19,11 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_from_ends,
 )
-from protocols.accounting.distributed_noise import Moves
-from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
-from protocols.circuits.coins import Coin, exp_bounds, worst_ratio
-from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.truncated import guarantee_of_clients, most_uncovered, probability_mass
+from fairshares.protocols.accounting.distributed_noise import Moves
+from fairshares.protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
+from fairshares.protocols.circuits.coins import Coin, exp_bounds, worst_ratio
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.noise.truncated import guarantee_of_clients, most_uncovered, probability_mass
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
@@ -143,6 +143,6 @@ def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytes
     def of_one_less(release: LinearQueries, neighbors: Neighbors) -> Moves:
         return moves_of(release, replace(neighbors, cap=neighbors.cap - 1))
 
-    monkeypatch.setattr("protocols.accounting.calibration.moves_of", of_one_less)
+    monkeypatch.setattr("fairshares.protocols.accounting.calibration.moves_of", of_one_less)
     audited = audit_command(name, sizes, ZERO_OUT, epsilon=Fraction(1), delta=DELTA, cap=10)
     assert audited.fault is not None and "a client moves" in audited.fault and "units in all" in audited.fault

@@ -5,15 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.errors import OptionError
-from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.releases.confusion.statistic import ConfusionStatistic, confusion
-from harness.request.base import Request
-from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.circuits.coins import design_coins
-from protocols.spec import PRODUCT_PER_RECORD, SPLIT
+from fairshares.harness.errors import OptionError
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.releases.confusion.statistic import ConfusionStatistic, confusion
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.spec import PRODUCT_PER_RECORD, SPLIT
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 

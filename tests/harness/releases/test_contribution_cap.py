@@ -7,27 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import OptionError, OutputError
-from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import (
+from fairshares.harness.errors import OptionError, OutputError
+from fairshares.harness.inputs.encoding import columns_of, count_columns
+from fairshares.harness.inputs.record_schema import (
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
 )
-from harness.inputs.records import ClientRecords
-from harness.pipeline.jobs import make_job
-from harness.pipeline.sources import PartyInputs
-from harness.privacy.audit.releases import audit_command
-from harness.releases.cap.request import CapRequest
-from harness.releases.cap.spec import PI_CAP
-from harness.releases.cap.statistic import (
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.sources import PartyInputs
+from fairshares.harness.privacy.audit.releases import audit_command
+from fairshares.harness.releases.cap.request import CapRequest
+from fairshares.harness.releases.cap.spec import PI_CAP
+from fairshares.harness.releases.cap.statistic import (
     CapStatistic,
     CapTarget,
     comparison_noise,
 )
-from harness.request.base import Request
-from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import (
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.accounting.calibration import (
     AboveThreshold,
     NeighboringRelation,
     Neighbors,
@@ -35,15 +35,15 @@ from protocols.accounting.calibration import (
     guarantee_of_first_below,
     plan_noise,
 )
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.guarantee import Guarantee
-from protocols.mechanisms.above_threshold import (
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.mechanisms.above_threshold import (
     allowed_above,
     clients_above,
 )
-from protocols.noise.truncated import probability_mass
-from protocols.spec import SLOTS
+from fairshares.protocols.noise.truncated import probability_mass
+from fairshares.protocols.spec import SLOTS
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 
@@ -117,7 +117,7 @@ def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest
             guarantee = guarantee_of_first_below(coins, queries)
             return Guarantee(guarantee.epsilon - less.epsilon, guarantee.delta - less.delta)
 
-        monkeypatch.setattr("protocols.accounting.calibration.guarantee_of_first_below", too_good)
+        monkeypatch.setattr("fairshares.protocols.accounting.calibration.guarantee_of_first_below", too_good)
         fault = audit_command("cap", {}, ZERO_OUT, epsilon=Fraction(1), delta=DELTA).fault
         assert fault is not None and "an index of 19 counts" in fault
 

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.releases import base as errors
-from harness.reweighing.formulas import REWEIGHINGS, weighting_of
-from protocols.circuits.coins import design_coins
-from protocols.noise.added import simulated_noise
-from protocols.noise.truncated import mean_square_error
+from fairshares.harness.releases import base as errors
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, weighting_of
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.noise.added import simulated_noise
+from fairshares.protocols.noise.truncated import mean_square_error
 
 Floats = npt.NDArray[np.float64]
 

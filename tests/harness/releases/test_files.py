@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from harness.releases.base import statistic_class
-from harness.releases.files import file_to_json, needed_file, read_file
-from harness.releases.weights.statistic import WeightsFile
+from fairshares.harness.releases.base import statistic_class
+from fairshares.harness.releases.files import file_to_json, needed_file, read_file
+from fairshares.harness.releases.weights.statistic import WeightsFile
 from tests.conftest import PROJECT
 
 GOLDEN = PROJECT / "tests" / "golden" / "1.0"

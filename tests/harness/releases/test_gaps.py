@@ -7,17 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import RecordDomainError, RecordsError
-from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json
-from harness.inputs.records import read_records
-from harness.releases.gap.statistic import GapStatistic, clients_for, gaps
-from harness.request.base import Request
-from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan
-from protocols.json_values import JsonValue
-from protocols.noise.added import simulated_noise
-from protocols.spec import VALUED_SPLIT
+from fairshares.harness.errors import RecordDomainError, RecordsError
+from fairshares.harness.inputs.encoding import columns_of, count_columns
+from fairshares.harness.inputs.record_schema import (
+    MAX_STEPS,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    domain_from_json,
+)
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.releases.gap.statistic import GapStatistic, clients_for, gaps
+from fairshares.harness.request.base import Request
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import NeighboringRelation, NoisePlan
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.noise.added import simulated_noise
+from fairshares.protocols.spec import VALUED_SPLIT
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 

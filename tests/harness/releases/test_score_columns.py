@@ -9,25 +9,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.errors import FairSharesError
-from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
-from harness.inputs.records import read_records
-from harness.inputs.synthetic import Federation
-from harness.postprocessing.curves import exact_curves
-from harness.releases.thresholds.spec import PI_ROC_RECORDS
-from harness.releases.thresholds.statistic import (
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.inputs.encoding import columns_of, count_columns
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.postprocessing.curves import exact_curves
+from fairshares.harness.releases.thresholds.spec import PI_ROC_RECORDS
+from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     ThresholdChoice,
     state_thresholds,
     thresholds_on,
 )
-from harness.releases.thresholds.view import thresholds
-from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation
-from protocols.accounting.exact_privacy import values_moved
-from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import SCORED_SPLIT, declared_release
+from fairshares.harness.releases.thresholds.view import thresholds
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.accounting.exact_privacy import values_moved
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.spec import SCORED_SPLIT, declared_release
 from tests.support.requests import request_of
 
 LABELS = ("cat", "dog", "owl")

@@ -8,24 +8,24 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.errors import RecordDomainError
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
-from harness.pipeline.jobs import make_job
-from harness.pipeline.sources import PartyInputs
-from harness.postprocessing.curves import exact_curves
-from harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from harness.releases.thresholds.statistic import (
+from fairshares.harness.errors import RecordDomainError
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
+from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.sources import PartyInputs
+from fairshares.harness.postprocessing.curves import exact_curves
+from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
+from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     noisy_curves,
 )
-from harness.security_models import MODELS
-from protocols import reference
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
-from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
-from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import KEYS, SCORED_SPLIT, InputForm, declared_release
+from fairshares.harness.security_models import MODELS
+from fairshares.protocols import reference
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.blocks import block_sizes, block_sums, count_blocks
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.mechanisms.count_tree import CountTree
+from fairshares.protocols.spec import KEYS, SCORED_SPLIT, InputForm, declared_release
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.errors import OutputError
-from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
-from harness.releases.weights.statistic import Weights
-from harness.reweighing.formulas import REWEIGHINGS, GroupWeights
-from harness.reweighing.intervals import FLOOR
-from protocols.circuits.coins import Coin, design_coins
-from protocols.noise.truncated import probability_mass
+from fairshares.harness.errors import OutputError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from fairshares.harness.releases.weights.statistic import Weights
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, GroupWeights
+from fairshares.harness.reweighing.intervals import FLOOR
+from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.noise.truncated import probability_mass
 from tests.support.stated import only_file
 
 Scheme = Callable[[NoisyCounts], GroupWeights]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.utils.class_weight import compute_sample_weight
 
-from harness.inputs.record_schema import RecordDomain
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.reweighing.formulas import REWEIGHINGS
-from protocols.circuits.coins import design_coins
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
+from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.protocols.circuits.coins import design_coins
 from tests.support import exact_weights
 
 COINS = design_coins(Fraction(1), 40)  # of noise that happens to be 0: what is opened at epsilon = infinity

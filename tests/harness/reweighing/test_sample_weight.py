@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.errors import RecordsError, ResultFileError
-from harness.reweighing.sample_weight import read_weights, sample_weight
+from fairshares.harness.errors import RecordsError, ResultFileError
+from fairshares.harness.reweighing.sample_weight import read_weights, sample_weight
 
 GOOD: dict[str, Any] = {
     "schema": 1,

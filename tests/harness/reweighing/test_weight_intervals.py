@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.reweighing.formulas import REWEIGHINGS, count_intervals
-from harness.reweighing.intervals import CONFIDENCE, noise_of, ratio_interval
-from protocols.circuits.coins import Coin, design_coins
-from protocols.noise.truncated import probability_mass
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals
+from fairshares.harness.reweighing.intervals import CONFIDENCE, noise_of, ratio_interval
+from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.noise.truncated import probability_mass
 
 ONE, FOUR = (design_coins(Fraction(epsilon), 40) for epsilon in (1, 4))
 LARGE = [(1000, 1000), (100, 40), (40, 3000)]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.errors import ResultFileError
-from harness.system.documents import Limits, Refusal, as_type, parse_json
-from protocols.json_values import JsonFields, JsonValue
+from fairshares.harness.errors import ResultFileError
+from fairshares.harness.system.documents import Limits, Refusal, as_type, parse_json
+from fairshares.protocols.json_values import JsonFields, JsonValue
 
 REFUSAL = Refusal(ResultFileError, "x.json", "a thing", "make it again")
 
@@ -108,9 +108,9 @@ def test_a_schema_is_checked_and_left_out() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "harness.cli.options",
-        "harness.cli.terminal",
-        "harness.cli.commands.installation",
+        "fairshares.harness.cli.options",
+        "fairshares.harness.cli.terminal",
+        "fairshares.harness.cli.commands.installation",
         "tasks",
         "fairshares",
     ],

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.system.files import (
+from fairshares.harness.system.files import (
     PREFIX,
     hold,
     open_regular,
@@ -28,7 +28,7 @@ from tests.support.running import until
 MAKER = """
 import sys, time
 from pathlib import Path
-from harness.system.files import scratch_directory
+from fairshares.harness.system.files import scratch_directory
 with scratch_directory(Path(sys.argv[1])) as made:
     (made / "share").write_text("secret")
     time.sleep(60)

@@ -19,29 +19,29 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from harness.cli.commands.choices import read_fingerprints
-from harness.engines.parties.certificates import make_key
-from harness.errors import FairSharesError
-from harness.hosts.host_log import FILE as LOG, read_log
-from harness.hosts.inventory import read_hosts
-from harness.hosts.key_histories import read_history
-from harness.hosts.policy import checked_policy
-from harness.hosts.setup import set_up_here
-from harness.hosts.signed_results import signers_of, verify
-from harness.inputs.record_schema import read_domain
-from harness.inputs.records import ClientRecords, read_records
-from harness.online.client import read_invitation
-from harness.pipeline.earlier_results import add_up
-from harness.privacy.ledger.entries import Ledger
-from harness.system.documents import DECLARATION, Refusal, read_toml
-from harness.training.features import read_features
-from harness.uploads.aggregates import extract_values, read_header, read_uploads
-from harness.uploads.counted_records import records_left
-from harness.uploads.counting import Count, Opener
-from harness.uploads.keys import read_party, secrets_in, signing_key
-from harness.uploads.lists import read_lists
-from harness.uploads.task import read_task
-from protocols.exact_numbers import MAX_DIGITS
+from fairshares.harness.cli.commands.choices import read_fingerprints
+from fairshares.harness.engines.parties.certificates import make_key
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.hosts.host_log import FILE as LOG, read_log
+from fairshares.harness.hosts.inventory import read_hosts
+from fairshares.harness.hosts.key_histories import read_history
+from fairshares.harness.hosts.policy import checked_policy
+from fairshares.harness.hosts.setup import set_up_here
+from fairshares.harness.hosts.signed_results import signers_of, verify
+from fairshares.harness.inputs.record_schema import read_domain
+from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.harness.online.client import read_invitation
+from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.system.documents import DECLARATION, Refusal, read_toml
+from fairshares.harness.training.features import read_features
+from fairshares.harness.uploads.aggregates import extract_values, read_header, read_uploads
+from fairshares.harness.uploads.counted_records import records_left
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.keys import read_party, secrets_in, signing_key
+from fairshares.harness.uploads.lists import read_lists
+from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.exact_numbers import MAX_DIGITS
 from tests.conftest import PROJECT
 from tests.fuzz.mutate import Target, limited_memory, outcome
 from tests.project.test_documented_files import LISTED

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from harness.system.processes import birth, has_output_within, is_stopped
+from fairshares.harness.system.processes import birth, has_output_within, is_stopped
 from tests.support.running import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import ResultFileError, WriteError
-from harness.system.result_files import new_directory, read_result
+from fairshares.harness.errors import ResultFileError, WriteError
+from fairshares.harness.system.result_files import new_directory, read_result
 
 
 def test_reads_a_file_or_the_one_of_a_directory(tmp_path: Path) -> None:

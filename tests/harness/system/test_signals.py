@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.system.signals import INTERRUPTS, take_interrupts, uninterrupted
+from fairshares.harness.system.signals import INTERRUPTS, take_interrupts, uninterrupted
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_what_was_ignored_stays_so() -> None:
 
 def test_a_command_that_has_begun_nothing_ends_at_once_and_says_so() -> None:
     program = (
-        "import signal; from harness.cli.app import Commands\n"
+        "import signal; from fairshares.harness.cli.app import Commands\n"
         "Commands.run = lambda *_: signal.raise_signal(signal.SIGINT)\n"
         "Commands().run_to_the_end(['inv'])"
     )

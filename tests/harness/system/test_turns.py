@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import ShareError
-from harness.system import files
-from harness.system.files import TURN, in_turn
-from harness.uploads import sending as uploading
-from harness.uploads.sending import send
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import ShareError
+from fairshares.harness.system import files
+from fairshares.harness.system.files import TURN, in_turn
+from fairshares.harness.uploads import sending as uploading
+from fairshares.harness.uploads.sending import send
 
 
 def test_no_other_user_can_keep_this_one_from_its_turn(tmp_path: Path) -> None:

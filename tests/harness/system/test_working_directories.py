@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.report import write_beside
-from harness.errors import StockError, WriteError
-from harness.privacy.stock import Stock
-from harness.system import result_files
-from harness.system.files import copy_into, entries_replaceable_by_others, working_directory
-from harness.system.result_files import new_directory, write_files
+from fairshares.harness.cli.report import write_beside
+from fairshares.harness.errors import StockError, WriteError
+from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.system import result_files
+from fairshares.harness.system.files import copy_into, entries_replaceable_by_others, working_directory
+from fairshares.harness.system.result_files import new_directory, write_files
 
 
 @pytest.fixture

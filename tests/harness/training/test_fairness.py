@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.errors import OptionError
-from harness.training.fairness import FAIRNESS, OF_TWO_LABELS, FairGrad
-from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from harness.training.updates import UpdateRule, units_for
-from protocols.accounting.calibration import PrivacyUnit
+from fairshares.harness.errors import OptionError
+from fairshares.harness.training.fairness import FAIRNESS, OF_TWO_LABELS, FairGrad
+from fairshares.harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
+from fairshares.harness.training.updates import UpdateRule, units_for
+from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 RECORD, CLIENT = PrivacyUnit.RECORD, PrivacyUnit.CLIENT
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fairshares import LogisticModel
-from harness.errors import FeaturesError, RecordsError, ResultFileError
-from harness.inputs.columns import as_text
-from harness.inputs.tables import Counted, table_at
-from harness.training.features import Feature, Features, features_from_json, read_features
-from protocols.json_values import JsonValue
+from fairshares.harness.errors import FeaturesError, RecordsError, ResultFileError
+from fairshares.harness.inputs.columns import as_text
+from fairshares.harness.inputs.tables import Counted, table_at
+from fairshares.harness.training.features import Feature, Features, features_from_json, read_features
+from fairshares.protocols.json_values import JsonValue
 
 DECLARED: JsonValue = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from protocols.accounting.calibration import PrivacyUnit
+from fairshares.harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
+from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 RECORD, CLIENT = PrivacyUnit.RECORD, PrivacyUnit.CLIENT
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import harness.training.session
-from harness.engines.base import PROGRAMS
-from harness.training.logistic import Descent, Examples, SumOf, fit
-from harness.training.session import SumSession
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.empirical import Tally, estimate_delta
-from protocols.arrays import Floats
-from protocols.circuits.gaussian import JointGaussian
+import fairshares.harness.training.session
+from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.training.logistic import Descent, Examples, SumOf, fit
+from fairshares.harness.training.session import SumSession
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.empirical import Tally, estimate_delta
+from fairshares.protocols.arrays import Floats
+from fairshares.protocols.circuits.gaussian import JointGaussian
 
 ROUNDS, RECORD = 3, PrivacyUnit.RECORD
 EPSILON, DELTA, FALSE_ALARM = 1, "1e-5", 1e-9
@@ -98,7 +98,7 @@ def test_an_attack_on_a_program_without_noise_succeeds_and_on_the_real_one_does_
         text = (PROGRAMS / "pi_rounds.mpc").read_text()
         assert text.count("(sums + noise).reveal()") == 1
         (tmp_path / "pi_rounds.mpc").write_text(text.replace("(sums + noise).reveal()", "sums.reveal()"))
-        monkeypatch.setattr(harness.training.session, "PROGRAMS", tmp_path)
+        monkeypatch.setattr(fairshares.harness.training.session, "PROGRAMS", tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with session_for(200, model, noise) as session:
         delta = lost(attack(200, session.add))

@@ -14,28 +14,28 @@ import pandas as pd
 import pytest
 from msgspec import UNSET
 
-from harness.engines.registry import engine_of
-from harness.errors import BudgetError, OptionError, RecordsError, UnsupportedError, UsedNoiseError
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.pipeline.release import settings_of
-from harness.privacy.ledger.charge import Account, Entry
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
-from harness.privacy.manifest import Inputs, given, read_statement
-from harness.privacy.statement import INFERRED, together
-from harness.privacy.stock import Piece
-from harness.security_models import get_model
-from harness.system.documents import as_json
-from harness.training import run
-from harness.training.features import Feature, Features
-from harness.training.logistic import Descent, LogisticModel, fit
-from harness.training.request import TrainRequest
-from harness.training.run import Training, held_out, train, trained
-from harness.training.session import SumSession
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
-from protocols.spec import PI_ROUNDS
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import BudgetError, OptionError, RecordsError, UnsupportedError, UsedNoiseError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.release import settings_of
+from fairshares.harness.privacy.ledger.charge import Account, Entry
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.privacy.manifest import Inputs, given, read_statement
+from fairshares.harness.privacy.statement import INFERRED, together
+from fairshares.harness.privacy.stock import Piece
+from fairshares.harness.security_models import get_model
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.training import run
+from fairshares.harness.training.features import Feature, Features
+from fairshares.harness.training.logistic import Descent, LogisticModel, fit
+from fairshares.harness.training.request import TrainRequest
+from fairshares.harness.training.run import Training, held_out, train, trained
+from fairshares.harness.training.session import SumSession
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.guarantee import Budget, Guarantee
+from fairshares.protocols.spec import PI_ROUNDS
 from tests.support.running import QUICKEST
 
 CLIENTS, EACH = 40, 3

@@ -17,10 +17,10 @@ import pytest
 
 import fairshares
 from benchmarks.measure.given_numbers import engine_giving
-from harness.engines.base import PrivateJob
-from harness.engines.engine import RoundsShape
-from harness.engines.registry import engine_of
-from harness.errors import (
+from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.engine import RoundsShape
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import (
     BudgetError,
     OptionError,
     OutputError,
@@ -30,18 +30,18 @@ from harness.errors import (
     StockError,
     UnsupportedError,
 )
-from harness.pipeline.preprocessing import noise_job
-from harness.privacy.ledger.charge import ChargedElsewhere
-from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import Status
-from harness.privacy.stock import shares_of
-from harness.security_models import MODELS, SecurityModel
-from harness.training.session import SumSession, _columns
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.gaussian import JointGaussian
-from protocols.guarantee import Budget
-from protocols.noise.added import DistributedNoise
-from protocols.spec import NO_INPUT, with_noise_made_ahead
+from fairshares.harness.pipeline.preprocessing import noise_job
+from fairshares.harness.privacy.ledger.charge import ChargedElsewhere
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.privacy.stock import shares_of
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.training.session import SumSession, _columns
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.gaussian import JointGaussian
+from fairshares.protocols.guarantee import Budget
+from fairshares.protocols.noise.added import DistributedNoise
+from fairshares.protocols.spec import NO_INPUT, with_noise_made_ahead
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers

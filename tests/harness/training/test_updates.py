@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.errors import OptionError
-from harness.training import updates as updates_module
-from harness.training.updates import MAX_WEIGHT, UpdateRule
-from protocols.accounting.calibration import PrivacyUnit
+from fairshares.harness.errors import OptionError
+from fairshares.harness.training import updates as updates_module
+from fairshares.harness.training.updates import MAX_WEIGHT, UpdateRule
+from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 CLIENT, RECORD = PrivacyUnit.CLIENT, PrivacyUnit.RECORD
 RULE = UpdateRule(2, clip=5.0, largest_weight=2.0, units=100, unit=CLIENT, rows=CLIENT)

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import RecordsError, ShareError
-from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords, read_records
-from harness.pipeline.sources import SharesSource
-from harness.security_models import MODELS, SecurityModel
-from harness.uploads.aggregates import (
+from fairshares.harness.errors import RecordsError, ShareError
+from fairshares.harness.inputs.encoding import columns_of, count_columns
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.harness.pipeline.sources import SharesSource
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.uploads.aggregates import (
     check_aggregates,
     check_own,
     extract_values,
     read_header,
     read_uploads,
 )
-from protocols.spec import PRODUCT, SPLIT, InputForm
+from fairshares.protocols.spec import PRODUCT, SPLIT, InputForm
 from tests.support.envelopes import counts, revealed
 from tests.support.requests import request_of
 from tests.support.sharing import context, share, trial

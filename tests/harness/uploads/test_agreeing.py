@@ -12,18 +12,24 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness.errors import ShareError
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind
-from harness.inputs.records import ClientRecords
-from harness.pipeline.sources import PartyInputs, SharesSource
-from harness.security_models import MODELS, SecurityModel
-from harness.uploads.counting import Count
-from harness.uploads.lists import UploadReport, _read_list, common_uploads, read_lists, write_uploads
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS, UNCOVERED, UNREADABLE, WRONG_SIZE
-from harness.uploads.signatures import kind_of, signature_of
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
+from fairshares.harness.errors import ShareError
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.sources import PartyInputs, SharesSource
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.lists import (
+    UploadReport,
+    _read_list,
+    common_uploads,
+    read_lists,
+    write_uploads,
+)
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS, UNCOVERED, UNREADABLE, WRONG_SIZE
+from fairshares.harness.uploads.signatures import kind_of, signature_of
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.spec import KEYS, SLOTS, SPLIT, InputForm
 from tests.support.envelopes import counts, left_out, made_task, opener, revealed
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of

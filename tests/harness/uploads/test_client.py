@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import ShareError
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.inputs.rings import RING
-from harness.inputs.shares import split_into_shares
-from harness.security_models import MODELS
-from harness.uploads import client as sealing
-from harness.uploads.aggregates import extract_values, read_header
-from protocols.spec import SPLIT
+from fairshares.harness.errors import ShareError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.rings import RING
+from fairshares.harness.inputs.shares import split_into_shares
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.uploads import client as sealing
+from fairshares.harness.uploads.aggregates import extract_values, read_header
+from fairshares.protocols.spec import SPLIT
 from tests.support.envelopes import counts
 from tests.support.sharing import share, trial
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.errors import RecordsError
-from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.system.files import write_whole
-from harness.uploads import counted_records
-from harness.uploads.counted_records import records_left
+from fairshares.harness.errors import RecordsError
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.system.files import write_whole
+from fairshares.harness.uploads import counted_records
+from fairshares.harness.uploads.counted_records import records_left
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100, cap=Cap(3))
 

@@ -19,16 +19,16 @@ import numpy as np
 import pytest
 from distributed import LocalCluster
 
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import ShareError
-from harness.pipeline.cluster import on_cluster
-from harness.uploads import counting
-from harness.uploads.aggregates import check_aggregates, extract_values, read_uploads
-from harness.uploads.client import seal_upload
-from harness.uploads.counting import Count, Opener
-from harness.uploads.lists import common_uploads, read_lists, write_uploads
-from harness.uploads.reasons import OTHER_KEY, UNCOVERED, UNOPENED, UNREADABLE, WRONG_SIZE
-from harness.uploads.task import Task
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import ShareError
+from fairshares.harness.pipeline.cluster import on_cluster
+from fairshares.harness.uploads import counting
+from fairshares.harness.uploads.aggregates import check_aggregates, extract_values, read_uploads
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.lists import common_uploads, read_lists, write_uploads
+from fairshares.harness.uploads.reasons import OTHER_KEY, UNCOVERED, UNOPENED, UNREADABLE, WRONG_SIZE
+from fairshares.harness.uploads.task import Task
 from tests.support.envelopes import (
     CAPPED,
     changed,

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.errors import ShareError
-from harness.inputs.record_schema import RecordKind
-from harness.uploads import keys as sealing_keys
-from harness.uploads.client import seal_upload
-from harness.uploads.envelope import info_of
-from harness.uploads.keys import SealingKey, SealingParty, secrets_in, unseal
-from harness.uploads.opening import Opened, open_envelope
-from harness.uploads.policy import ClientPolicy
-from harness.uploads.reasons import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
-from harness.uploads.task import Task, task_from_bytes
+from fairshares.harness.errors import ShareError
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.uploads import keys as sealing_keys
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.envelope import info_of
+from fairshares.harness.uploads.keys import SealingKey, SealingParty, secrets_in, unseal
+from fairshares.harness.uploads.opening import Opened, open_envelope
+from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.reasons import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from fairshares.harness.uploads.task import Task, task_from_bytes
 from tests.conftest import PROJECT
 from tests.support.envelopes import (
     DOMAIN,
@@ -226,7 +226,7 @@ def test_a_task_refuses_what_would_tell_of_a_client(tmp_path: Path, task: Task) 
     with pytest.raises(ShareError, match="overflow"):
         task.check_count(2**22)
     with (
-        patch("harness.uploads.task.today", return_value="9999-99"),
+        patch("fairshares.harness.uploads.task.today", return_value="9999-99"),
         pytest.raises(ShareError, match="ended"),
     ):
         task.check_open()

@@ -21,13 +21,13 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from harness.errors import ShareError
-from harness.uploads import counting, opening
-from harness.uploads.aggregates import read_uploads
-from harness.uploads.counting import Count
-from harness.uploads.keys import SealingKey
-from harness.uploads.lists import UploadReport, common_uploads
-from harness.uploads.task import Task
+from fairshares.harness.errors import ShareError
+from fairshares.harness.uploads import counting, opening
+from fairshares.harness.uploads.aggregates import read_uploads
+from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.keys import SealingKey
+from fairshares.harness.uploads.lists import UploadReport, common_uploads
+from fairshares.harness.uploads.task import Task
 from tests.support.envelopes import changed, counts, made_task, opener, revealed, upload
 
 

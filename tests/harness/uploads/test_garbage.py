@@ -18,17 +18,17 @@ import pytest
 from distributed import LocalCluster
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
-from harness.pipeline.cluster import on_cluster
-from harness.system.stores import File
-from harness.uploads import counting, envelope_files, task as task_module
-from harness.uploads.client import seal_upload
-from harness.uploads.counting import Count, Opener, Part
-from harness.uploads.envelope import HEAD_BYTES
-from harness.uploads.envelope_files import LeftOut
-from harness.uploads.identities import Identities
-from harness.uploads.lists import common_uploads
-from harness.uploads.opening import open_envelope
-from harness.uploads.reasons import (
+from fairshares.harness.pipeline.cluster import on_cluster
+from fairshares.harness.system.stores import File
+from fairshares.harness.uploads import counting, envelope_files, task as task_module
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.counting import Count, Opener, Part
+from fairshares.harness.uploads.envelope import HEAD_BYTES
+from fairshares.harness.uploads.envelope_files import LeftOut
+from fairshares.harness.uploads.identities import Identities
+from fairshares.harness.uploads.lists import common_uploads
+from fairshares.harness.uploads.opening import open_envelope
+from fairshares.harness.uploads.reasons import (
     CHANGED,
     OTHER_KEY,
     OTHER_TASK,
@@ -38,7 +38,7 @@ from harness.uploads.reasons import (
     UNREADABLE,
     WRONG_SIZE,
 )
-from harness.uploads.task import Task
+from fairshares.harness.uploads.task import Task
 from tests.support.envelopes import counts, made_task, opener, resealed, revealed, upload
 from tests.support.servers import HOST
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, strategies as st
 
-from harness.uploads.identities import Identities, digests_in
-from harness.uploads.lists import UploadReport, read_lists, write_uploads
-from harness.uploads.reasons import NOT_THE_SAME, OTHER_TASK
+from fairshares.harness.uploads.identities import Identities, digests_in
+from fairshares.harness.uploads.lists import UploadReport, read_lists, write_uploads
+from fairshares.harness.uploads.reasons import NOT_THE_SAME, OTHER_TASK
 from tests.support.envelopes import made_task
 
 # Few, so that sets have members in common; some end with zeros, which numpy's texts would lose.

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import urllib3
 
-from harness.uploads import limited_connections, sending as uploading
-from harness.uploads.sending import Outcome, put, send
+from fairshares.harness.uploads import limited_connections, sending as uploading
+from fairshares.harness.uploads.sending import Outcome, put, send
 from tests.support.servers import certify, head_of, talking
 
 BROKE = (Outcome.UNKNOWN, "the connection broke")

@@ -8,21 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import FairSharesError, HostUnfitError, OptionError, PolicyError, RecordsError, ShareError
-from harness.hosts.keys import make_keys
-from harness.hosts.local_host import check_directory as check_directory_of_host
-from harness.hosts.policy import first_policy, read_policy, write_policy
-from harness.inputs.record_schema import Cap, RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.online.client import Invitation, check_directory
-from harness.online.session import Server
-from harness.security_models import MODELS
-from harness.system.files import changeable_by_others, make_own_directory
-from harness.uploads import sending as uploading
-from harness.uploads.client import share
-from harness.uploads.counted_records import records_left
-from harness.uploads.files import check_place
-from harness.uploads.keys import (
+from fairshares.harness.errors import (
+    FairSharesError,
+    HostUnfitError,
+    OptionError,
+    PolicyError,
+    RecordsError,
+    ShareError,
+)
+from fairshares.harness.hosts.keys import make_keys
+from fairshares.harness.hosts.local_host import check_directory as check_directory_of_host
+from fairshares.harness.hosts.policy import first_policy, read_policy, write_policy
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.online.client import Invitation, check_directory
+from fairshares.harness.online.session import Server
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.system.files import changeable_by_others, make_own_directory
+from fairshares.harness.uploads import sending as uploading
+from fairshares.harness.uploads.client import share
+from fairshares.harness.uploads.counted_records import records_left
+from fairshares.harness.uploads.files import check_place
+from fairshares.harness.uploads.keys import (
     FILE,
     SealingParty,
     check_place_of_keys,
@@ -30,9 +37,9 @@ from harness.uploads.keys import (
     secrets_in,
     signing_key,
 )
-from harness.uploads.sending import send
-from protocols.json_values import JsonFields
-from protocols.spec import SPLIT
+from fairshares.harness.uploads.sending import send
+from fairshares.protocols.json_values import JsonFields
+from fairshares.protocols.spec import SPLIT
 from tests.support.command import refused, succeed
 from tests.support.sharing import trial
 

@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import OptionError, ShareError
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
-from harness.inputs.shares import held_by
-from harness.pipeline.sources import SharesSource
-from harness.releases.gap.spec import PI_GAP_SLOTS
-from harness.releases.weights.spec import PI_RW
-from harness.security_models import MODELS, SecurityModel
-from harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
-from harness.uploads.lists import common_uploads
-from harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS
-from protocols.noise.added import NoiseDistribution
-from protocols.spec import REPLICATED, SLOTS, SPLIT, InputForm
+from fairshares.harness.errors import OptionError, ShareError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.inputs.shares import held_by
+from fairshares.harness.pipeline.sources import SharesSource
+from fairshares.harness.releases.gap.spec import PI_GAP_SLOTS
+from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
+from fairshares.harness.uploads.lists import common_uploads
+from fairshares.harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS
+from fairshares.protocols.noise.added import NoiseDistribution
+from fairshares.protocols.spec import REPLICATED, SLOTS, SPLIT, InputForm
 from tests.support.envelopes import counts, resealed, revealed
 from tests.support.requests import request_of
 from tests.support.sharing import context, share, trial

@@ -11,9 +11,9 @@ from unittest.mock import Mock, call
 
 import pytest
 
-from harness.errors import ShareError
-from harness.uploads import sending as uploading
-from harness.uploads.sending import Outcome, send
+from fairshares.harness.errors import ShareError
+from fairshares.harness.uploads import sending as uploading
+from fairshares.harness.uploads.sending import Outcome, send
 from tests.support.servers import certify, serving
 
 STORED, FAILED, UNKNOWN = Outcome.STORED, Outcome.FAILED, Outcome.UNKNOWN

@@ -16,13 +16,13 @@ from fsspec.asyn import sync
 from fsspec.implementations.sftp import SFTPFileSystem
 from moto.server import ThreadedMotoServer
 
-from harness.engines.parties.supervisor import free_ports
-from harness.errors import MissingPackageError, ShareError
-from harness.system import stores
-from harness.uploads.counting import Count
-from harness.uploads.reasons import WRONG_SIZE
-from harness.uploads.sending import Outcome, send
-from harness.uploads.task import Task
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.errors import MissingPackageError, ShareError
+from fairshares.harness.system import stores
+from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.reasons import WRONG_SIZE
+from fairshares.harness.uploads.sending import Outcome, send
+from fairshares.harness.uploads.task import Task
 from tests.support.envelopes import left_out, made_task, opener, upload
 from tests.support.running import until
 from tests.support.servers import HOST

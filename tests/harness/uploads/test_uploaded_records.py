@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from harness.errors import RecordsError
-from harness.inputs.encoding import as_upload, columns_of
-from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
-from harness.inputs.records import ClientRecords, read_records
-from protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
+from fairshares.harness.errors import RecordsError
+from fairshares.harness.inputs.encoding import as_upload, columns_of
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), max_count=3)
 VALUES = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0, 1, 10))

@@ -15,29 +15,29 @@ import pytest
 from matplotlib.axes import Axes
 from rich.console import Console
 
-from harness.engines.registry import security_models
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.privacy.audit.releases import RELEASES, audit_command
-from harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
-from harness.privacy.ledger.populations import Charge, Population, Status
-from harness.releases.base import Statistic
-from harness.releases.cap import view as cap
-from harness.releases.cap.statistic import ChosenCap
-from harness.releases.confusion import view as confusion
-from harness.releases.confusion.statistic import ConfusionStatistic
-from harness.releases.count import view as counts
-from harness.releases.count.statistic import CountStatistic
-from harness.releases.gap import view as gaps
-from harness.releases.gap.statistic import GapStatistic
-from harness.releases.thresholds import view as thresholds
-from harness.releases.weights import view as weights
-from harness.releases.weights.statistic import WeightsStatistic
-from harness.security_models import MODELS
-from harness.views import ledger as ledger_view, run as run_view
-from harness.views.audit import audit
-from harness.views.palette import INK
-from harness.views.parts import (
+from fairshares.harness.engines.registry import security_models
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
+from fairshares.harness.privacy.audit.releases import RELEASES, audit_command
+from fairshares.harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
+from fairshares.harness.privacy.ledger.populations import Charge, Population, Status
+from fairshares.harness.releases.base import Statistic
+from fairshares.harness.releases.cap import view as cap
+from fairshares.harness.releases.cap.statistic import ChosenCap
+from fairshares.harness.releases.confusion import view as confusion
+from fairshares.harness.releases.confusion.statistic import ConfusionStatistic
+from fairshares.harness.releases.count import view as counts
+from fairshares.harness.releases.count.statistic import CountStatistic
+from fairshares.harness.releases.gap import view as gaps
+from fairshares.harness.releases.gap.statistic import GapStatistic
+from fairshares.harness.releases.thresholds import view as thresholds
+from fairshares.harness.releases.weights import view as weights
+from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.security_models import MODELS
+from fairshares.harness.views import ledger as ledger_view, run as run_view
+from fairshares.harness.views.audit import audit
+from fairshares.harness.views.palette import INK
+from fairshares.harness.views.parts import (
     Bad,
     Findings,
     Good,
@@ -50,12 +50,12 @@ from harness.views.parts import (
     Stacked,
     Table,
 )
-from harness.views.rendering.html import write_page
-from harness.views.rendering.plots import intervals, matrices, with_ends
-from harness.views.rendering.text import render
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.guarantee import Budget, Guarantee
-from protocols.mechanisms.shifted_log import ErrorTarget
+from fairshares.harness.views.rendering.html import write_page
+from fairshares.harness.views.rendering.plots import intervals, matrices, with_ends
+from fairshares.harness.views.rendering.text import render
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Budget, Guarantee
+from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 from tests.harness.views.test_plots import curves
 from tests.support.plans import show_plan
 from tests.support.requests import request_of
@@ -263,7 +263,7 @@ def of_audit() -> list[Audited]:
 def of_plan(**options: str) -> Iterable[Part]:
     shown: list[Part] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("harness.cli.terminal.show", lambda *parts: shown.extend(parts))
+        patched.setattr("fairshares.harness.cli.terminal.show", lambda *parts: shown.extend(parts))
         show_plan(clients="10000", groups="2", epsilon="1", **options)
     return shown
 

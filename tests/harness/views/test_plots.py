@@ -16,19 +16,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from harness.evaluation.before_after import UNMITIGATED, summary
-from harness.evaluation.metrics import METRICS
-from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves, noise_bands
-from harness.postprocessing.thresholds.choose import choose_thresholds
-from harness.privacy.audit.samplers import audit_sampler
-from harness.privacy.ledger.populations import Charge, Population, Status
-from harness.views import audit as audit_view, run as run_view
-from harness.views.parts import Picture
-from harness.views.quickstart import METRICS as NAMES, TOLD, before_after
-from harness.views.rendering.plots import WIDTH, intervals, matrices, roc, spent, with_ends
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.coins import design_coins
-from protocols.guarantee import Budget, Guarantee
+from fairshares.harness.evaluation.before_after import UNMITIGATED, summary
+from fairshares.harness.evaluation.metrics import METRICS
+from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves, noise_bands
+from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
+from fairshares.harness.privacy.audit.samplers import audit_sampler
+from fairshares.harness.privacy.ledger.populations import Charge, Population, Status
+from fairshares.harness.views import audit as audit_view, run as run_view
+from fairshares.harness.views.parts import Picture
+from fairshares.harness.views.quickstart import METRICS as NAMES, TOLD, before_after
+from fairshares.harness.views.rendering.plots import WIDTH, intervals, matrices, roc, spent, with_ends
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.guarantee import Budget, Guarantee
 
 GRID = np.arange(21) / 20
 
