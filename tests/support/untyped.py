@@ -30,7 +30,8 @@ def found() -> dict[str, Numbers]:
         for path in sorted((ROOT / package).rglob("*.py")):
             numbers = numbers_in(path.read_text(encoding="utf-8"))
             if numbers:
-                by_module[".".join(path.relative_to(ROOT).with_suffix("").parts)] = numbers
+                name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                by_module[name if package == "fairshares" else f"fairshares.{name}"] = numbers
     return by_module
 
 
