@@ -4,7 +4,6 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +25,7 @@ from fairshares.harness.engines.registry import choose_model, engine_of
 from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
 from fairshares.harness.inputs.shares import split_into_shares
 from fairshares.harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
-from fairshares.harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
+from fairshares.harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.request.base import Account as AccountFields
@@ -96,7 +95,6 @@ class SumSession:
         population: str | None = None,
         budget: Number | tuple[Number, Number] | None = None,
         ledger: Path | str | None = None,
-        starting: Callable[[], None] | None = None,
         timeout: float = 600,
         step: float | None = None,
     ) -> None:
@@ -120,7 +118,6 @@ class SumSession:
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
             budget: The population's ε or (ε, δ).
             ledger: A file, by default that of commands.
-            starting: Called once, before the parties get anything, to charge a larger run instead.
             timeout: Seconds for the parties to start, and for each round.
             step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
                 units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
@@ -151,8 +148,7 @@ class SumSession:
         self.plan = planned.plan
         self._spec = planned.spec
         self._timeout_s = timeout
-        self._starting = starting
-        self._account = _account(population, budget, ledger) if starting is None else Account()
+        self._account = _account(population, budget, ledger)
         self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
         self.piece: Piece | None = None
         self._series: Entry | None = None
@@ -180,7 +176,7 @@ class SumSession:
     def take(self, place: Path) -> str:
         """Take noise made ahead out of the stock into `place`, for good; return its name, or "".
 
-        A run with its own `starting` calls this before, to charge the name.
+        Whoever has a larger run charged calls this before `part_of`, as that charge names the noise.
         """
         if self.offline and self.piece is None:
             self.piece = taken(self._noise, self.stock, place)
@@ -208,7 +204,7 @@ class SumSession:
         try:
             work = stack.enter_context(working_directory(Path(tempfile.gettempdir())))
             charging = self._series
-            if charging is None and self._starting is None:
+            if charging is None:
                 charging = stack.enter_context(entry(self._account))
                 charging.check(self.event)
                 with naming(PYTHON):
@@ -225,10 +221,7 @@ class SumSession:
             raise
         return self
 
-    def _charge(self, charging: Entry | None) -> Charged:
-        if charging is None:
-            assert self._starting is not None  # else there would be an entry
-            return ChargedElsewhere(self._starting)
+    def _charge(self, charging: Entry) -> Charged:
         event = self.event
         with charging_for(self.stock, event.piece):
             return charging.charge(event)

@@ -16,6 +16,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from benchmarks.measure.given_numbers import Given, engine_giving
+from fairshares.harness.charged import Charged
 from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.emulated_network import links
 from fairshares.harness.engines.emulated_network.profiles import Network
@@ -24,7 +25,6 @@ from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.inputs.rings import XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares
 from fairshares.harness.pipeline.sources import local_clients
-from fairshares.harness.privacy.ledger.charge import ChargedElsewhere
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols import reference
 from fairshares.protocols.circuits.coins import Coin, design_coins
@@ -111,8 +111,11 @@ def run(
     return run_job(job, model, work / "parties", timeout_s, given=inputs.given)
 
 
-def no_charge() -> None:
-    """Charge nobody: a test's records are nobody's."""
+class ChargedToNobody(Charged):
+    """What an engine asks for, without a charge: a test's records are nobody's."""
+
+    def begin(self) -> None:
+        """Begin a run."""
 
 
 def no_progress(_step: str) -> None:
@@ -136,7 +139,7 @@ def run_job(
     if isinstance(job, MadeUpJob):
         return chosen.run(job, model, work, timeout_s, no_progress)
     with chosen.prepare(job, model, work, timeout_s, no_progress) as ready:
-        return ready.go(ChargedElsewhere(no_charge))
+        return ready.go(ChargedToNobody())
 
 
 def make_job(

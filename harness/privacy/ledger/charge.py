@@ -175,16 +175,6 @@ class ChargedSeries(ChargedRun):
         """Begin any of its runs."""
 
 
-class ChargedElsewhere(Charged):
-    """Rounds of sums that a caller charges as a part of a larger run of theirs, by what they give."""
-
-    def __init__(self, charge: Callable[[], None]) -> None:
-        charge()
-
-    def begin(self) -> None:
-        """Begin the rounds."""
-
-
 class Entry:
     """One run's place in the ledger: empty until `charge`, settled at its end."""
 

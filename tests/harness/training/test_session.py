@@ -31,7 +31,7 @@ from fairshares.harness.errors import (
     UnsupportedError,
 )
 from fairshares.harness.pipeline.preprocessing import noise_job
-from fairshares.harness.privacy.ledger.charge import ChargedElsewhere
+from fairshares.harness.privacy.ledger.charge import Account, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Status
 from fairshares.harness.privacy.stock import shares_of
@@ -48,11 +48,11 @@ from tests.support.rings import to_integers
 from tests.support.running import (
     QUICKEST,
     RUN_TIMEOUT_S,
+    ChargedToNobody,
     as_integers,
     copy_of_program,
     gaussian_of,
     model_parameters,
-    no_charge,
     run_job,
     until,
     xor_shares,
@@ -70,7 +70,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     until(lambda: not processes_below(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} <= {
-        *("ledger.sqlite", "pi_rounds.mpc", "pi_preprocess.mpc", "at the end", "stock")
+        *("ledger.sqlite", "whole.sqlite", "pi_rounds.mpc", "pi_preprocess.mpc", "at the end", "stock")
     }
 
 
@@ -133,7 +133,7 @@ def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Securit
     shape = RoundsShape(ROUNDS, D)
     with (
         engine.prepare_rounds(job, model, here / "at the end", RUN_TIMEOUT_S, shape) as ready,
-        ready.go(ChargedElsewhere(no_charge)) as rounds,
+        ready.go(ChargedToNobody()) as rounds,
     ):
         for scale, of_round in zip((1.0, -0.5), expected, strict=True):
             encoded = session.rule.encode(scale * UPDATES)
@@ -274,18 +274,27 @@ def test_nothing_is_left_however_a_session_ends(
     gc.collect()  # and the fixture looks
 
 
-def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties_get_anything(here: Path) -> None:
-    asked = []
-    with SumSession(QUICKEST, **SMALL, noise="distributed", starting=lambda: asked.append("")) as session:
-        assert asked == [""]
+def test_rounds_of_a_larger_run_are_charged_with_it_alone(here: Path) -> None:
+    ledger = Ledger(here / "whole.sqlite")
+    session = SumSession(QUICKEST, **SMALL, noise="distributed")
+    whole = SeriesEntry(Account(ledger, "people"), session.event)
+    with session.part_of(whole):
+        assert [len(population.charges) for population in ledger.populations()] == [1], "before any sum"
         session.add(UPDATES)
-    assert asked == [""] and not (here / "ledger.sqlite").exists()
+    assert whole.charge(session.event) is whole.charged
+    assert [len(population.charges) for population in ledger.populations()] == [1]
+    assert not (here / "ledger.sqlite").exists()
 
-    def refuse() -> None:
-        raise BudgetError("nothing left")
 
-    with pytest.raises(BudgetError, match="nothing left"):
-        SumSession("mpyc", **SMALL, starting=refuse).open()
+def test_rounds_of_a_larger_run_that_is_refused_do_not_start(here: Path) -> None:
+    ledger = Ledger(here / "whole.sqlite")
+    session = SumSession("mpyc", **SMALL)
+    little = Budget(session.plan.exact.epsilon / 2, Fraction(1, 2))
+    whole = SeriesEntry(Account(ledger, "people", little), session.event)
+    with pytest.raises(BudgetError, match="people"):
+        session.part_of(whole).open()
+    with pytest.raises(OptionError, match="not open"):
+        session.add(UPDATES)
 
 
 def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
@@ -395,8 +404,9 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     with pytest.raises(StockError, match="make some beforehand by preprocess"):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
+    part = SumSession(QUICKEST, **SMALL, offline=True, ledger=ledger)
     with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
-        SumSession(QUICKEST, **SMALL, offline=True, starting=print, ledger=ledger).open()
+        part.part_of(SeriesEntry(Account(Ledger(ledger)), part.event)).open()
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, offline=True, noise="distributed")
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
