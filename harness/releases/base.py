@@ -206,15 +206,28 @@ def expected_gap(errors: Floats) -> float:
 class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
-    `read` turns the opened integers of so many clients into the result, or raises OutputError.
+    Attributes:
+        statistic: What is released.
+        release: What was asked for.
+        domain: The groups, labels and grid of the records.
+        arguments: The program's arguments, by name.
+        plan: The noise, and the privacy that it gives.
     """
 
-    spec: ProtocolSpec
+    statistic: "Statistic[R]"
     release: Request
     domain: RecordDomain
     arguments: Mapping[str, object]
     plan: NoisePlan
-    read: Callable[[Opened, int], R]
+
+    def read(self, opened: Opened, clients: int) -> R:
+        """Return the result that the opened integers of so many clients are; see `Statistic.read_opened`."""
+        return self.statistic.read_opened(self, opened, clients)
+
+    @property
+    def spec(self) -> ProtocolSpec:
+        """The statistic's protocol."""
+        return self.statistic.spec
 
     @property
     def program(self) -> ProtocolSpec:
@@ -276,7 +289,24 @@ class Statistic(ABC, Generic[R]):
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:
-        """Work out arguments, noise and reading; raise RecordDomainError, or OptionError if no noise fits."""
+        """Work out the program's arguments and the noise.
+
+        Raises:
+            RecordDomainError: The domain is none that the statistic can be computed of.
+            OptionError: No noise fits the guarantee that was asked for.
+        """
+
+    @abstractmethod
+    def read_opened(self, prepared: PreparedRelease[R], opened: Opened, clients: int) -> R:
+        """Turn what the parties opened into the result.
+
+        Args:
+            prepared: What `prepare` returned.
+            opened: The opened integers, by the name of an output of the program.
+            clients: The number of clients, which bounds the values that can be.
+        Raises:
+            OutputError: The integers are none that the program opens.
+        """
 
     @abstractmethod
     def expected_error(

@@ -268,7 +268,10 @@ class Cumulative(Statistic[Answer]):
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Answer]:
         arguments = {"groups": GROUPS, "labels": LABELS}
         plan = plan_release(self.spec, arguments, release, domain)
-        return PreparedRelease(self.spec, release, domain, arguments, plan, _read_nothing)
+        return PreparedRelease(self, release, domain, arguments, plan)
+
+    def read_opened(self, prepared: PreparedRelease[Answer], opened: Opened, clients: int) -> Answer:
+        return _Nothing()
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         raise NotImplementedError
@@ -279,10 +282,6 @@ class _Nothing:
 
     def files(self, privacy: StatedPrivacy) -> Sequence[ResultFile]:
         raise NotImplementedError
-
-
-def _read_nothing(_opened: Opened, _clients: int) -> Answer:
-    return _Nothing()
 
 
 def up_to(records: ClientRecords, _: object, noise: Sequence[int]) -> list[int]:

@@ -8,8 +8,10 @@ import pytest
 
 from fairshares.harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
 from fairshares.harness.errors import LedgerError
+from fairshares.harness.pipeline.run import Allowed, Delivered, Planned, Revealed, Run
 from fairshares.harness.privacy.ledger.charge import Account, Entry, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.releases.base import PreparedRelease
 from fairshares.protocols.spec import PI_LAP
 from tests.support.events import a_run
 from tests.support.type_checks import check_lines
@@ -80,6 +82,13 @@ def test_a_charge_is_for_one_run_and_that_of_a_series_for_all_of_it(tmp_path: Pa
     first.begin()
     second.begin()
     assert [len(population.charges) for population in account.ledger.populations()] == [2]
+
+
+def test_stages_hold_values_alone() -> None:
+    """None has a function that was made in one stage for a later one."""
+    for stage in (PreparedRelease, Planned, Allowed, Delivered, Revealed, Run):
+        functions = [field.name for field in fields(stage) if "Callable" in str(field.type)]
+        assert functions == [], stage.__name__
 
 
 def test_what_is_made_up_has_no_place_for_inputs() -> None:

@@ -161,14 +161,20 @@ class CapStatistic(Statistic[ChosenCap]):
         above = self.allowed_above(release, domain)
         arguments = {"queries": len(caps) - 1, "above": above}
         plan = plan_release(self.spec, arguments, release, domain)
+        return PreparedRelease(self, release, domain, arguments, plan)
 
-        def read(opened: Opened, clients: int) -> ChosenCap:  # noqa: ARG001
-            index = opened["index"]
-            if len(index) != 1 or not 0 <= index[0] < len(caps):
-                raise OutputError("The parties revealed something else than the place of a cap in its grid.")
-            return ChosenCap(caps, index[0], above, comparison_noise(plan))
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+    def read_opened(
+        self,
+        prepared: PreparedRelease[ChosenCap],
+        opened: Opened,
+        clients: int,  # noqa: ARG002
+    ) -> ChosenCap:
+        caps = caps_to_choose_from(prepared.domain.max_count)
+        above = self.allowed_above(prepared.release, prepared.domain)
+        index = opened["index"]
+        if len(index) != 1 or not 0 <= index[0] < len(caps):
+            raise OutputError("The parties revealed something else than the place of a cap in its grid.")
+        return ChosenCap(caps, index[0], above, comparison_noise(prepared.plan))
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
         return ExpectedCap(

@@ -181,14 +181,14 @@ class ConfusionStatistic(Statistic[Confusion]):
         )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
-        positive = positive_in(domain, self.positive_label or "")
+        positive_in(domain, self.positive_label or "")  # raises if it is no label
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
+        return PreparedRelease(self, release, domain, arguments, plan)
 
-        def read(opened: Opened, clients: int) -> Confusion:
-            return confusion(read_counts(opened, domain, clients, plan.noise), positive)
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+    def read_opened(self, prepared: PreparedRelease[Confusion], opened: Opened, clients: int) -> Confusion:
+        positive = positive_in(prepared.domain, self.positive_label or "")
+        return confusion(read_counts(opened, prepared.domain, clients, prepared.plan.noise), positive)
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain

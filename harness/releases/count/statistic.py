@@ -106,6 +106,13 @@ class GroupCounts:
         return (file,)
 
 
+def distribution_of(prepared: PreparedRelease[Answer]) -> ShiftedLog:
+    """Return the distribution of a count's logarithm, by the program's arguments."""
+    return ShiftedLog(
+        offset=int(str(prepared.arguments["offset"])), most=int(str(prepared.arguments["most"]))
+    )
+
+
 def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[PrivacyOfSize]:
     """Return a record's (ε, δ), added or removed, by the number of records in its cell."""
     stated = []
@@ -168,25 +175,30 @@ class CountStatistic(Statistic[GroupCounts]):
             "most": distribution.most,
         }
         plan = plan_release(self.spec, arguments, release, domain, epsilon)
+        return PreparedRelease(self, release, domain, arguments, plan)
 
-        def read(opened: Opened, clients: int) -> GroupCounts:
-            most = distribution.highest(clients * domain.max_count)
-            values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
-            table = values.reshape(domain.shape)
-            return GroupCounts(
-                domain,
-                estimates=distribution.estimate(table),
-                intervals=distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells),
-                offset=distribution.offset,
-                target=self.target,
-                privacy_by_size=privacy_by_size(distribution, plan.coins),
-            )
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+    def read_opened(
+        self, prepared: PreparedRelease[GroupCounts], opened: Opened, clients: int
+    ) -> GroupCounts:
+        domain = prepared.domain
+        coins = prepared.plan.coins
+        distribution = distribution_of(prepared)
+        most = distribution.highest(clients * domain.max_count)
+        values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, coins)
+        table = values.reshape(domain.shape)
+        return GroupCounts(
+            domain,
+            estimates=distribution.estimate(table),
+            intervals=distribution.interval(table, coins, (1 - CONFIDENCE) / domain.cells),
+            offset=distribution.offset,
+            target=self.target,
+            privacy_by_size=privacy_by_size(distribution, coins),
+        )
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedCounts:
-        distribution = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
-        coins, errors = prepared.plan.coins, {}
+        distribution = distribution_of(prepared)
+        coins = prepared.plan.coins
+        errors = {}
         for name, size in by_cell(prepared.domain, sizes).items():
             if size > distribution.most:
                 raise OptionError(

@@ -280,13 +280,14 @@ class GapStatistic(Statistic[Gaps]):
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:
         arguments = {"groups": len(domain.groups), "steps": grid_of(domain).steps}
         plan = plan_release(self.spec, arguments, release, domain)
+        return PreparedRelease(self, release, domain, arguments, plan)
 
-        def read(opened: Opened, clients: int) -> Gaps:
-            (values,) = opened.values()
-            sums = read_unbiased(values, "sums", domain.cells, clients * domain.max_contribution, plan.noise)
-            return gaps(sums, domain, plan)
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+    def read_opened(self, prepared: PreparedRelease[Gaps], opened: Opened, clients: int) -> Gaps:
+        domain = prepared.domain
+        most = clients * domain.max_contribution
+        (values,) = opened.values()
+        sums = read_unbiased(values, "sums", domain.cells, most, prepared.plan.noise)
+        return gaps(sums, domain, prepared.plan)
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         domain, steps = prepared.domain, grid_of(prepared.domain).steps

@@ -279,7 +279,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
         count_columns(domain, next(iter(self.spec.input_forms)))  # raises if the encoding cannot hold it
-        positive = domain.labels[domain.positive(self.positive)]
+        domain.positive(self.positive)  # raises if it is no label
         tree = self._tree(release, domain)
         arguments = {
             **_histograms(len(domain.groups), len(domain.labels)),
@@ -287,13 +287,18 @@ class CurvesStatistic(Statistic[NoisyCurves]):
             "blocks": ".".join(map(str, tree.blocks)),
         }
         plan = plan_release(self.spec, arguments, release, domain)
+        return PreparedRelease(self, release, domain, arguments, plan)
 
-        def read(opened: Opened, clients: int) -> NoisyCurves:
-            (values,) = opened.values()
-            nodes = read_unbiased(values, "nodes", plan.nodes, clients * domain.max_contribution, plan.noise)
-            return noisy_curves(nodes, domain, positive, tree, plan.noise)
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+    def read_opened(
+        self, prepared: PreparedRelease[NoisyCurves], opened: Opened, clients: int
+    ) -> NoisyCurves:
+        domain = prepared.domain
+        plan = prepared.plan
+        positive = domain.labels[domain.positive(self.positive)]
+        most = clients * domain.max_contribution
+        (values,) = opened.values()
+        nodes = read_unbiased(values, "nodes", plan.nodes, most, plan.noise)
+        return noisy_curves(nodes, domain, positive, self._tree(prepared.release, domain), plan.noise)
 
     def _tree(self, release: Request, domain: RecordDomain) -> CountTree:
         bins = len(domain.thresholds)
@@ -581,11 +586,13 @@ class ThresholdsStatistic(Statistic[Thresholds]):
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
         curves = self.curves.prepare(release, domain)
+        return PreparedRelease(self, release, domain, curves.arguments, curves.plan)
 
-        def read(opened: Opened, clients: int) -> Thresholds:
-            return thresholds_on(curves.read(opened, clients), self.choice)
-
-        return PreparedRelease(self.spec, release, domain, curves.arguments, curves.plan, read)
+    def read_opened(self, prepared: PreparedRelease[Thresholds], opened: Opened, clients: int) -> Thresholds:
+        curves = PreparedRelease(
+            self.curves, prepared.release, prepared.domain, prepared.arguments, prepared.plan
+        )
+        return thresholds_on(curves.read(opened, clients), self.choice)
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         return self.curves.expected_error(prepared, sizes)

@@ -131,12 +131,11 @@ class WeightsStatistic(Statistic[Weights]):
         )
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
+        return PreparedRelease(self, release, domain, arguments, plan)
 
-        def read(opened: Opened, clients: int) -> Weights:
-            counts = read_counts(opened, domain, clients, plan.noise)
-            return Weights(counts, REWEIGHINGS[self.reweighing](counts))
-
-        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
+    def read_opened(self, prepared: PreparedRelease[Weights], opened: Opened, clients: int) -> Weights:
+        counts = read_counts(opened, prepared.domain, clients, prepared.plan.noise)
+        return Weights(counts, REWEIGHINGS[self.reweighing](counts))
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         count = deviation(prepared.plan.noise, prepared.domain)
