@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, overload
@@ -71,7 +71,7 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
     """Run a release, a name in `CALLS`, on records, and return its result."""
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given = _read(given)
+        given = _read(given, CALLS[task].declared)
         if columns.get("prediction") is not None and given.get("threshold") is not None:
             raise OptionError(
                 f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
@@ -118,7 +118,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
 
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given = _read(given)
+        given = _read(given, TrainRequest.declared)
         source, known = _source(records, columns), _features_of(features)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
         with steps(STEPS) as begin:
@@ -162,7 +162,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
         refuse_unknown(given, {*Expected.declared, *kind.declared} - _OF_RUNS)
         source = None if table is None else _source(table, columns)
-        given = _read(given)
+        given = _read(given, kind.declared)
         of_call = kind.declared.keys() - (Expected.declared.keys() - _OF_BOTH)
         call = kind(**{name: value for name, value in given.items() if name in of_call})
         if call.grid:
@@ -190,10 +190,11 @@ def preprocessed(task: str, runs: int, **given: Argument) -> pd.DataFrame:
             from harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))
-            request = TrainRequest(**_read(given), records=TABLE, features=TABLE)
+            request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
             pieces = made_for(request, features, runs, begin)[1]
         else:
-            call = CALLS[task](**_read(given))
+            kind = CALLS[task]
+            call = kind(**_read(given, kind.declared))
             stock, seconds = stock_of(call.where, call.account), call.where.timeout
             pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
@@ -209,16 +210,23 @@ def spent(population: str | None, retire: str | None, **given: Argument) -> _sho
         )
 
 
-def _read(given: Mapping[str, Argument]) -> dict[str, Argument]:
-    """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others."""
+def _read(given: Mapping[str, Argument], declared: Collection[str]) -> dict[str, Argument]:
+    """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others.
+
+    `declared` are the call's fields. Thresholds in the dict are for those calls that have them, as in a file.
+    """
     if isinstance(domain := given.get("domain"), Mapping):
+        offered = [name for name in _OF_DOMAIN if name in declared]
+        if "labels" in declared and "thresholds" not in declared:
+            offered.append("thresholds")
         for name in domain:
-            if name not in _OF_DOMAIN or given.get(name) is not None:
+            if name not in offered or given.get(name) is not None:
                 raise OptionError(
-                    f"{named('domain')} has {name!r}; it may have {', '.join(_OF_DOMAIN)}, which are not "
+                    f"{named('domain')} has {name!r}; it may have {', '.join(offered)}, which are not "
                     "given beside it."
                 )
-        given = {**given, **domain, "domain": None}
+        spread = {name: value for name, value in domain.items() if name in declared}
+        given = {**given, **spread, "domain": None}
     read = {name: _plain(value) for name, value in given.items()}
     for name, value in read.items():
         if isinstance(value, str | Sequence) and not value:
