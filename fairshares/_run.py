@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
@@ -12,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from fairshares import _results, _shown
+from fairshares import _calls, _results, _shown
 from fairshares._progress import steps
 from harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from harness.forecast.requested import of_domain, planned as plan_of
@@ -33,10 +34,10 @@ from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.base import Counted, is_of_values, statistic_of
 from harness.releases.registry import CALLS
 from harness.releases.weights import view as weights_view
-from harness.request.base import Account, Where
-from harness.request.fields import refuse_unknown
+from harness.request.base import Account, Where, parse_pieces
+from harness.request.fields import as_text, refuse_unknown
 from harness.request.plans import Expected
-from harness.request.readers import parse_choice
+from harness.request.readers import parse_choice, parse_unit
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
@@ -111,6 +112,17 @@ def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:
     return {name: given.pop(name) for name in ROLES if name in given}
 
 
+def _columns_of_task(task: str, given: dict[str, Argument]) -> dict[str, Argument]:
+    """Return the columns among the arguments of a call that stands for others, and take them out.
+
+    Raises TypeError for a column that the task's own call lacks. A task without a call may have any.
+    """
+    columns = _columns_of(given)
+    call = getattr(_calls, task, None)
+    refuse_unknown(columns, ROLES if call is None else inspect.signature(call).parameters)
+    return columns
+
+
 def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
     """Train a model on records, with fields of `TrainRequest`."""
     from harness.training.run import TASK, trained as train_on  # scikit-learn takes a second to load
@@ -154,9 +166,11 @@ def _features_of(declared: Argument) -> Features:
 
 def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
     """Plan a release; raise TypeError if an argument is unknown."""
-    table, columns = from_records, _columns_of(given)
+    table = from_records
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
+        columns = _columns_of_task(task, given)
+        parse_unit(str(given["privacy_unit"]))
         for name in _OF_MOST:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
@@ -178,15 +192,19 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 
-def preprocessed(task: str, runs: int, **given: Argument) -> pd.DataFrame:
-    """Make noise for later calls of a task; raise TypeError if an argument is unknown.
+def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.DataFrame:
+    """Make noise for so many later calls of a task; raise TypeError if an argument is unknown.
 
     Columns are arguments of these calls, and noise depends on none.
     """
-    _columns_of(given)
     with naming(PYTHON), steps({}) as begin:
         offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
-        if parse_choice("task", task, [*offered, "train"]) == "train":
+        of_training = parse_choice("task", task, [*offered, "train"]) == "train"
+        runs = parse_pieces(as_text(pieces_wanted), "runs")
+        _columns_of_task(task, given)
+        if given.get("records") is not None:
+            raise OptionError(f"Noise is made without records; leave out {named('records')}.")
+        if of_training:
             from harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))

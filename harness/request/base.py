@@ -54,8 +54,9 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
+parse_pieces = whole(1, 1000)  # of noise made ahead, by one command or call
 PREPROCESS = optional(
-    whole(1, 1000),
+    parse_pieces,
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
     "declared, and on no record; --offline then takes it",
 )
