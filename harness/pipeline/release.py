@@ -44,7 +44,7 @@ from harness.releases.cap.spec import PI_CAP
 from harness.releases.cap.statistic import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.request.base import Account, Request, Where
 from harness.request.fields import as_text
-from harness.request.readers import parse_cap, parse_choice
+from harness.request.readers import parse_cap
 from harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
@@ -67,8 +67,7 @@ def settings_of(
     request = call.request
     if invitations is not None and invitations.invite:
         request = request.but(input_path=CLIENTS)
-    if not any(form.capped for form in request.spec.input_forms.values()):
-        parse_choice("privacy_unit", str(request.protect.privacy_unit), [str(PrivacyUnit.RECORD)])
+    request.check_unit()
     _check_sources(call, invitations or Invitations(), at_hosts=hosts is not None)
     request = request.but(security=chosen_model(request.security, say))
     if request.randomness.offline:

@@ -288,6 +288,11 @@ class Request(Options):
             return None
         return distribution, self.model.parties, self.model.corruptions
 
+    def check_unit(self) -> None:
+        """Raise OptionError if clients are to be protected, and no input encoding keeps them to a cap."""
+        if not any(form.capped for form in self.spec.input_forms.values()):
+            parse_choice("privacy_unit", str(self.protect.privacy_unit), ["record"])
+
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""
         from harness.inputs.encoding import relation_for

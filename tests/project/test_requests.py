@@ -124,6 +124,17 @@ def test_noise_made_ahead_is_of_no_records() -> None:
         fairshares.preprocess("weights", epsilon=1, records={"group": ["a"], "label": ["secret"]})
 
 
+def test_a_plan_refuses_a_unit_that_its_run_refuses() -> None:
+    """Counts have no cap, so to advise one would lead nowhere."""
+    asked: dict[str, Any] = {"epsilon": 1, "privacy_unit": "client"}
+    for call in (
+        lambda: fairshares.plan(task="count", clients=10, groups=2, **asked),
+        lambda: fairshares.count(client_id=[1, 2], group=["a", "b"], label=[0, 1], **asked),
+    ):
+        with pytest.raises(OptionError, match=r"^privacy_unit= must be record; got 'client'"):
+            call()
+
+
 def test_a_plan_of_a_fixed_unit_reads_the_unit() -> None:
     with pytest.raises(OptionError, match="privacy_unit= must be record or client; got 'household'"):
         fairshares.plan(
