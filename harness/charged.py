@@ -8,7 +8,8 @@ class Charged(ABC):
 
     Only `harness.privacy.ledger.charge` has a class of it, and making one is what writes the ledger. So
     whatever can be handed to an engine's parties was charged. A run of people whom nobody counts is charged
-    to nobody there, which marks its uploads and its noise as used.
+    to nobody there, which marks its uploads and its noise as used. The exception is `ChargedElsewhere`: a
+    `SumSession` with `starting=` takes its caller's word.
 
     Guarantees: parties that have inputs of clients compute only once a value of this type was made.
     [test: tests/project/test_stages.py]

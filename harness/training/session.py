@@ -16,7 +16,7 @@ from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, 
 from harness.engines.engine import RoundsShape
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
-from harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
+from harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, named, naming
 from harness.inputs.shares.client import split_into_shares
 from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
 from harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
@@ -113,7 +113,8 @@ class SumSession:
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
             budget: The population's ε or (ε, δ).
             ledger: A file, by default that of commands.
-            starting: Called once, before the parties get anything, to charge a larger run instead.
+            starting: Called once, before the parties get anything, to charge a larger run instead. Nothing
+                checks that it charges anybody, so population, budget and ledger are refused beside it.
             timeout: Seconds for the parties to start, and for each round.
             step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
                 units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
@@ -121,6 +122,8 @@ class SumSession:
         Raises:
             FairSharesError: A subclass for each mistake.
         """
+        if starting is not None:
+            _check_charges_elsewhere(population=population, budget=budget, ledger=ledger)
         self.model = choose_model(security)
         wanted = WantedSums.of_words(
             clients=clients,
@@ -368,6 +371,17 @@ def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
         for i, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
             columns[i] = domain.add(columns[i], domain.total(share.reshape(values.shape)))
     return [domain.to_bytes(column) for column in columns]
+
+
+def _check_charges_elsewhere(**given: Number | tuple[Number, Number] | Path | None) -> None:
+    """Raise OptionError if a session that its caller charges is told whom to charge."""
+    told = [name for name, value in given.items() if value is not None]
+    if told:
+        with naming(PYTHON):
+            raise OptionError(
+                f"A session with {named('starting')} is charged by that function alone; leave out "
+                f"{', '.join(map(named, told))}, or {named('starting')}."
+            )
 
 
 def _account(

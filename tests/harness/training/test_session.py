@@ -288,6 +288,14 @@ def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties_get_anyth
         SumSession("mpyc", **SMALL, starting=refuse).open()
 
 
+@pytest.mark.parametrize("given", [{"population": "p"}, {"budget": 3}, {"ledger": "ledger.sqlite"}])
+def test_who_charges_for_a_larger_run_names_nobody_to_charge(given: dict[str, Any]) -> None:
+    """It would be believed to be charged, and nobody would be."""
+    (name,) = given
+    with pytest.raises(OptionError, match=f"charged by that function alone; leave out {name}=, or starting="):
+        SumSession("mpyc", **SMALL, starting=print, **given)
+
+
 def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
     """Whether errors follow the noise's distribution at this scale: by DKW; 10^-9 false alarms a sample."""
     joint = isinstance(noise, JointGaussian)
@@ -396,7 +404,7 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
     with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
-        SumSession(QUICKEST, **SMALL, offline=True, starting=print, ledger=ledger).open()
+        SumSession(QUICKEST, **SMALL, offline=True, starting=print, stock=here / "stock").open()
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, offline=True, noise="distributed")
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
