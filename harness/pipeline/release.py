@@ -168,7 +168,7 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
         (
             call.request.inputs.chain and (records or invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with {named('hosts')} that have some.",
+            f"{named('shares')}, or with hosts that have some.",
         ),
         (
             bool(invite) != bool(invitations.clients),

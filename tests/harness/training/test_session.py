@@ -400,7 +400,9 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     assert Ledger(ledger).populations() == []
     with session:
         assert [session.add(UPDATES).shape for _ in range(ROUNDS)] == [(D,)] * ROUNDS
-    with pytest.raises(StockError, match="make some beforehand by preprocess"):
+    with pytest.raises(
+        StockError, match=r"make some beforehand by fairshares\.preprocess, or leave out offline="
+    ):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
     with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
