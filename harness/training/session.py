@@ -22,7 +22,7 @@ from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess,
 from harness.privacy.ledger.charge import Account, ChargedElsewhere, Entry, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Piece, Stock
-from harness.request.base import Account as AccountFields
+from harness.request.base import Account as AccountFields, Where
 from harness.security_models import SecurityModel
 from harness.system.files import working_directory
 from harness.training.session_plan import Number, WantedSums
@@ -146,10 +146,12 @@ class SumSession:
         self.rule = planned.rule
         self.plan = planned.plan
         self._spec = planned.spec
-        self._timeout_s = timeout
         self._starting = starting
         self._account = _account(population, budget, ledger) if starting is None else Account()
-        self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
+        with naming(PYTHON):
+            where = Where(stock=stock, timeout=timeout)
+        self._timeout_s = where.timeout
+        self.stock = Stock(where.stock or self._account.ledger.path.parent / "stock")
         self.piece: Piece | None = None
         self._series: Entry | None = None
         self._stack: ExitStack | None = None

@@ -296,6 +296,12 @@ def test_who_charges_for_a_larger_run_names_nobody_to_charge(given: dict[str, An
         SumSession("mpyc", **SMALL, starting=print, **given)
 
 
+@pytest.mark.parametrize("timeout", [-1, 0, float("nan"), float("inf"), "soon", [60]])
+def test_a_time_limit_is_read_as_that_of_any_run(timeout: Any) -> None:
+    with pytest.raises(OptionError, match=r"^timeout= (must be a number of seconds|takes one value)"):
+        SumSession("mpyc", **SMALL, timeout=timeout)
+
+
 def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
     """Whether errors follow the noise's distribution at this scale: by DKW; 10^-9 false alarms a sample."""
     joint = isinstance(noise, JointGaussian)
