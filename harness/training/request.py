@@ -10,7 +10,17 @@ from harness.errors import OptionError, named
 from harness.releases.registry import CALLS
 from harness.releases.thresholds.request import ThresholdsRequest
 from harness.releases.weights.request import WeightsRequest
-from harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
+from harness.request.base import (
+    CAP_HELP,
+    DISTRIBUTED,
+    JOINT,
+    Account,
+    Protect,
+    Randomness,
+    Request,
+    Spending,
+    Where,
+)
 from harness.request.fields import Given, Options, Part, as_text, optional, required, several, usual
 from harness.request.readers import (
     in_module,
@@ -65,6 +75,12 @@ class TrainRequest(Options):
     where = Part(Where)
     randomness = Part(
         Randomness,
+        noise={
+            "parse": one_of(lambda: (JOINT, DISTRIBUTED)),
+            "help": "joint (default: made in the computation, known to nobody) or distributed (each party "
+            "adds its own: much faster, with larger errors; a party that deviates can shift the result "
+            "unnoticed), also of what --with adds",
+        },
         offline={"help": f"{Randomness.offline.help}; for the rounds, not for what --with adds"},
     )
     features = required(
