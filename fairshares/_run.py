@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, overload
@@ -12,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from fairshares import _results, _shown
+from fairshares import _calls, _results, _shown
 from fairshares._progress import steps
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import of_domain, planned as plan_of
@@ -33,10 +34,10 @@ from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
 from fairshares.harness.releases.base import Counted, is_of_values, statistic_of
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.releases.weights import view as weights_view
-from fairshares.harness.request.base import Account, Where
-from fairshares.harness.request.fields import refuse_unknown
+from fairshares.harness.request.base import Account, Where, parse_pieces
+from fairshares.harness.request.fields import as_text, refuse_unknown
 from fairshares.harness.request.plans import Expected
-from fairshares.harness.request.readers import parse_choice
+from fairshares.harness.request.readers import parse_choice, parse_unit
 from fairshares.harness.training.features import Features, features_from_json, read_features
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.views import ledger as ledger_view, plan as plan_view
@@ -71,7 +72,7 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
     """Run a release, a name in `CALLS`, on records, and return its result."""
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given = _read(given)
+        given = _read(given, CALLS[task].declared)
         if columns.get("prediction") is not None and given.get("threshold") is not None:
             raise OptionError(
                 f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
@@ -111,6 +112,17 @@ def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:
     return {name: given.pop(name) for name in ROLES if name in given}
 
 
+def _columns_of_task(task: str, given: dict[str, Argument]) -> dict[str, Argument]:
+    """Return the columns among the arguments of a call that stands for others, and take them out.
+
+    Raises TypeError for a column that the task's own call lacks. A task without a call may have any.
+    """
+    columns = _columns_of(given)
+    call = getattr(_calls, task, None)
+    refuse_unknown(columns, ROLES if call is None else inspect.signature(call).parameters)
+    return columns
+
+
 def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
     """Train a model on records, with fields of `TrainRequest`."""
     from fairshares.harness.training.run import (  # scikit-learn takes a second to load
@@ -121,7 +133,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
 
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given = _read(given)
+        given = _read(given, TrainRequest.declared)
         source, known = _source(records, columns), _features_of(features)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
         with steps(STEPS) as begin:
@@ -157,15 +169,17 @@ def _features_of(declared: Argument) -> Features:
 
 def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
     """Plan a release; raise TypeError if an argument is unknown."""
-    table, columns = from_records, _columns_of(given)
+    table = from_records
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
+        columns = _columns_of_task(task, given)
+        parse_unit(str(given["privacy_unit"]))
         for name in _OF_MOST:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
         refuse_unknown(given, {*Expected.declared, *kind.declared} - _OF_RUNS)
         source = None if table is None else _source(table, columns)
-        given = _read(given)
+        given = _read(given, kind.declared)
         of_call = kind.declared.keys() - (Expected.declared.keys() - _OF_BOTH)
         call = kind(**{name: value for name, value in given.items() if name in of_call})
         if call.grid:
@@ -181,22 +195,27 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 
-def preprocessed(task: str, runs: int, **given: Argument) -> pd.DataFrame:
-    """Make noise for later calls of a task; raise TypeError if an argument is unknown.
+def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.DataFrame:
+    """Make noise for so many later calls of a task; raise TypeError if an argument is unknown.
 
     Columns are arguments of these calls, and noise depends on none.
     """
-    _columns_of(given)
     with naming(PYTHON), steps({}) as begin:
         offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
-        if parse_choice("task", task, [*offered, "train"]) == "train":
+        of_training = parse_choice("task", task, [*offered, "train"]) == "train"
+        runs = parse_pieces(as_text(pieces_wanted), "runs")
+        _columns_of_task(task, given)
+        if given.get("records") is not None:
+            raise OptionError(f"Noise is made without records; leave out {named('records')}.")
+        if of_training:
             from fairshares.harness.training.run import preprocessed as made_for  # as in `trained`
 
             features = _features_of(given.pop("features", {}))
-            request = TrainRequest(**_read(given), records=TABLE, features=TABLE)
+            request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
             pieces = made_for(request, features, runs, begin)[1]
         else:
-            call = CALLS[task](**_read(given))
+            kind = CALLS[task]
+            call = kind(**_read(given, kind.declared))
             stock, seconds = stock_of(call.where, call.account), call.where.timeout
             pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
@@ -212,16 +231,23 @@ def spent(population: str | None, retire: str | None, **given: Argument) -> _sho
         )
 
 
-def _read(given: Mapping[str, Argument]) -> dict[str, Argument]:
-    """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others."""
+def _read(given: Mapping[str, Argument], declared: Collection[str]) -> dict[str, Argument]:
+    """Return the arguments: arrays as lists, names as in records, a domain's dict spread over others.
+
+    `declared` are the call's fields. Thresholds in the dict are for those calls that have them, as in a file.
+    """
     if isinstance(domain := given.get("domain"), Mapping):
+        offered = [name for name in _OF_DOMAIN if name in declared]
+        if "labels" in declared and "thresholds" not in declared:
+            offered.append("thresholds")
         for name in domain:
-            if name not in _OF_DOMAIN or given.get(name) is not None:
+            if name not in offered or given.get(name) is not None:
                 raise OptionError(
-                    f"{named('domain')} has {name!r}; it may have {', '.join(_OF_DOMAIN)}, which are not "
+                    f"{named('domain')} has {name!r}; it may have {', '.join(offered)}, which are not "
                     "given beside it."
                 )
-        given = {**given, **domain, "domain": None}
+        spread = {name: value for name, value in domain.items() if name in declared}
+        given = {**given, **spread, "domain": None}
     read = {name: _plain(value) for name, value in given.items()}
     for name, value in read.items():
         if isinstance(value, str | Sequence) and not value:

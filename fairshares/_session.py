@@ -216,7 +216,7 @@ class Session:
         """Return a call's own arguments, and those of the session that it has."""
         own = {name: value for name, value in given.items() if name != "self"}
         parameters = inspect.signature(getattr(_calls, call)).parameters
-        left_out = _NOT_OF_VALUES if call == "gap" else ()
+        left_out = () if "label" in parameters else _NOT_OF_VALUES
         shared = {
             name: value for name, value in self._shared.items() if name in parameters and name not in left_out
         }

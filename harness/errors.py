@@ -76,6 +76,12 @@ def named(field: str, value: object = "") -> str:
     return _SURFACE.get().field(field, value)
 
 
+def named_option(name: str) -> str:
+    """Return an option of commands, or the function of Python that does the same, as their user writes it."""
+    surface = _SURFACE.get()
+    return as_call(name) if surface is PYTHON else surface.field(name, "")
+
+
 def named_command(name: str) -> str:
     """Return a command, or a function in its place, as their user writes it."""
     return _SURFACE.get().command(name)

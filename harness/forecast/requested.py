@@ -100,6 +100,7 @@ def planned(
 
 def _stages(request: Request, expected: Expected, table: TabularRecords) -> list[PlannedRelease]:
     _refuse_strangers(request, expected)
+    request.check_unit()
     kind = statistic_class(request.task).kind
     counts = None
     groups = expected.groups

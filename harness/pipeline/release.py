@@ -50,7 +50,7 @@ from fairshares.harness.releases.cap.statistic import (
 )
 from fairshares.harness.request.base import Account, Request, Where
 from fairshares.harness.request.fields import as_text
-from fairshares.harness.request.readers import parse_cap, parse_choice
+from fairshares.harness.request.readers import parse_cap
 from fairshares.harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
 from fairshares.harness.system.result_files import check_new
 from fairshares.protocols.accounting.calibration import PrivacyUnit
@@ -73,8 +73,7 @@ def settings_of(
     request = call.request
     if invitations is not None and invitations.invite:
         request = request.but(input_path=CLIENTS)
-    if not any(form.capped for form in request.spec.input_forms.values()):
-        parse_choice("privacy_unit", str(request.protect.privacy_unit), [str(PrivacyUnit.RECORD)])
+    request.check_unit()
     _check_sources(call, invitations or Invitations(), at_hosts=hosts is not None)
     request = request.but(security=chosen_model(request.security, say))
     if request.randomness.offline:
@@ -175,7 +174,7 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
         (
             call.request.inputs.chain and (records or invite),
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with {named('hosts')} that have some.",
+            f"{named('shares')}, or with hosts that have some.",
         ),
         (
             bool(invite) != bool(invitations.clients),

@@ -16,7 +16,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from fairshares.harness.bounds import PerParty, Seconds
-from fairshares.harness.errors import StockError, named
+from fairshares.harness.errors import StockError, named, named_option
 from fairshares.harness.system.documents import SMALL, strict_json
 from fairshares.harness.system.files import (
     create_file,
@@ -131,7 +131,7 @@ class Stock:
             return _opened(name, target, parties)
         raise StockError(
             f"{self.directory} has no noise for this release in this model; make some beforehand by "
-            f"{named('preprocess')}, or leave out {named('offline')}."
+            f"{named_option('preprocess')}, or leave out {named('offline')}."
         )
 
     def _check(self) -> None:

@@ -54,8 +54,9 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
+parse_pieces = whole(1, 1000)  # of noise made ahead, by one command or call
 PREPROCESS = optional(
-    whole(1, 1000),
+    parse_pieces,
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
     "declared, and on no record; --offline then takes it",
 )
@@ -286,6 +287,11 @@ class Request(Options):
         if distribution is None:
             return None
         return distribution, self.model.parties, self.model.corruptions
+
+    def check_unit(self) -> None:
+        """Raise OptionError if clients are to be protected, and no input encoding keeps them to a cap."""
+        if not any(form.capped for form in self.spec.input_forms.values()):
+            parse_choice("privacy_unit", str(self.protect.privacy_unit), ["record"])
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""

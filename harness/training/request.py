@@ -10,7 +10,17 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
-from fairshares.harness.request.base import CAP_HELP, Account, Protect, Randomness, Request, Spending, Where
+from fairshares.harness.request.base import (
+    CAP_HELP,
+    DISTRIBUTED,
+    JOINT,
+    Account,
+    Protect,
+    Randomness,
+    Request,
+    Spending,
+    Where,
+)
 from fairshares.harness.request.fields import (
     Given,
     Options,
@@ -74,6 +84,12 @@ class TrainRequest(Options):
     where = Part(Where)
     randomness = Part(
         Randomness,
+        noise={
+            "parse": one_of(lambda: (JOINT, DISTRIBUTED)),
+            "help": "joint (default: made in the computation, known to nobody) or distributed (each party "
+            "adds its own: much faster, with larger errors; a party that deviates can shift the result "
+            "unnoticed), also of what --with adds",
+        },
         offline={"help": f"{Randomness.offline.help}; for the rounds, not for what --with adds"},
     )
     features = required(

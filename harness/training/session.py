@@ -28,7 +28,7 @@ from fairshares.harness.pipeline.preprocessing import JointNoise, charging_for, 
 from fairshares.harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.privacy.stock import Piece, Stock
-from fairshares.harness.request.base import Account as AccountFields
+from fairshares.harness.request.base import Account as AccountFields, Where
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.files import working_directory
 from fairshares.harness.training.session_plan import Number, WantedSums
@@ -147,9 +147,11 @@ class SumSession:
         self.rule = planned.rule
         self.plan = planned.plan
         self._spec = planned.spec
-        self._timeout_s = timeout
         self._account = _account(population, budget, ledger)
-        self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
+        with naming(PYTHON):
+            where = Where(stock=stock, timeout=timeout)
+        self._timeout_s = where.timeout
+        self.stock = Stock(where.stock or self._account.ledger.path.parent / "stock")
         self.piece: Piece | None = None
         self._series: Entry | None = None
         self._stack: ExitStack | None = None

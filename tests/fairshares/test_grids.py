@@ -3,6 +3,7 @@
 import io
 import sys
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +46,20 @@ def test_any_grid(given: dict[str, Any], grid: list[float]) -> None:
 def test_of_a_thousand_records_there_are_101_thresholds() -> None:
     result = fs.thresholds(scored(), epsilon=20, security="mpyc")
     assert result.curves.loc["a"].index.tolist() == [j / 100 for j in range(101)]
+
+
+@pytest.mark.parametrize("call", [fs.weights, fs.count])
+def test_a_domain_with_thresholds_is_also_of_calls_without_scores(call: Callable[..., Any]) -> None:
+    """As the same domain in a file is."""
+    result = call(scored(), domain={**DECLARED, "thresholds": 5}, epsilon=10, security="mpyc")
+    assert result.privacy.epsilon <= 10
+
+
+def test_a_domain_of_values_has_groups_alone() -> None:
+    table = scored().rename(columns={"score": "value"})
+    for more in ({"labels": [0, 1]}, {"max_count": 1}, {"thresholds": 5}):
+        with pytest.raises(fs.OptionError, match=r"domain= has .*; it may have groups, which"):
+            fs.gap(table, domain={"groups": ["a", "b"], **more}, range=(0, 1), epsilon=10, security="mpyc")
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,54 @@ def test_noise_made_ahead_refuses_an_unknown_name(task: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("task", "column"), [("weights", "score"), ("gap", "label"), ("count", "value"), ("train", "prediction")]
+)
+def test_a_column_that_a_task_lacks_is_an_unknown_name(task: str, column: str) -> None:
+    """A plan and noise made ahead take the columns of the call that they stand for, and read none."""
+    more: dict[str, Any] = {"features": {"x": {"low": 0, "high": 1}}} if task == "train" else {}
+    given: dict[str, Any] = {column: "x"}
+    with pytest.raises(TypeError, match=f"no argument '{column}' here"):
+        fairshares.preprocess(task, epsilon=1, **more, **given)
+    if task != "train":
+        with pytest.raises(TypeError, match=f"no argument '{column}' here"):
+            fairshares.plan(task=task, clients=10, groups=2, epsilon=1, **given)
+
+
+@pytest.mark.parametrize("runs", [0, -1, 1.5, "two", True, None, 1001])
+def test_noise_is_made_for_a_number_of_runs(runs: Any) -> None:
+    with pytest.raises(OptionError, match="runs= must be a whole number from 1 to 1000; got"):
+        fairshares.preprocess("weights", runs, epsilon=1, groups=["a", "b"], labels=[0, 1], security="mpyc")
+
+
+def test_noise_made_ahead_is_of_no_records() -> None:
+    with pytest.raises(OptionError, match="made without records; leave out records="):
+        fairshares.preprocess("weights", epsilon=1, records={"group": ["a"], "label": ["secret"]})
+
+
+def test_a_plan_refuses_a_unit_that_its_run_refuses() -> None:
+    """Counts have no cap, so to advise one would lead nowhere."""
+    asked: dict[str, Any] = {"epsilon": 1, "privacy_unit": "client"}
+    for call in (
+        lambda: fairshares.plan(task="count", clients=10, groups=2, **asked),
+        lambda: fairshares.count(client_id=[1, 2], group=["a", "b"], label=[0, 1], **asked),
+    ):
+        with pytest.raises(OptionError, match=r"^privacy_unit= must be record; got 'client'"):
+            call()
+
+
+def test_a_plan_of_a_fixed_unit_reads_the_unit() -> None:
+    with pytest.raises(OptionError, match="privacy_unit= must be record or client; got 'household'"):
+        fairshares.plan(
+            task="cap",
+            clients=10,
+            groups=2,
+            epsilon=1,
+            release_epsilon=1,
+            privacy_unit="household",  # type: ignore[arg-type]
+        )
+
+
+@pytest.mark.parametrize(
     ("task", "given"),
     [("gap", {"cap": 3}), ("cap", {"neighboring_relation": "replace_one"}), ("count", {"cap": 1})],
 )

@@ -107,6 +107,16 @@ def test_a_call_has_the_names_and_defaults_of_its_declaration(task: str) -> None
         check_parameter(name, parameter, declared[name])
 
 
+@pytest.mark.parametrize("task", DECLARED)
+def test_a_command_offers_no_noise_that_a_call_lacks(task: str) -> None:
+    parameters = parameters_of(task)
+    if "noise" in parameters:
+        for noise in {*get_args(_types.Noise)} - choices_of(parameters["noise"].annotation):
+            with pytest.raises(OptionError, match=f"must be joint or distributed; got '{noise}'"):
+                DECLARED[task].declared["noise"].read(noise)
+            assert noise not in DECLARED[task].declared["noise"].help
+
+
 def test_a_plan_has_the_names_and_defaults_of_its_declaration() -> None:
     parameters = parameters_of("plan")
     left_out = {"thresholds", "steps", "units"}  # the first two by the task's own names

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from inspect import isfunction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,16 @@ def test_each_surface_writes_fields_and_commands(
 ) -> None:
     with naming(surface):
         assert (named("cap", 10), named_command("cap"), named_command("keys")) == (field, call, command)
+
+
+def test_errors_of_calls_name_keywords_and_functions_that_there_are(tmp_path: Path) -> None:
+    """Commands have options that no call has: hosts, and one that is a function here."""
+    people: dict[str, Any] = {"client_id": [1, 2], "group": ["a", "b"], "label": [0, 1]}
+    asked: dict[str, Any] = {"epsilon": 1, "security": "mpyc", "population": "none"}
+    with pytest.raises(fs.OptionError, match="it goes with shares=, or with hosts that have some"):
+        fs.weights(**people, **asked, chain="monthly")
+    with pytest.raises(fs.StockError, match=r"beforehand by fairshares\.preprocess, or leave out offline="):
+        fs.weights(**people, **asked, groups=["a", "b"], labels=[0, 1], offline=True, stock=tmp_path)
 
 
 def test_errors_of_calls_and_of_commands(tmp_path: Path) -> None:

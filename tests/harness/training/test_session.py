@@ -297,6 +297,12 @@ def test_rounds_of_a_larger_run_that_is_refused_do_not_start(here: Path) -> None
         session.add(UPDATES)
 
 
+@pytest.mark.parametrize("timeout", [-1, 0, float("nan"), float("inf"), "soon", [60]])
+def test_a_time_limit_is_read_as_that_of_any_run(timeout: Any) -> None:
+    with pytest.raises(OptionError, match=r"^timeout= (must be a number of seconds|takes one value)"):
+        SumSession("mpyc", **SMALL, timeout=timeout)
+
+
 def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
     """Whether errors follow the noise's distribution at this scale: by DKW; 10^-9 false alarms a sample."""
     joint = isinstance(noise, JointGaussian)
@@ -401,7 +407,9 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     assert Ledger(ledger).populations() == []
     with session:
         assert [session.add(UPDATES).shape for _ in range(ROUNDS)] == [(D,)] * ROUNDS
-    with pytest.raises(StockError, match="make some beforehand by preprocess"):
+    with pytest.raises(
+        StockError, match=r"make some beforehand by fairshares\.preprocess, or leave out offline="
+    ):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
     part = SumSession(QUICKEST, **SMALL, offline=True, ledger=ledger)
