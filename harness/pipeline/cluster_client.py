@@ -4,7 +4,6 @@ Before it imports Dask's client, or hears anything of a cluster, it shuts itself
 but its own directory, and the scheduler's port. Imports at the top start no thread, which would stay free.
 """
 
-import importlib
 import json
 import os
 import queue
@@ -72,7 +71,6 @@ def main() -> int:
     if first is None or first[0] != TOLD:
         return 1
     told: JsonObject = json.loads(first[1])
-    importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
     try:
         address = _confined(str(told["scheme"]), str(told["host"]), int(str(told["port"])))
         _serve(pipes, address, told["opener"])

@@ -27,6 +27,8 @@ def other_names(text: str) -> Iterator[str]:
             named = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             named = [str(node.module)] if not node.level else []
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            named = [str(word.value) for word in node.args if isinstance(word, ast.Constant)]
         else:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 text = node.value
@@ -63,6 +65,7 @@ def test_no_source_names_a_module_otherwise() -> None:
     ("text", "others"),
     [
         ("import harness.errors", ["harness.errors"]),
+        ('importlib.import_module("protocols")', ["protocols"]),
         ("def f():\n    from protocols import spec", ["protocols"]),
         ('place = "harness.cli.app:program"', ["harness.cli.app:program"]),
         ('place = "harness/cli/app.py"', []),

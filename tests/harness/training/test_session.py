@@ -412,7 +412,7 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     ):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
-    part = SumSession(QUICKEST, **SMALL, offline=True, ledger=ledger)
+    part = SumSession(QUICKEST, **SMALL, offline=True, population="none", ledger=ledger)
     with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
         part.part_of(SeriesEntry(Account(Ledger(ledger)), part.event)).open()
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
