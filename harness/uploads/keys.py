@@ -35,6 +35,7 @@ from fairshares.harness.system.files import (
     read_bounded,
     write_whole,
 )
+from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
 # In a party's directory of keys.
@@ -44,7 +45,6 @@ MOST_KEYS = 256  # of a party; each is tried as it is read
 _CURVE_BYTES = 32  # of an X25519 key, which stands last
 _LATTICE_BYTES = 1184  # of a public ML-KEM key
 _TAG_BYTES = 16  # that AES-GCM adds
-_KEY_ID_BYTES = 8
 # The bytes that a seal adds, by the bytes of the public key.
 _OVERHEAD = {
     _CURVE_BYTES: KEM.X25519.enc_length() + _TAG_BYTES,
@@ -97,7 +97,7 @@ class SealingKey:
     @property
     def id(self) -> bytes:
         """The key's 8-byte name in envelopes."""
-        return hashlib.sha256(self.raw).digest()[:_KEY_ID_BYTES]
+        return hashlib.sha256(self.raw).digest()[:KEY_ID_BYTES]
 
     @property
     def hybrid(self) -> bool:
