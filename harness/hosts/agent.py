@@ -52,14 +52,17 @@ from fairshares.harness.system.signals import take_interrupts, uninterrupted
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonObject
 
-_WAITING = 1  # request beside the one being answered, to save memory
-# Between looks at a party, and at signals. Python may begin to wait right after the signal that
-# ends this process, and would then hear of it only once the wait is over.
+_WAITING = 1  # how many requests wait at most while another one is answered, to save memory
+# The time between two looks at the party and at signals, while a party runs and otherwise. If Python begins
+# to wait right after the signal that ends this process, it hears of the signal only once the wait is over.
 _RUNNING_S = 0.005
 _IDLE_S = 1.0
 _AS_ASKED = "as its coordinator asked"
 _BROKE = "which broke off"
-_SHOWN = 40  # characters of a request's name
+_SHOWN = 40  # the most characters that are shown of a request's name
+_STANDARD_INPUT = 0
+_STANDARD_OUTPUT = 1
+_STANDARD_ERROR = 2
 
 
 class Agent(wire.Line):
@@ -74,8 +77,10 @@ class Agent(wire.Line):
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, role: str) -> None:
         super().__init__()
-        self._incoming, self._outgoing = incoming, outgoing
-        self._work, self._role = work, role
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._work = work
+        self._role = role
         self.requests: queue.Queue[wire.Received] = queue.Queue(_WAITING)
         self._losing = threading.Lock()
 
@@ -115,10 +120,14 @@ class Agent(wire.Line):
         self.lose(why)
 
     def serve(self) -> None:
-        """Answer until told to end."""
+        """Answer requests until the coordinator says goodbye."""
         self.begin(self._incoming)
         self._say({self._role: wire.VERSION})
-        while (name := _name(request := self._next())) != Bye.name():
+        while True:
+            request = self._next()
+            name = _name(request)
+            if name == Bye.name():
+                break
             limit = self._work.limit_s(self._work.known.get(name))
             with self._within(limit, f"The request {name[:_SHOWN]!r}"):
                 self._say(self._answer(request))
@@ -139,11 +148,13 @@ class Agent(wire.Line):
         self.send(message)
 
     def _next(self) -> wire.Received:
+        """Return the next request; until it comes, tell the coordinator if the party has ended."""
         while True:
             if self._work.is_running:
                 self._say_if_ended()
+            timeout = _RUNNING_S if self._work.is_running else _IDLE_S
             with suppress(queue.Empty):
-                return self.requests.get(timeout=_RUNNING_S if self._work.is_running else _IDLE_S)
+                return self.requests.get(timeout=timeout)
 
     def _say_if_ended(self) -> None:
         with self._within(self._work.limit_s(GetReport), "The end of a run"):
@@ -152,14 +163,17 @@ class Agent(wire.Line):
                 self._say({"ended": ended})
 
     def _answer(self, request: wire.Received) -> dict[str, object]:
+        """Return the answer to a request as it is sent: what was asked for, or an error's class and text."""
         name = _name(request)
         kind: type[Exception] = HostUnfitError
         try:
             return {"ok": self._answer_to(name, request)}
         except FairSharesError as error:
-            kind, message = type(error), str(error)
+            kind = type(error)
+            message = str(error)
         except OSError as error:
-            message = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}."
+            place = f" ({error.filename})" if error.filename else ""
+            message = f"{error.strerror}{place}."
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
             message = f"It failed at the request {name[:_SHOWN]!r} ({type(error).__name__})."
         self._work.note(Event.REFUSED, name[:_SHOWN], message)
@@ -204,14 +218,14 @@ class Work(wire.Answers):
             Forget.answered_by(self.forget),
             Collect.answered_by(self.collect),
             Clean.answered_by(self.clean),
-            *self.host.handlers(),
         ]
+        handlers += self.host.handlers()
         handlers += [_Taking(self, stepping) for stepping in self.state.steps()]
         return {handler.name: handler for handler in handlers}
 
     @property
     def longest(self) -> int:
-        """Most bytes of a request: few until the owner's policy accepts a run."""
+        """The most bytes of the next request, few until the owner's policy has accepted a run."""
         return SHORT if self.state.NAME is State.NO_RUN else LONGEST
 
     @property
@@ -221,17 +235,22 @@ class Work(wire.Answers):
     def ended(self) -> PartyEnd | None:
         if not isinstance(self.state, Running):
             return None
-        with uninterrupted():  # else what is over would not be noted, or twice
+        with uninterrupted():  # otherwise an end might not be noted, or twice
             step = self.state.polled()
             self.state = step.state
         return step.answer
 
     def admit(self, kind: Kind | None) -> None:
-        """Raise PolicyError unless this coordinator may ask, HostUnfitError if not in this state.
+        """Raise an error unless this coordinator may ask for this now.
 
-        A host without a policy answers `check`.
-        Guarantees: what is refused changes nothing, and charges nothing.
+        A host without a policy answers `check`, and nothing else.
+
+        Guarantees: a refused request changes nothing, and charges nothing.
         [test: tests/harness/hosts/test_states.py]
+
+        Raises:
+            PolicyError: The owner's policy does not allow it.
+            HostUnfitError: The state of the connection does not allow it.
         """
         if kind is not Check or os.path.lexists(self.host.directory / FILE):
             self.host.ask_owner(Contact())
@@ -248,13 +267,13 @@ class Work(wire.Answers):
         self.host.ends(request, how)
 
     def enter(self, state: HostState) -> None:
-        """Go on in a state, and do what follows from it by itself."""
-        self.state = state  # first, as an interrupt ends what this state says
+        """Go on in a state, and take the steps that follow from it by themselves."""
+        self.state = state  # first, so that an interrupt ends the party of this state
         with uninterrupted():
             self.state = state.entered()
 
     def propose(self, message: Propose) -> None:
-        """Take a release, and the turn, so that this connection signs a single run.
+        """Take a release, and the host's turn, so that this connection signs no run but this one.
 
         Raises as `release_proposed`.
         """
@@ -296,7 +315,7 @@ class Work(wire.Answers):
         return local_host.signed_runs(self.host.directory)
 
     def clean(self, _message: Clean) -> Removed:
-        """End other connections' processes, remove their remains; return the numbers."""
+        """End the processes of other connections, and remove their remains; return how many there were."""
         kept = [self.state.place.scratch] if isinstance(self.state, RunState) else []
         removed = local_host.clean(self.host.directory, kept)
         if removed.processes:
@@ -326,8 +345,9 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
     take_interrupts()
     os.umask(0o077)
     # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
-    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # only messages go to the other side
+    incoming = os.fdopen(os.dup(_STANDARD_INPUT), "rb")
+    outgoing = os.fdopen(os.dup(_STANDARD_OUTPUT), "wb")
+    os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side
     try:
         with ExitStack() as stack:  # leaves no process and no file of a run
             Agent(incoming, outgoing, made(stack), role).serve()
@@ -337,8 +357,14 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a coordinator; return the exit code."""
-    directory, home, coordinator = (*arguments, "", "")[:3]
+    """Serve a coordinator; return the exit code.
+
+    Args:
+        arguments: The host's directory, and optionally MP-SPDZ's directory and the coordinator's name.
+    """
+    directory = arguments[0]
+    home = arguments[1] if len(arguments) > 1 else ""
+    coordinator = arguments[2] if len(arguments) > 2 else ""
     if home:
         os.environ["MP_SPDZ_HOME"] = home
 

@@ -1,4 +1,7 @@
-"""This machine's end of the connection to a host's agent; ssh must know the host's key."""
+"""The coordinator's end of the connection to a host's agent.
+
+The connection goes over ssh, which must know the host's key.
+"""
 
 import contextlib
 import logging
@@ -23,23 +26,46 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 T = TypeVar("T")
 
 _CONNECT_S = 10.0
-_START_S = 600.0  # for an agent to be there
-_SET_UP_S = 3600.0  # likewise for a set-up, which may install packages
+_START_S = 600.0  # until an agent has started
+_SET_UP_S = 3600.0  # until a set-up has started, which may install packages
 _LEAVE_S = 10.0
-_SHOWN = 1000  # characters of a host's own messages
-_NO_PROJECT, _NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
-_Answer = queue.SimpleQueue[JsonObject | None]  # None: no answer will come
+_SHOWN = 1000  # the most characters that are shown of a host's own message
+_MOST_SAID_BYTES = 1 << 20  # of what a host printed before it went away
+# The exit codes by which the command that starts an agent says what the host lacks.
+_NO_PROJECT = 71
+_NO_ENVIRONMENT = 72
+_NO_ROLE = 73
+_AnswerQueue = queue.SimpleQueue[JsonObject | None]  # takes one answer, or None if no answer will come
+
+
+class _UnaskedError(Exception):
+    """A host sends an answer that nobody has asked for."""
 
 
 class Connection(wire.Line):
-    """A host's agent, started over ssh, or its `setup`, which a key for the agent alone cannot start.
+    """A process on a host, which this machine starts over ssh and asks for answers.
 
-    Guarantees: this machine keeps at most one unasked message, and waits for a limited time.
+    The process is the host's `agent` or its `setup`. An ssh key that may start the agent alone cannot start
+    the `setup`.
+
+    Guarantees: the connection buffers one message at most that nobody has asked for, and each wait for the
+    host has a limit.
     [test: tests/harness/hosts/test_connection.py]
     """
 
     def __init__(self, host: Host, role: str = "agent") -> None:
-        self.host, self._role = host, role
+        """Start the process, and wait until it says that it is ready.
+
+        Args:
+            host: The host to which the connection goes.
+            role: The module in `harness/hosts` that the host runs, "agent" or "setup".
+
+        Raises:
+            HostUnreachableError: ssh does not reach the host, or the process does not start in time.
+            HostUnfitError: The host runs something else, or another version of FairShares.
+        """
+        self.host = host
+        self._role = role
         self._ssh = _open(host)
         try:
             self._channel: paramiko.Channel = self._ssh.create_session()
@@ -47,45 +73,52 @@ class Connection(wire.Line):
         except (paramiko.SSHException, OSError) as error:
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
-        super().__init__(-math.inf)  # a start may take any time
-        first = _Answer()
-        self._awaited = [first]  # in the order in which they were asked for
-        self._why = ""  # reason why this machine ended it
-        self._ended: JsonObject | None = None  # how its party ended, as the host says
+        super().__init__(-math.inf)  # so many silent beats that a start may take any time
+        greeting = _AnswerQueue()
+        self._awaited = [greeting]  # in the order in which the answers were asked for
+        self._why = ""  # why this machine ended the connection, "" if it did not
+        self._ended: JsonObject | None = None  # how the host's party ended, as the host says
         self.begin(self._channel.makefile("rb"))
         try:
             with self._patient(_SET_UP_S if role == "setup" else _START_S):
-                ready = self._message(first)
-            if role not in ready and "agent" in ready:
-                raise HostUnfitError(
-                    f"{host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
-                    "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
-                    "on its host."
-                )
-            version = ready.get(role)
-            number = version if type(version) is int else 0  # for an agent that states none
-            if number != wire.VERSION:
-                where = "on this machine" if number > wire.VERSION else f"there, in {host.project}"
-                raise HostUnfitError(
-                    f"{host.title} has another version of FairShares ({number}, here {wire.VERSION}): "
-                    f"update it {where}; both need the same commit."
-                )
+                ready = self._message(greeting)
+            self._check_ready(ready)
         except BaseException:
             self.close()
             raise
 
+    def _check_ready(self, ready: JsonObject) -> None:
+        """Raise HostUnfitError unless the process that is ready has the wanted role and this version."""
+        if self._role not in ready and "agent" in ready:
+            raise HostUnfitError(
+                f"{self.host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
+                "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
+                "on its host."
+            )
+        stated = ready.get(self._role)
+        version = stated if type(stated) is int else 0  # an early agent states none
+        if version == wire.VERSION:
+            return
+        where = "on this machine" if version > wire.VERSION else f"there, in {self.host.project}"
+        raise HostUnfitError(
+            f"{self.host.title} has another version of FairShares ({version}, here {wire.VERSION}): "
+            f"update it {where}; both need the same commit."
+        )
+
     @property
     def lost(self) -> bool:
-        """Whether it is over."""
+        """Whether the connection is over."""
         return self.over.is_set()
 
     def ask(self, message: Message[T]) -> T:
         """Return the answer to a message.
 
-        Raises HostUnreachableError if the host went away, or gives no answer within the message's time;
-        HostUnfitError for an answer of another type; or the agent's own FairSharesError.
+        Raises:
+            HostUnreachableError: The host went away, or gives no answer within the message's time.
+            HostUnfitError: The answer has another type.
+            FairSharesError: The agent refuses, with an error of its own.
         """
-        awaited = _Answer()
+        awaited = _AnswerQueue()
         with self._patient(message.patience_s):
             with self.writing:
                 self._awaited.append(awaited)
@@ -95,13 +128,15 @@ class Connection(wire.Line):
             answer = self._message(awaited)
         if "error" in answer:
             name, text = checked(tuple[str, str], answer["error"], self.host, message.name())
-            raised = vars(errors).get(name)
-            known = isinstance(raised, type) and issubclass(raised, FairSharesError)
-            raise (raised if known and raised else HostUnfitError)(f"{self.host.title}: {text[:_SHOWN]}")
+            raise _error_class(name)(f"{self.host.title}: {text[:_SHOWN]}")
         return checked(answer_type(type(message)), answer.get("ok"), self.host, message.name())
 
     def party_end(self) -> PartyEnd | None:
-        """Return how the host's party ended, None if it did not yet. Raises HostUnfitError, as `ask`."""
+        """Return how the host's party ended, or None if it has not ended yet.
+
+        Raises:
+            HostUnfitError: The host described the end by something else than a `PartyEnd`.
+        """
         if self._ended is None:
             return None
         return checked(PartyEnd, self._ended, self.host, "state")
@@ -120,38 +155,57 @@ class Connection(wire.Line):
         self._ssh.close()
 
     def _patient(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+        """Lose the connection if the block takes longer than so many seconds."""
         return wire.limited(seconds, self.lose, f"it gave no answer within {seconds:g} s")
 
-    def _message(self, awaited: _Answer) -> JsonObject:
+    def _message(self, awaited: _AnswerQueue) -> JsonObject:
+        """Return the message that arrives for a place in the queue, or raise why none will."""
         message = awaited.get()
         if message is None:
             raise self._why_gone()
         return message
 
     def _why_gone(self) -> FairSharesError:
-        status, host, said = self._channel.exit_status, self.host, ""
-        if self._channel.recv_stderr_ready():
-            said = self._channel.recv_stderr(1 << 20).decode(errors="replace").strip()
-        last = f": {said.splitlines()[-1][:_SHOWN].rstrip('.')}" if said else ""
-        no_environment = (
-            f"./inv could not make .venv{last}"
-            if self._role == "setup"
-            else f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
-        )
-        faults = {
-            _NO_PROJECT: f": FairShares is not in {host.project}; clone it there, or correct `project` in "
-            "hosts.toml",
-            _NO_ROLE: f" has an older version of FairShares in {host.project}: update it there; both need "
-            "the same commit",
-            _NO_ENVIRONMENT: f": {no_environment}",
-        }
-        if status in faults:
-            return HostUnfitError(f"{host.title}{faults[status]}.")
-        ended = f"its {self._role} ended with exit code {status}" if status >= 0 else "the connection broke"
-        return HostUnreachableError(f"{host.title} went away: {self._why or ended + last}.")
+        """Return the error that says why the host's process is gone."""
+        status = self._channel.exit_status
+        host = self.host
+        last_line = self._last_line()
+        if status == _NO_PROJECT:
+            return HostUnfitError(
+                f"{host.title}: FairShares is not in {host.project}; clone it there, or correct `project` in "
+                "hosts.toml."
+            )
+        if status == _NO_ROLE:
+            return HostUnfitError(
+                f"{host.title} has an older version of FairShares in {host.project}: update it there; both "
+                "need the same commit."
+            )
+        if status == _NO_ENVIRONMENT and self._role == "setup":
+            return HostUnfitError(f"{host.title}: ./inv could not make .venv{last_line}.")
+        if status == _NO_ENVIRONMENT:
+            return HostUnfitError(
+                f"{host.title}: {host.project} has no .venv yet; ./inv hosts.setup makes it."
+            )
+        if self._why:
+            return HostUnreachableError(f"{host.title} went away: {self._why}.")
+        if status >= 0:
+            return HostUnreachableError(
+                f"{host.title} went away: its {self._role} ended with exit code {status}{last_line}."
+            )
+        return HostUnreachableError(f"{host.title} went away: the connection broke{last_line}.")
+
+    def _last_line(self) -> str:
+        """Return a colon and the last line of what the host's process printed, or "" if it printed none."""
+        if not self._channel.recv_stderr_ready():
+            return ""
+        printed = self._channel.recv_stderr(_MOST_SAID_BYTES).decode(errors="replace").strip()
+        if not printed:
+            return ""
+        line = printed.splitlines()[-1]
+        return f": {line[:_SHOWN].rstrip('.')}"
 
     def write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError, paramiko.SSHException):  # `_listen` notices that too
+        with contextlib.suppress(OSError, paramiko.SSHException):  # `_listen` notices a broken channel
             self._channel.sendall(line)
 
     def _listen(self, incoming: BinaryIO) -> None:
@@ -159,30 +213,51 @@ class Connection(wire.Line):
         try:
             with incoming:
                 for message in self.messages(incoming):
-                    if "ended" not in message.fields:
-                        self._awaited.pop(0).put(message.fields)
-                        continue
-                    ended = message.fields["ended"]
-                    if not isinstance(ended, dict):
-                        raise ValueError("an end that says nothing")
-                    self._ended = ended
+                    self._take(message.fields)
         except OSError:
-            pass
+            pass  # the connection broke, for which there is no more to say
         except ValueError:
             why = "what it says is no message of FairShares; does anything else print there at login?"
-        except IndexError:
+        except _UnaskedError:
             why = "it answers what it was not asked"
         else:
             self._channel.status_event.wait(_LEAVE_S)  # the exit code comes after the last message
         self.lose(why)
 
+    def _take(self, fields: JsonObject) -> None:
+        """Take a message: how the host's party ended, or the answer to the oldest open request.
+
+        Raises:
+            ValueError: The message says that a party ended, but not how.
+            _UnaskedError: It is an answer, and no request is open.
+        """
+        if "ended" in fields:
+            ended = fields["ended"]
+            if not isinstance(ended, dict):
+                raise ValueError("an end that says nothing")
+            self._ended = ended
+            return
+        if not self._awaited:
+            raise _UnaskedError
+        awaited = self._awaited.pop(0)
+        awaited.put(fields)
+
     def lose(self, why: str = "") -> None:
-        self._why = self._why or why
+        if not self._why:
+            self._why = why
         self.over.set()
         for answers in list(self._awaited):
             answers.put(None)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # it may be closed already
             self._channel.close()
+
+
+def _error_class(name: str) -> type[FairSharesError]:
+    """Return the error class that an agent names, or HostUnfitError for a name that is none."""
+    found: object = vars(errors).get(name)
+    if isinstance(found, type) and issubclass(found, FairSharesError):
+        return found
+    return HostUnfitError
 
 
 def checked(kind: type[T], answer: JsonValue, host: Host, request: str) -> T:
@@ -191,7 +266,7 @@ def checked(kind: type[T], answer: JsonValue, host: Host, request: str) -> T:
 
 
 def refusal_of(host: Host, request: str) -> Refusal:
-    """Return how a host's answer to a request is refused."""
+    """Return the refusal for a host's answer that does not fit its request."""
     return Refusal(
         HostUnfitError,
         where=f"{host.title}: its answer to {request!r}",
@@ -204,8 +279,9 @@ def _open(host: Host) -> Ssh:
     """Return an open ssh connection to a host, or raise HostUnreachableError."""
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # our own messages tell its errors
     options: dict[str, object] = {"banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
-    if host.key_file:
-        options |= {"key_filename": str(Path(host.key_file).expanduser()), "look_for_keys": False}
+    if host.key_file:  # then no other key is tried
+        options["key_filename"] = str(Path(host.key_file).expanduser())
+        options["look_for_keys"] = False
         options["allow_agent"] = False
     known = Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
     ssh = Ssh(
@@ -227,9 +303,10 @@ def _open(host: Host) -> Ssh:
 
 
 def _hops(ssh: Ssh) -> list[Ssh]:
-    """Return the connections on the way to a host, the host's own last.
+    """Return the connections on the way to a host, in order; the last one is to the host.
 
-    Those before are its gateways (`ProxyJump` of ~/.ssh/config). A `ProxyCommand` checks keys by itself.
+    The connections before it are to gateways, which `ProxyJump` in ~/.ssh/config names. A `ProxyCommand` is
+    not among them, as it checks keys by itself.
     """
     hops = [ssh]
     while isinstance(hops[0].gateway, Ssh):
@@ -238,11 +315,19 @@ def _hops(ssh: Ssh) -> list[Ssh]:
 
 
 def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
-    """Open one connection on the way to a host; return why it cannot be, or None if it is open.
+    """Open one connection on the way to a host.
 
-    Guarantees: no key is taken that is not in `known`, of a gateway neither, as whoever is in a gateway's
-    place could keep the way closed, and see who comes, when, and how much is said.
+    Guarantees: no ssh host key is accepted that is not in `known`, neither the host's nor a gateway's.
+    Somebody in a gateway's place could keep the way closed, and see who comes, when, and how much is said.
     [test: tests/harness/hosts/test_gateways.py]
+
+    Args:
+        hop: The connection, which is not open yet.
+        known: The file of the ssh host keys that this user accepts.
+        whose: Whose key it is, as a sentence names it: "its" for the host, else the gateway's.
+
+    Returns:
+        Why the connection cannot be opened, or None if it is open.
     """
     hop.client.set_missing_host_key_policy(paramiko.RejectPolicy())  # Fabric would take any key
     try:
@@ -268,7 +353,10 @@ def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
 
 
 def _command(host: Host, role: str) -> str:
-    project, directory, home = map(shlex.quote, (host.project, host.directory, host.mp_spdz_home))
+    """Return the command that starts a role's process on a host, for any login shell there."""
+    project = shlex.quote(host.project)
+    directory = shlex.quote(host.directory)
+    home = shlex.quote(host.mp_spdz_home)
     make_environment = "./inv --list >/dev/null" if role == "setup" else "false"
     starts = (
         f"cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {_NO_PROJECT}; "

@@ -55,9 +55,12 @@ class Rule:
         name: The population's, or `ANY`.
         total: The most that all runs on it may spend.
         stated_per_run: The most of one run as the policy states it, which may exceed the total.
-        tasks: Names of tasks. Likewise `security` for models.
-        unit: The name of the only unit, or "" for any. Likewise `relation`.
-        upload_tasks: Digests of the tasks whose uploads count; none for those of any task.
+        tasks: The names of the allowed tasks.
+        security: The names of the allowed security models.
+        unit: The name of the only allowed unit, or "" for any.
+        relation: The name of the only allowed neighboring relation, or "" for any.
+        chains: Whether runs may be of a chain.
+        upload_tasks: The digests of the tasks whose uploads count; without any, uploads of any task count.
     """
 
     name: str
@@ -196,7 +199,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Look:
-    """Whether the host takes part in any runs of a model."""
+    """A question in advance: whether the host takes part in any runs of a model."""
 
     model: str
 
@@ -334,6 +337,7 @@ def _refused_benchmark(rules: HostRules, action: Benchmark) -> Refused | None:
 
 
 def _rule_for(rules: HostRules, action: Release, ledger: LedgerState | None) -> Rule | Refused:
+    """Return the rule by which a release is allowed, or why it is refused."""
     population = action.population or UNNAMED
     rule = rules.rule_of(population)
     if rule is None:
@@ -395,16 +399,18 @@ def _refused_loss(rule: Rule, event: PrivacyEvent | None) -> Refused | None:
             f"under {str(event.relation)!r}; choose it by "
             f"{named('neighboring_relation')} or {named('privacy_unit')}.",
         )
-    spent, stated, total = event.exact, rule.stated_per_run, rule.total
+    spent = event.exact
+    stated = rule.stated_per_run
+    total = rule.total
     limits = (
         (Ground.EPSILON_PER_RUN, "epsilon", spent.epsilon, stated.epsilon, total.epsilon),
         (Ground.DELTA_PER_RUN, "delta", spent.delta, stated.delta, total.delta),
     )
-    for ground, name, needed, of_run, of_all in limits:
-        if needed > min(of_run, of_all):
-            most = f"{ground} = {exact_text(of_run)}"
-            if of_all < of_run:
-                most = f"{name} = {exact_text(of_all)}, the total of all runs"
+    for ground, name, needed, limit_of_run, limit_of_all in limits:
+        if needed > min(limit_of_run, limit_of_all):
+            most = f"{ground} = {exact_text(limit_of_run)}"
+            if limit_of_all < limit_of_run:
+                most = f"{name} = {exact_text(limit_of_all)}, the total of all runs"
             return Refused(
                 ground,
                 f"Its policy allows a run on population {rule.name!r} {most}; this one "
@@ -414,7 +420,8 @@ def _refused_loss(rule: Rule, event: PrivacyEvent | None) -> Refused | None:
 
 
 def _refused_by_ledger(rule: Rule, action: Release, ledger: LedgerState | None) -> Refused | None:
-    event, name = action.event, action.charged_to
+    event = action.event
+    name = action.charged_to
     if event is None or ledger is None:
         return None
     budget = rule.budget if name is not None else None

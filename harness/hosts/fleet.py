@@ -1,11 +1,10 @@
-"""Actions on all hosts of a run, and checks of each."""
+"""What the coordinator does with all hosts at once, and how it checks each host."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TypeVar
 
 from msgspec import to_builtins
@@ -40,6 +39,7 @@ from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonObject
 
 T = TypeVar("T")
@@ -49,19 +49,32 @@ RENEW = "make new ones by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
-    """Return the function's values, computed at once; raise the first error at the end."""
+    """Call a function for each of some values, all at the same time, and return the results in order.
+
+    Raises:
+        Exception: The first error, in the order of the values, once all calls have ended.
+    """
     with ThreadPoolExecutor(max(1, len(each))) as pool:
         return list(pool.map(function, each))
 
 
 def listener(host: Host, greeting: str) -> Listener:
-    """Return where a host's agent listens for others, and how it greets them."""
+    """Return where a host's agent listens for other hosts, and how it greets them."""
     address, port = host.reached
     return Listener(address=address, port=port, greeting=greeting)
 
 
 def answers_of_each(connection: Connection, message: Message[list[T]], others: Sequence[Listener]) -> list[T]:
-    """Return a host's answers about other hosts, in their order; HostUnfitError for another number."""
+    """Return a host's answers about other hosts, in the order of these hosts.
+
+    Args:
+        connection: The connection to the host that answers.
+        message: The request, which names the other hosts.
+        others: Where the other hosts listen.
+
+    Raises:
+        HostUnfitError: The host gives more or fewer answers than there are other hosts.
+    """
     answers = connection.ask(message)
     if len(answers) != len(others):
         fault = f"expected `array` of length {len(others)}, got {len(answers)}"
@@ -73,12 +86,23 @@ def answers_of_each(connection: Connection, message: Message[list[T]], others: S
 def connected(
     hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
 ) -> Iterator[list[Connection]]:
-    """Yield connections to all hosts; HostUnreachableError or HostUnfitError without one."""
+    """Yield connections to all hosts, in the parties' order, and close them after the block.
+
+    Args:
+        hosts: The hosts.
+        progress: Is told the name of this step.
+        role: The process that each host starts, as `Connection` has it.
+        step: The name of this step.
+
+    Raises:
+        HostUnreachableError: A host is not reached.
+        HostUnfitError: A host runs something else, or another version.
+    """
     progress(step)
     connections: list[Connection] = []
     try:
         at_once(lambda host: connections.append(Connection(host, role)), hosts)
-        yield sorted(connections, key=lambda one: one.host.party)
+        yield sorted(connections, key=lambda connection: connection.host.party)
     finally:
         with uninterrupted():
             at_once(Connection.close, connections)
@@ -91,13 +115,22 @@ def set_up(
     progress: Progress,
     models: Sequence[str],
 ) -> dict[str, dict[int, str]]:
-    """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
+    """Have each host make its keys and its policy, if need be, and hold on to the others' certificates.
 
-    Without a `policy_text`, existing policies stay, and new ones accept the `models` alone. Return all
-    certificates, by engine and party.
+    Args:
+        hosts: The hosts of all parties.
+        renew: Whether a host that has keys makes new ones.
+        policy_text: The policy that each host writes. Without such a text, policies that exist stay.
+        progress: Is told each step.
+        models: The names of the security models that a new policy accepts, if there is no `policy_text`.
 
-    Raises HostUnreachableError; HostUnfitError if a key is not for a login; CertificateError for one that
-    others cannot trust, or that replaces another.
+    Returns:
+        All certificates (PEM), by engine and party.
+
+    Raises:
+        HostUnreachableError: A host is not reached.
+        HostUnfitError: The ssh key of a host is for the agent alone, and starts no set-up.
+        CertificateError: Others cannot trust a certificate, or it replaces another one.
     """
     with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
@@ -113,27 +146,25 @@ def set_up(
             )
             return connection.ask(message)
 
-        own = at_once(make, connections)
-        certificates = {name: {i: texts.get(name, "") for i, texts in enumerate(own)} for name in engines()}
-        for name, engine in engines().items():
-            for host in hosts:
-                text = certificates[name][host.party]
-                try:
-                    check_certificate(text.encode(), engine.common_name(host.party), "its certificate")
-                except CertificateError as error:
-                    raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
+        certificates_of_hosts = at_once(make, connections)
+        certificates: dict[str, dict[int, str]] = {}
+        for name in engines():
+            certificates[name] = {
+                party: by_engine.get(name, "") for party, by_engine in enumerate(certificates_of_hosts)
+            }
+        _check_certificates(hosts, certificates)
         progress("certificates")
-        signed = at_once(
+        successors_of_hosts = at_once(
             lambda connection: connection.ask(GetSuccessors(party=connection.host.party)), connections
         )
-        stated = {
-            name: {str(party): texts for party, texts in by_party.items()}
-            for name, by_party in certificates.items()
-        }
-        successors = {
-            name: {str(party): of_host.get(name, []) for party, of_host in enumerate(signed)}
-            for name in engines()
-        }
+        # As `Pin` has both: by engine, and by the party's number as a text.
+        stated: dict[str, dict[str, str]] = {}
+        successors: dict[str, dict[str, list[Signed]]] = {}
+        for name in engines():
+            stated[name] = {str(party): text for party, text in certificates[name].items()}
+            successors[name] = {
+                str(party): by_engine.get(name, []) for party, by_engine in enumerate(successors_of_hosts)
+            }
 
         def pin(connection: Connection) -> None:
             message = Pin(party=connection.host.party, certificates=stated, successors=successors)
@@ -143,22 +174,39 @@ def set_up(
     return certificates
 
 
+def _check_certificates(hosts: Sequence[Host], certificates: Mapping[str, Mapping[int, str]]) -> None:
+    """Raise CertificateError unless each host's certificates, by engine and party, may be trusted."""
+    for name, engine in engines().items():
+        for host in hosts:
+            text = certificates[name][host.party]
+            try:
+                check_certificate(text.encode(), engine.common_name(host.party), "its certificate")
+            except CertificateError as error:
+                raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
+
+
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[JsonObject]:
     """Return the results of runs whose coordinator went away before it read them, the oldest first.
 
-    A run has a statement, the parties whose hosts keep one, and `outputs` if all its hosts signed the same.
-    Raises HostUnfitError if a host has another party's records, or one twice.
+    Each result names the parties whose hosts keep a statement of the run, and has the `outputs` if all of the
+    run's hosts signed the same.
+
+    Raises:
+        HostUnfitError: A host keeps a statement of another party, or two of one run.
     """
     with connected(hosts, progress) as connections:
         progress("collect")
-        kept = at_once(_kept, connections)
+        kept_by_hosts = at_once(_kept, connections)
     runs: dict[str, list[Statement]] = {}
-    for statement in chain.from_iterable(kept):
-        runs.setdefault(statement.ran.run, []).append(statement)
-    return sorted(map(_together, runs.values()), key=lambda run: str(run["ended"]))
+    for statements in kept_by_hosts:
+        for statement in statements:
+            runs.setdefault(statement.ran.run, []).append(statement)
+    results = [_together(statements) for statements in runs.values()]
+    return sorted(results, key=lambda result: str(result["ended"]))
 
 
 def _kept(connection: Connection) -> list[Statement]:
+    """Return the statements that a host keeps of its runs, which it has signed. Raises HostUnfitError."""
     host = connection.host
     refusal = Refusal(
         HostUnfitError,
@@ -167,11 +215,13 @@ def _kept(connection: Connection) -> list[Statement]:
         way_out="update FairShares there, or ask its owner",
     )
     kept = [read_signed(Statement, signed, refusal) for signed in connection.ask(Collect())]
-    for ran in (statement.ran for statement in kept):
-        task, security = ran.asked.get("task"), ran.asked.get("security")
-        if task not in REQUESTS or security not in MODELS or not is_token(ran.run):
+    for statement in kept:
+        task = statement.ran.asked.get("task")
+        security = statement.ran.asked.get("security")
+        if task not in REQUESTS or security not in MODELS or not is_token(statement.ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
-    if len({statement.ran.run for statement in kept if statement.ran.party == host.party}) < len(kept):
+    own_runs = {statement.ran.run for statement in kept if statement.ran.party == host.party}
+    if len(own_runs) < len(kept):
         raise HostUnfitError(
             f"{host.title} keeps what another party revealed, or the same run twice; correct hosts.toml, or "
             "ask its owner."
@@ -180,21 +230,24 @@ def _kept(connection: Connection) -> list[Statement]:
 
 
 def _together(statements: Sequence[Statement]) -> JsonObject:
-    first, ran = statements[0], statements[0].ran
-    alike = list(map(shared, statements)) == [shared(first)] * get_model(ran.asked["security"]).parties
+    """Return the result of a run, from the statements that hosts keep of it."""
+    first = statements[0]
+    ran = first.ran
+    signed_the_same = all(shared(statement) == shared(first) for statement in statements)
+    is_whole = len(statements) == get_model(ran.asked["security"]).parties
     return {
         "schema": 1,
         "run": ran.run,
         "task": ran.asked["task"],
         "security": ran.asked["security"],
         "ended": first.ended,
-        "outputs": first.outputs if alike else None,
+        "outputs": first.outputs if signed_the_same and is_whole else None,
         "parties": [statement.ran.party for statement in statements],
     }
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
-    """Have each host remove the remains of runs; return counts."""
+    """Have each host remove the remains of runs; return, by host, how many of each kind it removed."""
     with connected(hosts, progress) as connections:
         progress("clean")
         removed = at_once(lambda connection: connection.ask(Clean()), connections)
@@ -208,7 +261,15 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 
 @dataclass
 class Finding:
-    """Findings about one host, with `faults` by names in `LOOKED_AT`."""
+    """The findings about one host.
+
+    Attributes:
+        host: The host.
+        connection: The connection to it, None if it was not reached.
+        faults: A sentence for each fault, by a name in `LOOKED_AT`.
+        facts: What the host told, None if it told nothing.
+        skew_s: The seconds by which its clock is ahead of this machine's, negative if it is behind.
+    """
 
     host: Host
     connection: Connection | None = None
@@ -222,14 +283,15 @@ class Finding:
         return self.connection.ask(message)
 
     def marks(self) -> dict[str, bool | None]:
-        """Return whether each of `LOOKED_AT` is right; None if unknown."""
+        """Return whether each of `LOOKED_AT` is right, or None if that is unknown."""
         known = None if self.facts is None else True
-        return {
-            **dict.fromkeys(LOOKED_AT, known),
-            "ssh": True,
-            "clients": known if self.host.client_port else None,
-            **dict.fromkeys(self.faults, False),
-        }
+        marks: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, known)
+        marks["ssh"] = True
+        if not self.host.client_port:
+            marks["clients"] = None  # it takes no clients
+        for name in self.faults:
+            marks[name] = False
+        return marks
 
     def to_json(self) -> JsonObject:
         """Return the entry in `hosts.check --json`."""
@@ -284,7 +346,11 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 def fit_hosts(
     connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Answered]:
-    """Return what hosts told, or raise HostUnfitError with all faults, and then `otherwise`."""
+    """Return what hosts told, if all of them are fit.
+
+    Raises:
+        HostUnfitError: At least one host is unfit. The error has all faults, and ends with `otherwise`.
+    """
     findings = [Finding(connection.host, connection) for connection in connections]
     answered = check_connected(findings, model, progress)
     faults = [fault for finding in findings for fault in finding.faults.values()]
@@ -302,34 +368,45 @@ def check_connected(findings: Sequence[Finding], model: SecurityModel, progress:
         _compare_versions(answered)
         _compare_certificates(answered)
     progress("ports")
-    told = [one.finding for one in answered]
-    _reach_each_other(
-        [finding for finding in told if not {"directory", "policy"} & finding.faults.keys()],
-        engine_of(model),
-    )
+    may_listen = [
+        host.finding for host in answered if not {"directory", "policy"} & host.finding.faults.keys()
+    ]
+    _reach_each_other(may_listen, engine_of(model))
     return answered
 
 
 def skew_s(asked: float, stated: float, answered: float) -> float:
-    """Return the seconds by which another clock is at least ahead of ours, 0 if it may be right.
+    """Return the least number of seconds by which another clock is ahead of this machine's.
 
-    It `stated` its time between the times `asked` and `answered` of our clock.
+    It is negative for a clock that is behind, and 0 for a clock that may be right.
     [test: tests/harness/hosts/test_connection.py]
+
+    Args:
+        asked: When the other machine was asked for its time, by this machine's clock.
+        stated: The time that it stated, by its own clock.
+        answered: When the answer was here, by this machine's clock.
     """
-    return stated - answered if stated > answered else min(0.0, stated - asked)
+    if stated > answered:
+        return stated - answered
+    return min(0.0, stated - asked)
 
 
 def _look(finding: Finding, model: SecurityModel) -> None:
-    host, faults, asked = finding.host, finding.faults, time.time()
+    """Ask a connected host for its facts, and find the faults that follow from them."""
+    host = finding.host
+    faults = finding.faults
+    asked = time.time()
     message = Check(
         party=host.party, security=model.name, port=host.port, client_ports=list(host.client_ports)
     )
     try:
         facts = finding.ask(message)
     except FairSharesError as error:
-        faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
+        name = "policy" if isinstance(error, PolicyError) else "directory"
+        faults[name] = str(error)
         return
-    finding.facts, finding.skew_s = facts, skew_s(asked, facts.time, time.time())
+    finding.facts = facts
+    finding.skew_s = skew_s(asked, facts.time, time.time())
     for what, stated in ((PROGRAMS, facts.programs), (CODE, facts.code)):
         if stated != sources_hash(*SOURCES[what]) and "project" not in faults:
             faults["project"] = (
@@ -337,9 +414,10 @@ def _look(finding: Finding, model: SecurityModel) -> None:
                 "those here; bring both to the same commit, without changes of their own."
             )
     if abs(finding.skew_s) > MAX_SKEW_S:
+        direction = "ahead of" if finding.skew_s > 0 else "behind"
         faults["clock"] = (
-            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s "
-            f"{'ahead of' if finding.skew_s > 0 else 'behind'} this machine's; set both, by NTP for example."
+            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {direction} this machine's; set both, "
+            "by NTP for example."
         )
     told = {
         "engine": facts.unavailable,
@@ -360,17 +438,19 @@ def _look(finding: Finding, model: SecurityModel) -> None:
 
 
 def _compare_versions(answered: Sequence[Answered]) -> None:
-    with_engine = [one for one in answered if "engine" not in one.finding.faults]
+    """Note a fault of each host whose engine has another version than that of the first host."""
+    with_engine = [host for host in answered if "engine" not in host.finding.faults]
     for other in with_engine:
-        own, first = other.facts.engine_version, with_engine[0].facts.engine_version
-        if own != first:
+        first = with_engine[0]
+        if other.facts.engine_version != first.facts.engine_version:
             other.finding.faults["engine"] = (
-                f"{other.finding.host.title} has {own}, {with_engine[0].finding.host.name} has {first}; all "
-                "hosts need the same."
+                f"{other.finding.host.title} has {other.facts.engine_version}, {first.finding.host.name} has "
+                f"{first.facts.engine_version}; all hosts need the same."
             )
 
 
 def _compare_certificates(answered: Sequence[Answered]) -> None:
+    """Note a fault of each host that holds another certificate of a party than the party's own host has."""
     for owner in answered:
         host = owner.finding.host
         party = str(host.party)
@@ -388,6 +468,7 @@ def _compare_certificates(answered: Sequence[Answered]) -> None:
 
 
 def _reach_as_clients(finding: Finding) -> None:
+    """Call a host's port for clients from this machine, and note a fault if it cannot be reached."""
     host = finding.host
     if {"clients", "directory", "policy"} & finding.faults.keys():
         return
@@ -402,29 +483,30 @@ def _reach_as_clients(finding: Finding) -> None:
 
 
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
-    """Have agents listen and connect as their parties will."""
+    """Have agents listen and connect as their parties will, and note a fault of each that is not reached."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
-    greetings = at_once(lambda i: findings[i].ask(Listen(port=findings[i].host.port)), able)
-    listened = [(number, findings[number], text) for number, text in zip(able, greetings, strict=True)]
+    answers = at_once(lambda number: findings[number].ask(Listen(port=findings[number].host.port)), able)
+    greetings = dict(zip(able, answers, strict=True))  # of the hosts that listen, by their number
 
-    def reach(number: int) -> None:
-        finding = findings[number]
-        others = [
-            (other, text)
-            for i, other, text in listened
-            if i != number and (i < number) == engine.connects_down
-        ]
-        wanted = [listener(other.host, text) for other, text in others]
-        assert finding.connection is not None
-        faults = answers_of_each(finding.connection, Reach(others=wanted), wanted)
-        for (there, _), fault in zip(others, faults, strict=True):
+    def call(number: int) -> None:
+        """Have a host call those others that its party will connect to."""
+        caller = findings[number]
+        if engine.connects_down:
+            called_numbers = [other for other in greetings if other < number]
+        else:
+            called_numbers = [other for other in greetings if other > number]
+        called = [findings[other] for other in called_numbers]
+        listeners = [listener(findings[other].host, greetings[other]) for other in called_numbers]
+        assert caller.connection is not None
+        faults = answers_of_each(caller.connection, Reach(others=listeners), listeners)
+        for finding, fault in zip(called, faults, strict=True):
             if fault is not None:
-                address, port = there.host.reached
-                there.faults.setdefault(
+                address, port = finding.host.reached
+                finding.faults.setdefault(
                     "port",
-                    f"{there.host.title}: {finding.host.name} cannot reach it at {address}:{port}: {fault}; "
+                    f"{finding.host.title}: {caller.host.name} cannot reach it at {address}:{port}: {fault}; "
                     "open the port to it, or correct reached_at in hosts.toml.",
                 )
 
-    at_once(reach, range(len(findings)))
+    at_once(call, range(len(findings)))
     at_once(lambda finding: finding.ask(StopListening()), findings)

@@ -23,8 +23,8 @@ from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, o
 FILE = "log.jsonl"  # in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before
 MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
-MOST_OF_A_CONNECTION = 1000  # refusals
-_MOST_REASONS = 3  # of a failed party
+MOST_OF_A_CONNECTION = 1000  # refusals that are written
+_MOST_REASONS = 3  # that are written of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
 _LINE = Limits.of(1 << 14)
 _NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} refusals here; no more of them are written."
@@ -71,7 +71,8 @@ class HostLog:
     """
 
     def __init__(self, directory: Path, coordinator: str) -> None:
-        self._file, self._older = directory / FILE, directory / OLDER
+        self._file = directory / FILE
+        self._older = directory / OLDER
         self._coordinator = coordinator
         self._refused = 0
         self._writing = threading.Lock()  # time limits end in threads of their own
@@ -132,7 +133,7 @@ class HostLog:
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
-    """Return what tells a file from others, None if it is not there."""
+    """Return the numbers by which the system tells a file from others, or None if it is not there."""
     try:
         status = file.lstat()
     except FileNotFoundError:
@@ -162,7 +163,7 @@ class ReadLog:
 
 
 def read_log(directory: Path) -> ReadLog:
-    """Return a host's log, the last `MOST_BYTES` of each file; it is empty if there is none.
+    """Return a host's log, from the last `MOST_BYTES` of each file. Without a file the log is empty.
 
     Raises:
         HostUnfitError: A file cannot be read.
@@ -201,7 +202,11 @@ def _contents(directory: Path) -> list[bytes]:
 
 
 def _last_bytes(file: Path) -> bytes:
-    """Return the last `MOST_BYTES` of a file, nothing if there is none. Raises HostUnfitError."""
+    """Return the last `MOST_BYTES` of a file, or no bytes if there is none.
+
+    Raises:
+        HostUnfitError: The file is there, and cannot be read.
+    """
     try:
         with cannot(f"read {file}", HostUnfitError), open_regular(file, links=True) as content:
             size = content.seek(0, os.SEEK_END)

@@ -52,19 +52,25 @@ def history_file(certificate: Path) -> Path:
 
 
 def read_history(certificate: Path) -> History:
-    """Return the history of a key; that of one without a file, as in version 1.0, is the key itself.
+    """Return the history of a certificate's key.
 
-    Raises HostUnfitError for a file of something else.
+    A key without a file, as in version 1.0, is the only one in its history.
+
+    Raises:
+        HostUnfitError: The file has something else.
     """
-    own, place = fingerprint(certificate.read_bytes()), history_file(certificate)
+    own = fingerprint(certificate.read_bytes())
+    place = history_file(certificate)
     if not os.path.lexists(place):
         return History([own], [])
     refusal = Refusal(HostUnfitError, str(place), "the history of a key", "restore it from a backup")
     history = as_type(History, read_json(place, refusal, SCHEMA), refusal)
     if own not in history.keys:
         refusal.say("it is of another key")
-    until = history.keys.index(own) + 1  # more than that, if the host died between writing both files
-    return History(history.keys[:until], history.successors)
+    # If the host died after it wrote the history of a new key, and before the certificate, the file goes on
+    # after the certificate's key.
+    number_of_keys = history.keys.index(own) + 1
+    return History(history.keys[:number_of_keys], history.successors)
 
 
 def write_history(place: Path, history: History) -> None:
@@ -73,25 +79,32 @@ def write_history(place: Path, history: History) -> None:
 
 
 def first_history(own: str, successors: Sequence[Signed], called: str) -> History:
-    """Return the history that an owner states of a key, by its old keys' signatures.
+    """Return the history that an owner states of a key, by the signatures of its old keys.
 
-    `own` is that key's fingerprint. Errors name the key as it is `called`.
+    Args:
+        own: The fingerprint of the key.
+        successors: What its old keys signed, the oldest first.
+        called: The name of the key in errors.
 
-    Raises CertificateError unless each key signed the next one, up to that key.
+    Raises:
+        CertificateError: Not each key signed the next one, up to that key.
     """
     refusal = Refusal(CertificateError, called, "a successor", "ask its owner for the certificates again")
     if len(successors) > MOST_SUCCESSORS:
         refusal.say(f"more than {MOST_SUCCESSORS} keys are said to precede it")
     keys: list[str] = []
-    for one in successors:
-        if not is_signed(one, kind_of(Successor)):
+    for signed in successors:
+        if not is_signed(signed, kind_of(Successor)):
             refusal.say("a signature is not of the old key that it names")
-        said = as_type(Successor, parse_json(one.said.encode(), refusal), refusal)
-        if said.old != fingerprint(one.certificate.encode()) or keys[-1:] not in ([], [said.old]):
+        successor = as_type(Successor, parse_json(signed.said.encode(), refusal), refusal)
+        if not keys:
+            keys = [successor.old]
+        signer = fingerprint(signed.certificate.encode())
+        if successor.old != signer or successor.old != keys[-1]:
             refusal.say("its old keys did not follow each other")
-        if said.new in keys or said.new == said.old:
+        if successor.new in keys:
             refusal.say("a key is said to follow itself")
-        keys = [*keys, said.new] if keys else [said.old, said.new]
+        keys.append(successor.new)
     if keys and keys[-1] != own:
         refusal.say("the old keys signed another one")
     return History(keys or [own], list(successors))
@@ -101,15 +114,17 @@ def lengthened(held: History, stated: History, party: int, *, is_lost: bool) -> 
     """Return the history that a host keeps of an owner who states this history of a key now.
 
     Args:
-        held: The host's own history of that owner's keys; the last one is held.
-        stated: By the owner, see `first_history`.
+        held: The host's own history of that owner's keys. The host holds the last one.
+        stated: The history that the owner states, as `first_history` returns it.
         party: The owner's party.
-        is_lost: This host's owner says that the held key is lost.
+        is_lost: Whether this host's owner says that the held key is lost.
 
-    Raises CertificateError unless the stated key is held already, or follows the held one: by signatures, or
-    as its owner has lost it.
+    Raises:
+        CertificateError: The host does not hold the stated key. Neither does that key follow the held one by
+            signatures, nor is the held one lost.
     """
-    current, new = held.keys[-1], stated.keys[-1]
+    current = held.keys[-1]
+    new = stated.keys[-1]
     if new == current:
         return held
     if new in held.keys:
@@ -118,10 +133,11 @@ def lengthened(held: History, stated: History, party: int, *, is_lost: bool) -> 
             "stolen it: ask its owner for the certificates of its present key."
         )
     if current in stated.keys:
-        return History([*held.keys, *stated.keys[stated.keys.index(current) + 1 :]], stated.successors)
+        first_new = stated.keys.index(current) + 1
+        return History(held.keys + stated.keys[first_new:], stated.successors)
     if is_lost:
         return History([*held.keys, new], [])
-    if {*held.keys} & {*stated.keys}:
+    if set(held.keys) & set(stated.keys):
         raise CertificateError(
             f"The new key of party {party} ({new[:SHOWN]}…) would be a second successor of a key whose "
             f"successor this host holds ({current[:SHOWN]}…), so somebody may have stolen the old key: ask "

@@ -36,20 +36,27 @@ T = TypeVar("T")
 
 DIRECTORY = "keys"
 _ASIDE = "keys.old"  # while new ones take their place
-_PARTY, _PEERS, _RENEW = "party", "peers", "./inv hosts.setup --renew"
+_PARTY = "party"  # the file in that directory with the number of the host's party
+_PEERS = "peers"  # the directory beside an engine's key with the other parties' certificates
+_RENEW = "./inv hosts.setup --renew"
 
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
-    """Return values by the parties' numbers; HostUnfitError for other names."""
+    """Return values by the parties' numbers, from values by names, which have to be these numbers.
+
+    Raises:
+        HostUnfitError: A name is no number of a party.
+    """
     if not all(re.fullmatch(r"[0-9]{1,3}", party) for party in by_name):
         raise HostUnfitError("It was told certificates of what is no party.")
-    return {int(party): one for party, one in by_name.items()}
+    return {int(name): value for name, value in by_name.items()}
 
 
 def own_certificates(directory: Path, party: int) -> dict[str, str]:
-    """Return this host's certificates by engine, none before its set-up.
+    """Return this host's certificates by engine, or none before its set-up.
 
-    Raises HostUnfitError if its keys are another party's, or others can read them.
+    Raises:
+        HostUnfitError: The host's keys are another party's, or others can read them.
     """
     keys = directory / DIRECTORY
     if not keys.is_dir():
@@ -81,6 +88,11 @@ def check_place(directory: Path) -> None:
 def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some and `renew` is false; return its certificates by engine.
 
+    Args:
+        directory: The host's own directory.
+        party: The host's party.
+        renew: Whether new keys take the place of old ones.
+
     Guarantees: either all keys are new, each signed by the old key as its successor, or none has changed. The
     certificates of other parties stay. Old keys are removed.  [test: tests/harness/hosts/test_renewal.py]
     No key is made where others could change or replace it.
@@ -89,7 +101,8 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     Raises HostUnfitError as `own_certificates`, or if others could.
     """
     check_place(directory)
-    keys, aside = directory / DIRECTORY, directory / _ASIDE
+    keys = directory / DIRECTORY
+    aside = directory / _ASIDE
     if aside.is_dir() and not keys.is_dir():  # a renewal was killed before its last step
         aside.rename(keys)
     before = own_certificates(directory, party)
@@ -120,14 +133,14 @@ def own_successors(directory: Path, party: int) -> dict[str, list[Signed]]:
 
 
 def pinned(directory: Path) -> dict[str, dict[int, str]]:
-    """Return the other parties' certificates that this host holds."""
-    return {
-        name: {
-            int(path.stem[1:]): path.read_text()
-            for path in sorted((directory / DIRECTORY / name / _PEERS).glob("P*.pem"))
-        }
-        for name in engines()
-    }
+    """Return the other parties' certificates that this host holds, by engine and party."""
+    certificates: dict[str, dict[int, str]] = {}
+    for name in engines():
+        certificates[name] = {}
+        for path in sorted((directory / DIRECTORY / name / _PEERS).glob("P*.pem")):
+            party = int(path.stem.removeprefix("P"))
+            certificates[name][party] = path.read_text()
+    return certificates
 
 
 def pin(
@@ -153,7 +166,8 @@ def pin(
 
     Raises CertificateError if one cannot be trusted, or is no successor of the one that this host holds.
     """
-    known, new = pinned(directory), []
+    known = pinned(directory)
+    new: list[tuple[Path, str, History]] = []
     for name, engine in engines().items():
         for other, text in certificates.get(name, {}).items():
             if other == party:
@@ -175,7 +189,9 @@ class RunKeys:
     """Keys and certificates of a host for runs of a model."""
 
     def __init__(self, directory: Path, model: SecurityModel) -> None:
-        self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
+        self._directory = directory
+        self._engine = engine_of(model)
+        self._parties = range(model.parties)
 
     def own(self, party: int) -> Path:
         """Return the path of this host's certificate, beside its owner's key."""
@@ -202,11 +218,11 @@ class RunKeys:
         """
         held = pinned(self._directory)
         names = sorted(engines(), key=lambda name: name != self._engine.name)
-        return {
-            party: [self._first(name, party) for name in names if party in held[name]]
-            for party in self._parties
-            if party != own
-        }
+        histories: dict[int, list[str]] = {}
+        for party in self._parties:
+            if party != own:
+                histories[party] = [self._first(name, party) for name in names if party in held[name]]
+        return histories
 
     def first_fingerprints(self, own: int) -> dict[str, str]:
         """Return the fingerprint of the first key of each party's chain, after `check`."""
@@ -214,24 +230,35 @@ class RunKeys:
         return {str(party): first for party, first in firsts.items()}
 
     def _first(self, engine: str, party: int) -> str:
+        """Return the fingerprint of the first key of another party's chain for an engine."""
         return read_history(self._directory / DIRECTORY / engine / _PEERS / f"P{party}.pem").keys[0]
 
     def check(self, own: int) -> None:
-        """Raise CertificateError or HostUnfitError unless the certificates may be trusted."""
-        texts = {
-            **pinned(self._directory)[self._engine.name],
-            own: own_certificates(self._directory, own).get(self._engine.name),
-        }
+        """Raise an error unless all parties' certificates for this model are there and may be trusted.
+
+        Args:
+            own: The host's party.
+
+        Raises:
+            HostUnfitError: A certificate is missing.
+            CertificateError: A certificate may not be trusted.
+        """
+        held = pinned(self._directory)[self._engine.name]
+        own_text = own_certificates(self._directory, own).get(self._engine.name)
         for party in self._parties:
-            text = texts.get(party)
-            which = "own certificate" if party == own else f"certificate of party {party} that it holds"
-            whose = "Its" if party == own else "The"
-            way_out = (
-                f"make new keys by {_RENEW}" if party == own else f"its owner makes new keys by {_RENEW}"
-            )
+            if party == own:
+                text = own_text
+                which = "own certificate"
+                called = "Its own certificate"
+                way_out = f"make new keys by {_RENEW}"
+            else:
+                text = held.get(party)
+                which = f"certificate of party {party} that it holds"
+                called = f"The certificate of party {party} that it holds"
+                way_out = f"its owner makes new keys by {_RENEW}"
             if text is None:
                 raise HostUnfitError(f"No {which} is there; run ./inv hosts.setup.")
             try:
-                check(text.encode(), self._engine.common_name(party), f"{whose} {which}")
+                check(text.encode(), self._engine.common_name(party), called)
             except CertificateError as error:
                 raise CertificateError(f"{str(error).rstrip('.')}; {way_out}.") from None

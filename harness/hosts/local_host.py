@@ -1,4 +1,4 @@
-"""A host before a run: its turn, dependencies and ports; and the remains of dead runs."""
+"""A host outside of a run: its turn, its dependencies, ports and links, and the remains of dead runs."""
 
 import os
 import secrets
@@ -50,38 +50,47 @@ from fairshares.harness.system.files import (
 from fairshares.harness.system.processes import birth
 from fairshares.harness.uploads.signatures import Signed
 
-PROGRAMS, CODE = "programs and circuits", "code"  # as sentences name them
-# Sources that must be the same everywhere.
+PROGRAMS = "programs and circuits"  # as sentences name them
+CODE = "code"
+# The folders whose text must be the same on all machines.
 SOURCES = {
     PROGRAMS: ("Programs/Source", "protocols/circuits"),
     CODE: ("harness", "protocols"),
 }
 TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
-_IDLE_S = 3600.0  # for a run to begin, from its turn or the end of the last run
-_TURNLESS_S = 600.0  # for a connection to take the turn
+_IDLE_S = 3600.0  # within which a run begins, from the connection's turn or the end of its last run on
+_TURNLESS_S = 600.0  # within which a connection takes the turn
 BY_HOST = "which the host ended"
 _BY_A_SIGNAL = "by a signal to its agent"  # as another connection's `clean` sends it, or this machine
-_AT_ONCE = 64  # connections to a listening agent, so that they take little memory
+_AT_ONCE = 64  # the most connections to a listening agent, so that they take little memory
+_LINK_PROBES = 15  # round trips that are timed on a link
 
 
 class LocalHost:
-    """This machine as a host, for one connection, at the end of which `stack` is closed.
+    """This machine as a host, for one connection. One connection at a time has the host's turn.
 
-    One connection at a time has the turn. The host's own command line may name the `coordinator`.
+    Attributes:
+        directory: The host's own directory.
+        stack: Is closed at the end of the connection.
+        coordinator: The name that the host's own command line gives to the coordinator's key, or "".
+        log: The host's log, for this connection.
+        ending: The request by which the connection ends, and how it ends. It is None until that is known.
     """
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
-        self.directory, self.stack, self.coordinator = directory, stack, coordinator
+        self.directory = directory
+        self.stack = stack
+        self.coordinator = coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
         self.log = HostLog(directory, coordinator)
-        self.ending: tuple[str, str] | None = None  # the request by which the connection ends, and how
+        self.ending: tuple[str, str] | None = None
         self._has_turn = False
         self._idle: threading.Timer | None = None
         self._listening: list[socket.socket] = []
 
     def handlers(self) -> list[Answering]:
-        """Return the handlers of what it answers before a run."""
+        """Return the handlers of the requests that a host answers outside of a run."""
         return [
             Check.answered_by(self.check),
             Listen.answered_by(self.listen),
@@ -95,7 +104,11 @@ class LocalHost:
         ask_owner(self.directory, self.coordinator, action)
 
     def take_turn(self) -> None:
-        """Let no other connection check or prepare a run, or raise HostUnfitError."""
+        """Keep all other connections from checking or preparing a run.
+
+        Raises:
+            HostUnfitError: Another connection has the turn.
+        """
         if self._has_turn or not self.directory.is_dir():
             return
         self._until_the_end.enter_context(turn_at(self.directory))
@@ -106,7 +119,7 @@ class LocalHost:
     def expect_turn(self) -> None:
         """End this connection unless it takes the turn within ten minutes.
 
-        Else connections of which nothing but signs of life come would take memory for good.
+        Otherwise connections that send signs of life and nothing else would take memory for ever.
         """
         self._end_after(
             _TURNLESS_S,
@@ -128,7 +141,7 @@ class LocalHost:
     def ends(self, request: str, how: str) -> None:
         """Learn how the connection ends, as `Answers.ends`."""
         if self.ending is None:
-            self.ending = request, how
+            self.ending = (request, how)
 
     def note_ended_party(self) -> None:
         """Note that a party that had begun was ended with the connection."""
@@ -136,7 +149,12 @@ class LocalHost:
         self.log.write(Event.ENDED, request, f"A party that had begun was ended with its connection, {how}.")
 
     def _end_after(self, seconds: float, why: str) -> None:
-        """End this connection after some time, in place of what it waited for."""
+        """End this connection after some time, in place of an earlier such limit.
+
+        Args:
+            seconds: The time.
+            why: The sentence for the host's log and the coordinator.
+        """
 
         def end() -> None:
             self.log.write(Event.ENDED, "", why)
@@ -150,14 +168,16 @@ class LocalHost:
         self._idle.start()
 
     def check(self, message: Check) -> HostFacts:
-        """Take the turn, so that a run's parties meet this host's; return facts on which it depends."""
+        """Take the turn, so that others meet this host's party; return the facts on which a run depends."""
         now = time.time()
         chosen = get_model(message.security)
         engine = engine_of(chosen)
         directory = _fault(lambda: check_directory(self.directory))
         policy = None if directory else _fault(lambda: read_policy(self.directory))
         turn = _fault(self.take_turn)
-        port, clients, notices = None, None, list[str]()
+        port: str | None = None
+        clients: str | None = None
+        notices: list[str] = []
         if not directory and not policy:
             notices = read_policy(self.directory).notices
             port = _fault(lambda: self._check_ports("port", [message.port]))
@@ -191,7 +211,9 @@ class LocalHost:
     def listen(self, message: Listen) -> str:
         """Listen as the party or its gateway will, and greet callers; return the greeting.
 
-        Raises HostUnfitError as `take_turn`, or PolicyError for another port than the owner's.
+        Raises:
+            HostUnfitError: As `take_turn`.
+            PolicyError: The port is not one of the owner's policy.
         """
         port = message.port
         client_port = read_policy(self.directory).client_port
@@ -203,7 +225,7 @@ class LocalHost:
         with ExitStack() as refused:
             listening = refused.enter_context(socket.create_server(("", port)))
             self.take_turn()  # last, as a refused request takes no turn
-            refused.pop_all()
+            refused.pop_all()  # the socket stays open
         self.stack.callback(listening.close)
         self._listening.append(listening)
         free = threading.Semaphore(_AT_ONCE)
@@ -230,13 +252,15 @@ class LocalHost:
             listening.close()
 
     def reach(self, message: Reach) -> list[str | None]:
-        """Call other parties' ports; return each one's fault, None if its agent answers."""
+        """Call other parties' ports; return a fault for each, or None if its agent answers."""
         return [reach(other.address, other.port, other.greeting) for other in message.others]
 
     def time_links(self, message: TimeLinks) -> list[LinkTimes | None]:
-        """Time the links to other parties' ports, one by one.
+        """Time the links to other parties' ports, one after the other.
 
-        Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
+        Raises:
+            HostUnfitError: As `take_turn`.
+            PolicyError: The owner allows no benchmark runs.
         """
         self.ask_owner(Benchmark(None))
         self.take_turn()
@@ -245,9 +269,10 @@ class LocalHost:
 
 @contextmanager
 def turn_at(directory: Path) -> Iterator[None]:
-    """Have a host's turn in the block, as one process at a time does.
+    """Have a host's turn in the block. One process at a time has it.
 
-    Raises HostUnfitError if another one has the turn, or if others could keep it.
+    Raises:
+        HostUnfitError: Another process has the turn, or other users could keep it.
     """
     place = directory / TURN
     try:
@@ -259,8 +284,10 @@ def turn_at(directory: Path) -> Iterator[None]:
         ) from None
     if descriptor is None:
         holder = "an agent that ends, or its owner's hosts.restored"
-        if (signature := _signed(directory)) is not None:
-            holder = f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
+        signature = _signed(directory)
+        if signature is not None:
+            pid, coordinator = signature
+            holder = f"process {pid}, for {coordinator or 'a key without a name'}"
         raise HostUnfitError(
             f"Another run is under way on it ({holder}); wait for its end, or end it by ./inv hosts.clean."
         )
@@ -271,7 +298,7 @@ def turn_at(directory: Path) -> Iterator[None]:
 
 
 def end_agent(why: str) -> None:
-    """End this process in an orderly way; its coordinator reads why."""
+    """End this process in an orderly way, and tell its coordinator why."""
     with suppress(OSError, ValueError):
         print(why, file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -283,14 +310,23 @@ def check_directory(directory: Path) -> None:
         raise HostUnfitError(
             f"There is no directory {directory}; run ./inv hosts.setup, or correct hosts.toml."
         )
-    if (fault := changeable_by_others(directory)) is not None:
+    fault = changeable_by_others(directory)
+    if fault is not None:
         raise HostUnfitError(fault)
 
 
 def check_ports(directory: Path, coordinator: str, name: str, ports: Sequence[int]) -> None:
-    """Raise PolicyError or HostUnfitError unless a party or gateway can listen there.
+    """Raise an error unless a party, or its gateway, can listen at its ports.
 
-    `name` is `port`, or `client_port`, which stands for two ports.
+    Args:
+        directory: The host's own directory.
+        coordinator: The name of the coordinator's key, or "".
+        name: The name of the policy's field, `port` or `client_port`, which stands for two ports.
+        ports: The ports that were asked for.
+
+    Raises:
+        PolicyError: The ports are not those of the owner's policy.
+        HostUnfitError: Another process uses a port.
     """
     ask_owner(directory, coordinator, Ports(name, tuple(ports)))
     for port in ports:
@@ -304,7 +340,7 @@ def check_ports(directory: Path, coordinator: str, name: str, ports: Sequence[in
 
 
 def _fault(check: Callable[[], object]) -> str | None:
-    """Return the sentence by which a check refuses, None if it does not."""
+    """Return the sentence by which a check refuses, or None if it refuses nothing."""
     try:
         check()
     except FairSharesError as error:
@@ -313,13 +349,16 @@ def _fault(check: Callable[[], object]) -> str | None:
 
 
 def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> None:
+    """Greet one caller, close the connection, and make room for another caller."""
     with reached:
         greet(reached, greeting)
     free.release()
 
 
-_RESULTS, _SIGNATURE = "results", "agent"
-PATIENCE_S = 5.0
+_RESULTS = "results"  # the directory in a host's directory with what runs opened
+_SIGNATURE = "agent"  # the file by which an agent says that a directory is its own
+PATIENCE_S = 5.0  # for an answer on a link, or the end of a process
+_LOOK_S = 0.02  # between two looks at a process that should end
 
 
 def place_of(directory: Path, run: str) -> Path:
@@ -331,13 +370,16 @@ def place_of(directory: Path, run: str) -> Path:
 def signed_runs(directory: Path) -> list[Signed]:
     """Return the kept signed statements of runs."""
     paths = sorted((directory / _RESULTS).glob("*.json"))
-    refusals = [Refusal(HostUnfitError, str(path), "what a run revealed", "remove it") for path in paths]
-    return [as_type(Signed, read_json(path, one), one) for path, one in zip(paths, refusals, strict=True)]
+    statements: list[Signed] = []
+    for path in paths:
+        refusal = Refusal(HostUnfitError, str(path), "what a run revealed", "remove it")
+        statements.append(as_type(Signed, read_json(path, refusal), refusal))
+    return statements
 
 
 @contextmanager
 def signed(directory: Path, coordinator: str) -> Iterator[None]:
-    """Name this agent and its coordinator in a directory."""
+    """Name this agent and its coordinator in a file of a directory, for the time of the block."""
     place = directory / _SIGNATURE
     write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
     try:
@@ -347,9 +389,23 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
 
 
 def clean(directory: Path, own: Collection[Path]) -> Removed:
-    """End other agents with their parties; remove all remains but `own` directories."""
+    """End other agents with their parties, and remove the remains of their runs.
+
+    Args:
+        directory: The host's own directory.
+        own: The directories of this connection's run, which stay.
+
+    Returns:
+        How many processes were ended, and how many directories and statements of runs were removed.
+    """
     left = [path for path in directory.glob(f"{PREFIX}*") if path not in own]
-    agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
+    agents: set[int] = set()
+    for path in [directory, *left]:
+        signature = _signed(path)
+        if signature is not None:
+            pid, _ = signature
+            agents.add(pid)
+    agents.discard(os.getpid())
     for pid in agents:
         _end(pid)
     for path in left:
@@ -364,43 +420,55 @@ def clean(directory: Path, own: Collection[Path]) -> Removed:
 
 
 def _signed(directory: Path) -> tuple[int, str] | None:
+    """Return the process and the coordinator of the agent that a directory names, None if it is dead."""
     try:
         pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):
         return None
-    return (int(pid), coordinator) if began == birth(int(pid)) else None
+    if began != birth(int(pid)):  # another process has the number by now, or none
+        return None
+    return (int(pid), coordinator)
 
 
 def _end(pid: int) -> None:
+    """End a process: ask it to end and, if it does not within five seconds, kill it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
         deadline = time.monotonic() + PATIENCE_S
         while birth(pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
+            time.sleep(_LOOK_S)
         if not birth(pid):
             return
 
 
-_TRANSFER_S = 60.0  # longest exchange, on a slow and long link
-_SIZES = struct.Struct(">II")  # bytes that follow, and bytes wanted back
-_LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
-_PROBE_S, _LONG_S = (
-    0.2,
-    1.0,
-)  # least time of sending, which grows with the round trip until TCP is at full speed
+_TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
+_SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
+_PIECE_BYTES = 1 << 16  # that are sent or received at once
+_MOST_BYTES = 1 << 26  # of one exchange
+# A rate is measured by an exchange that takes long enough for TCP to be at full speed: 20 round trips, and at
+# least and at most these times.
+_ROUND_TRIPS = 20
+_LEAST_PROBE_S = 0.2
+_MOST_PROBE_S = 1.0
+_GROWTH = 4  # by which an exchange that was too short is repeated with more bytes
+_LEAST_S = 1e-9  # for an exchange beyond the round trip, so that a rate is finite
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
-    """Greet a caller; then receive and send as many bytes as it says.
+    """Greet a caller; then receive and send as many bytes as it asks for.
 
-    Guarantees: little memory for each call.  [test: tests/harness/hosts/test_connection.py]
+    Guarantees: a call takes little memory, however many bytes the caller asks for.
+    [test: tests/harness/hosts/test_connection.py]
     """
     reached.settimeout(PATIENCE_S)
     with suppress(OSError), reached.makefile("rb") as incoming:
         reached.sendall(greeting.encode())
         reached.settimeout(_TRANSFER_S)
-        while len(sizes := incoming.read(_SIZES.size)) == _SIZES.size:
+        while True:
+            sizes = incoming.read(_SIZES.size)
+            if len(sizes) < _SIZES.size:
+                return
             follow, wanted = _SIZES.unpack(sizes)
             for piece in _pieces(follow):
                 incoming.read(piece)
@@ -409,12 +477,16 @@ def greet(reached: socket.socket, greeting: str) -> None:
 
 
 def _pieces(size: int) -> Iterator[int]:
-    for begin in range(0, min(size, _MOST), _LEAST):
-        yield min(_LEAST, min(size, _MOST) - begin)
+    """Yield the sizes of the pieces of so many bytes, or of the most bytes of an exchange."""
+    left = min(size, _MOST_BYTES)
+    while left > 0:
+        piece = min(_PIECE_BYTES, left)
+        yield piece
+        left -= piece
 
 
 def reach(address: str, port: int, greeting: str) -> str | None:
-    """Return a call's fault, None if the greeting comes back."""
+    """Call a listening agent; return why that fails, or None if the greeting comes back."""
     try:
         with socket.create_connection((address, port), PATIENCE_S) as reached:
             answer = reached.makefile("rb").read(len(greeting))
@@ -424,16 +496,17 @@ def reach(address: str, port: int, greeting: str) -> str | None:
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:
-    """Return the median round-trip time, and the rate of the slower direction.
+    """Return the median round-trip time of a link, and the rate of its slower direction.
 
-    Return None unless `greet` answers.  [test: tests/harness/hosts/test_connection.py]
+    The other end has to be at `greet`, with the right greeting. Otherwise the result is None.
+    [test: tests/harness/hosts/test_connection.py]
     """
     with suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with link.makefile("rb") as incoming:
             if incoming.read(len(greeting)) == greeting.encode():
                 link.settimeout(_TRANSFER_S)
-                rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(15))
+                rtt_s = median(_exchange(link, incoming, 0, 1) for _ in range(_LINK_PROBES))
                 there = _rate(link, incoming, rtt_s, outgoing=True)
                 back = _rate(link, incoming, rtt_s, outgoing=False)
                 return LinkTimes(rtt_s=rtt_s, bits_per_s=min(there, back))
@@ -441,14 +514,28 @@ def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:
 
 
 def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, *, outgoing: bool) -> float:
-    size, took = _LEAST // 4, 0.0
-    while size < _MOST and took < max(_PROBE_S, min(20 * rtt_s, _LONG_S)):
-        size *= 4
-        took = _exchange(link, incoming, *((size, 1) if outgoing else (0, size)))
-    return 8 * size / max(took - rtt_s, 1e-9)
+    """Return the bits per second of one direction of a link.
+
+    Args:
+        link: The connection.
+        incoming: What comes from it.
+        rtt_s: The link's round-trip time in seconds.
+        outgoing: Whether this end sends, or else receives.
+    """
+    long_enough_s = max(_LEAST_PROBE_S, min(_ROUND_TRIPS * rtt_s, _MOST_PROBE_S))
+    size = _PIECE_BYTES // _GROWTH
+    took = 0.0
+    while size < _MOST_BYTES and took < long_enough_s:
+        size *= _GROWTH
+        if outgoing:
+            took = _exchange(link, incoming, sent=size, wanted=1)
+        else:
+            took = _exchange(link, incoming, sent=0, wanted=size)
+    return 8 * size / max(took - rtt_s, _LEAST_S)
 
 
 def _exchange(link: socket.socket, incoming: BinaryIO, sent: int, wanted: int) -> float:
+    """Return the seconds that it takes to send so many bytes, and to receive so many."""
     started = time.perf_counter()
     link.sendall(_SIZES.pack(sent, wanted) + bytes(sent))
     if len(incoming.read(wanted)) < wanted:

@@ -40,12 +40,13 @@ from fairshares.protocols.json_values import JsonFields, JsonObject
 Asked = TypeVar("Asked", bound="Message[object]")
 
 SHORT = 1 << 16  # bytes of a line before a run is accepted
-LONGEST = 1 << 27  # the identities of a million uploads fit
+LONGEST = 1 << 27  # bytes of the longest line, in which the identities of a million uploads fit
 PIECE = 1 << 24  # bytes of a list of uploads in one message
-CERTIFICATE_S = 600.0  # for a party to make its certificate
-_RUNNING_S = 120.0  # the most for any request while a party runs
-_WORK_S = 3600.0  # for work that grows with the uploads
-_QUICK_S = 5.0  # for requests that a host answers at once
+CERTIFICATE_S = 600.0  # the most time for a party to make its certificate
+_RUNNING_S = 120.0  # the most time for any request while a party runs
+_WORK_S = 3600.0  # the time for work that grows with the uploads
+_QUICK_S = 5.0  # the time for requests that a host answers at once
+_MORE_S = 60.0  # beyond the time for a certificate, for its answer to arrive
 _COMPILING_S = 2000.0
 _SHOWN = 40  # characters of an unknown name
 
@@ -284,7 +285,7 @@ class Forget(Message[None], tag="forget", frozen=True, kw_only=True):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """The processor's name, and the memory."""
+    """The name of a machine's processor, and its memory in bytes."""
 
     processor: Text
     memory_bytes: Size
@@ -295,18 +296,22 @@ class HostFacts(Struct, frozen=True, kw_only=True):
 
     Attributes:
         time: The seconds since 1970 by the host's clock.
-        programs: SHA-256 of the programs and circuits, or what its version has in that place.
-        code: SHA-256 of the code, likewise.
-        commit: Of the host's clone, or "unknown".
-        engine_version: None without an engine.
-        unavailable: The engine's fault.
+        programs: The SHA-256 of the programs and circuits, or what another version has in that place.
+        code: The SHA-256 of the code, likewise.
+        commit: The commit of the host's clone, or "unknown".
+        environment: The versions of what the code runs on.
+        machine: The host's processor and memory.
+        engine_version: The version of the model's engine, None without an engine.
+        unavailable: The fault of the engine.
         unprotected: What a party's process could do there that it should not be able to.
-        directory: The fault of the host's directory. Likewise for the next four fields.
-        free_bytes: On the directory's disk.
-        port: That of the port where its party would listen, or why it has not got the turn.
-        clients: That of the ports for clients.
-        fingerprints: Of all parties' certificates that the host holds, by party.
-        notices: Sentences about its policy that are no faults.
+        directory: The fault of the host's directory.
+        free_bytes: The bytes that are free on the directory's disk.
+        port: The fault of the port where its party would listen, or why the connection has not got the turn.
+        clients: The fault of the ports for clients.
+        keys: The fault of the keys and certificates.
+        fingerprints: The fingerprints of all parties' certificates that the host holds, by party.
+        policy: The fault of the owner's policy, or why it refuses the model.
+        notices: Sentences about the policy that are no faults.
     """
 
     time: Annotated[float, Meta(ge=0, lt=1e12)]
@@ -354,7 +359,7 @@ class StopListening(Message[None], tag="stop_listening", frozen=True, kw_only=Tr
 
 
 class Listener(Struct, frozen=True, kw_only=True):
-    """Where another host's agent listens, and how it greets."""
+    """The address and port at which another host's agent listens, and the greeting that callers get."""
 
     address: HostName
     port: Port
@@ -380,7 +385,7 @@ class LinkTimes(Struct, frozen=True, kw_only=True):
 
 
 class TimeLinks(Message[list[LinkTimes | None]], tag="time_links", frozen=True, kw_only=True):
-    """Has a host time its links to others; the answer has None, in their order, where none is."""
+    """Has a host time its links to others; the answer has each one's times, or None, in their order."""
 
     STATES = NOT_RUNNING
 
@@ -461,7 +466,7 @@ class Aggregated(Struct, frozen=True, kw_only=True):
 
     Attributes:
         head: The first two lines of its file: the header, and the identities of the uploads.
-        bytes: Of the uploads.
+        bytes: The number of bytes of the uploads.
         left_out: The number of uploads that were left out, by reason.
         pieces: The names of noise made ahead for this run.
     """
@@ -490,9 +495,9 @@ class Sending(Struct, frozen=True, kw_only=True):
 
     Attributes:
         terms: What clients are told of the release.
-        certificates: Theirs (PEM).
-        ports: Of the party's gateway and of its virtual machine.
-        seconds: For which the gateway waits for them.
+        certificates: The clients' certificates (PEM).
+        ports: The port of the party's gateway, and that of its virtual machine.
+        seconds: The time for which the gateway waits for clients.
     """
 
     terms: JsonFields
@@ -524,10 +529,10 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
 
     Attributes:
         run: The run's name.
-        party: The host's.
-        addresses: Where this party finds all parties; it listens at its own port.
-        clients: Those that send, if any.
-        piece: The name of the run's noise made ahead.
+        party: The host's party.
+        addresses: Where this party finds all parties. It listens at its own port.
+        clients: The clients that send, None without such clients.
+        piece: The name of the piece of noise made ahead that the run takes, or "" for none.
     """
 
     STATES = frozenset({State.FED})
@@ -560,17 +565,17 @@ class GetCertificate(Message[Text | None], tag="certificate", frozen=True, kw_on
 
     @property
     def patience_s(self) -> float:
-        return self.seconds + 60.0
+        return self.seconds + _MORE_S
 
 
 class Agree(Message[Signed], tag="agree", frozen=True, kw_only=True):
     """Has a host hold its party's port, and sign the run ahead.
 
     Attributes:
-        nonces: Of all hosts, by party.
+        nonces: The nonces of all hosts, by party.
         started: When the run starts, by the coordinator's clock.
-        attempts: To make the run's noise, the most that any host knows of.
-        heads: Of this host's ledger, as other hosts have seen them.
+        attempts: How often making the run's noise was begun, by the host that knows of most attempts.
+        heads: The heads of this host's ledger that other hosts have seen.
     """
 
     STATES = frozenset({State.READY})
@@ -603,8 +608,8 @@ class PartyEnd(PartyReport, frozen=True, kw_only=True):
     """A party's last state, which a host tells unasked.
 
     Attributes:
-        code: Its exit code, or minus the signal that killed it.
-        signed: What the host signs of a run that ended well.
+        code: The party's exit code, or minus the signal that killed it.
+        signed: What the host signs of a run that ended well, else None.
     """
 
     code: Annotated[int, Meta(ge=-255, le=255)]
@@ -641,11 +646,12 @@ class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):
     """Has a host make its directory, keys and policy, if need be, and tell its certificates by engine.
 
     Attributes:
-        party: The host's.
-        renew: Whether it makes new keys in any case.
-        policy_text: A new policy. Without one, an existing policy stays.
-        models: The names of the models that a new policy accepts, without such a text.
-        port: For a new policy, likewise `client_port`; 0 for none.
+        party: The host's party.
+        renew: Whether the host makes new keys in any case.
+        policy_text: A new policy. Without such a text, a policy that exists stays.
+        models: The names of the models that a new policy accepts, if there is no such text.
+        port: The party's port for a new policy, or 0 for none.
+        client_port: The gateway's port for a new policy, or 0 for none.
     """
 
     LONGEST = LONGEST

@@ -59,9 +59,9 @@ from fairshares.harness.uploads.signatures import Signed
 
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
-_MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
+_MEET_S = 600.0  # within which a party meets all others; before that, no input leaves it
 _PARTY_DIRECTORY = "party"  # in a run's directory
-_VALUES = "values of the party"  # likewise, a second name of the file with the party's inputs
+_VALUES = "values of the party"  # in a run's directory: a second name of the file with the party's inputs
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class RunPlace:
     Attributes:
         host: This machine.
         kind: The kind of the run.
-        model: Whose parties run it.
+        model: The security model whose parties run it.
         keys: The host's own keys, and the certificates that it holds of others.
-        nonce: The host's, for this run.
+        nonce: The host's nonce for this run.
         scratch: The run's directory.
-        stack: Closed at the run's end.
+        stack: Is closed at the run's end.
     """
 
     host: LocalHost
@@ -111,7 +111,7 @@ class RunState(HostState):
     """A state of a connection that has a run.
 
     Attributes:
-        place: The run's.
+        place: What the run has at its host.
     """
 
     place: RunPlace
@@ -163,10 +163,10 @@ class PlannedRun(ABC, Generic[RunAhead]):
     @property
     @abstractmethod
     def values(self) -> Path | None:
-        """The file with the party's inputs, None without any from here."""
+        """The file with the party's inputs, or None if the host has none for the run."""
 
     def taken(self) -> Self:
-        """Take what is there for one run only, and return the run with it. Raises StockError."""
+        """Take what only one run may use, and return the run with it. Raises StockError."""
         return self
 
     def attempts(self) -> int:
@@ -183,7 +183,7 @@ class PlannedRun(ABC, Generic[RunAhead]):
 
     @abstractmethod
     def begin(self, own: RunAhead, others: Mapping[int, RunAhead]) -> Begun:
-        """Charge the run, or write what else its beginning costs; refuse it by raising.
+        """Charge the run, or write what else its beginning costs. Raises an error to refuse the run.
 
         Args:
             own: What this host signed before the run.
@@ -288,8 +288,8 @@ class WithParty(RunState, Generic[RunAhead]):
 
     Attributes:
         planned: The run, with what it has taken.
-        prepared: Its name, its party and its program.
-        process: The party's, started or not.
+        prepared: The run's name, its party and its program.
+        process: The party's process, which may not have started.
     """
 
     planned: PlannedRun[RunAhead]
@@ -304,7 +304,7 @@ class WithParty(RunState, Generic[RunAhead]):
             return Over(self.place, self._last_state())
 
     def _last_state(self) -> PartyState:
-        """Return the party's state; there is nothing of one that never started."""
+        """Return the party's state, which is empty if the party never started."""
         return PartyState()
 
     def kill(self, _message: Kill) -> Step[None]:
@@ -357,7 +357,7 @@ class Started(Waiting[RunAhead]):
         ]
 
     def certificate(self, message: GetCertificate) -> Step[str | None]:
-        """Answer with the certificate of the party's key for this run, None if it is not ready in time."""
+        """Answer with the certificate of the party's key for this run, or None if it is not ready in time."""
         certificate = self.process.certificate(message.seconds)
         if certificate is None:
             return Step(self, None)
@@ -369,7 +369,7 @@ class Ready(Waiting[RunAhead]):
     """A run whose party is ready, and to which its host has not agreed.
 
     Attributes:
-        own_certificate: Of the party's key for this run.
+        own_certificate: The certificate of the party's key for this run.
     """
 
     own_certificate: str
@@ -431,7 +431,7 @@ def _held_port(number: int) -> socket.socket:
     try:
         port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         port.bind(("", number))
-        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # so that nobody else can listen there
     except OSError:
         port.close()
         raise
@@ -443,9 +443,9 @@ class Agreed(Waiting[RunAhead]):
     """A run that this host has signed, and that has not begun.
 
     Attributes:
-        own_certificate: Of the party's key for this run.
+        own_certificate: The certificate of the party's key for this run.
         intent: What this host signed.
-        port: The party's, which is held until the party begins.
+        port: The party's port, which is held until the party begins.
         owners: The certificates of the other parties' owners, by party.
     """
 
@@ -502,14 +502,15 @@ class Running(RunState):
     """A run that has begun: it can't be made without what its beginning wrote.
 
     Attributes:
-        party: The host's.
-        process: The party's.
-        port: The party's, which is held until its process has it.
-        begun: The run's charge, or what else was written.
-        certificates: Of the other parties' keys for this run.
+        party: The host's party.
+        process: The party's process.
+        port: The party's port, which is held until the process has it.
+        begun: The run's charge, or what else was written as it began.
+        certificates: The certificates of the other parties' keys for this run, by party.
         owners: The certificates of the other parties' owners, by party.
-        meets_by: When the party has to have met all others, by the monotonic clock; inf after that.
-        met: The parties of which it is known for good that this one has met them.
+        meets_by: The time by which the party has to have met all others, by the monotonic clock. It is
+            infinite once that has been looked at.
+        met: The parties that this one has met, as far as that has been written.
         is_alone: Whether the party was ended since it had not met all others in time.
     """
 
@@ -534,7 +535,7 @@ class Running(RunState):
         return Step(looked, PartyReport(**asdict(looked.last_state())))
 
     def last_state(self) -> PartyState:
-        """Return what is known of the party by now; see `looked` before it is told."""
+        """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
         state = self.process.state()
         if not self.is_alone:
             return state
@@ -566,7 +567,7 @@ class Running(RunState):
         code = state.process.exit_code()
         if code is None:
             return Step(state, None)
-        with uninterrupted():  # else what is over would not be noted, or twice
+        with uninterrupted():  # otherwise an end might not be noted, or twice
             return state.over(code)
 
     def over(self, code: int) -> Step[PartyEnd | None]:
@@ -605,7 +606,7 @@ class Running(RunState):
         self.place.host.expect_run()
 
     def _note_failure(self, code: int) -> None:
-        """Tell the host's owner why the party failed that has ended, if it did."""
+        """Tell the host's owner why the party that has ended failed, if it failed."""
         if code:
             self.place.host.log.write(Event.FAILED, "", why_failed(code, self.last_state().lines))
 
@@ -618,7 +619,7 @@ class Beginning(Running):
     """
 
     def entered(self) -> HostState:
-        """Let the party begin; of one that can't, its exit code tells."""
+        """Let the party begin. If it cannot, its exit code says so later."""
         host = self.place.host
         self.port.close()
         host.stop_listening()

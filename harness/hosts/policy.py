@@ -36,7 +36,10 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
 DEFAULT_PORT = 12000
-FILE, LEDGER, STOCK = "policy.toml", "ledger.sqlite", "stock"  # in the host's directory
+# In the host's directory.
+FILE = "policy.toml"
+LEDGER = "ledger.sqlite"
+STOCK = "stock"  # of noise made ahead
 COMMAND = "./inv hosts.policy"
 _DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
@@ -105,6 +108,7 @@ _UNLESS_GIVEN: dict[str, JsonValue] = {
 
 
 def _rule(table: Table) -> Rule:
+    """Return the rule that a table states. Raises PolicyError for a value that the table may not have."""
     total = Guarantee(_limit(table, "epsilon"), _limit(table, "delta"))
     stated = Guarantee(
         epsilon=_limit(table, "epsilon_per_run") if table["epsilon_per_run"] != "" else total.epsilon,
@@ -166,13 +170,20 @@ def check_models(given: Sequence[str]) -> None:
 
 
 def _limit(table: Table, name: _LimitName) -> Fraction:
+    """Return a limit of a table as an exact number, or raise PolicyError."""
     text = str(table[name])
-    limit, below_1 = exact_number(text), name.startswith("delta")
-    if limit is None or limit <= 0 or (below_1 and limit >= 1):
-        example = '"2^-40"' if below_1 else "1"
+    limit = exact_number(text)
+    if name.startswith("delta"):
+        bounds = "a number above 0 and below 1"
+        example = '"2^-40"'
+        is_within = limit is not None and 0 < limit < 1
+    else:
+        bounds = "a number above 0"
+        example = "1"
+        is_within = limit is not None and limit > 0
+    if limit is None or not is_within:
         raise PolicyError(
-            f"{name} of population {table['name']!r} must be a number above 0"
-            f"{' and below 1' if below_1 else ''}, for example {example}; got {text!r}."
+            f"{name} of population {table['name']!r} must be {bounds}, for example {example}; got {text!r}."
         )
     return limit
 
@@ -190,8 +201,8 @@ class Policy:
     benchmark_security: list[str] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("port", "client_port"):
-            if (number := getattr(self, name)) not in range(1 << 16):
+        for name, number in (("port", self.port), ("client_port", self.client_port)):
+            if number not in range(1 << 16):
                 raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
         check_models(self.benchmark_security or [])
         keys = [key_of(rule.name) for rule in self.host_rules.rules]
@@ -256,9 +267,9 @@ def read_policy(directory: Path) -> Policy:
 def ask_owner(
     directory: Path, coordinator: str, action: Action, ledger: LedgerState | None = None
 ) -> Rule | None:
-    """Return the rule by which a host's policy allows an action, None if no population is concerned.
+    """Return the rule by which a host's policy allows an action, or None if no population is concerned.
 
-    The policy is read each time, so that what its owner changes counts at once.
+    The policy is read each time, so that an owner's change counts at once.
 
     Raises PolicyError, or as `decision.allowed`.
     """
@@ -276,7 +287,7 @@ def ask_about_release(
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy in a file, or raise PolicyError, which calls it `called`."""
+    """Return the policy in a file. Raises PolicyError, in which the file has the name `called`."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")
@@ -286,12 +297,23 @@ def checked_policy(path: Path, called: str) -> Policy:
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
-    """Write a valid policy, with these ports unless they are 0 or in the text."""
+    """Write a policy, if it is valid.
+
+    Args:
+        directory: The host's own directory.
+        text: The policy.
+        port: The port of the party, unless it is 0 or the text has one.
+        client_port: The port of the gateway, unless it is 0 or the text has one.
+
+    Raises:
+        PolicyError: The text is no valid policy.
+    """
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)
-    stated, first = tomllib.loads(text), ""
+    stated = tomllib.loads(text)
+    added = ""  # before the text, as lines after a table would belong to the table
     for name, number in (("port", port), ("client_port", client_port)):
         if number and name not in stated:
-            first += f"{name} = {number}\n"
-    write_whole(directory / FILE, (first + text).encode())
+            added += f"{name} = {number}\n"
+    write_whole(directory / FILE, (added + text).encode())

@@ -79,23 +79,32 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
+_RUN_NAME_BYTES = 16
 _LISTING_S = 3600.0  # for all of a host's list of uploads
+_CHECK_COUNTS_S = 600.0  # for which a check of a benchmark's hosts counts
 
 
 class RemoteProcess(PartyProcess):
-    """A party on a host."""
+    """A party that runs on a host."""
 
     def __init__(self, connection: Connection, agreed: Mapping[int, Signed]) -> None:
-        """Args: agreed: the hosts' statements, by party, once all parties are ready."""
+        """Stand for the party of the host at the other end of a connection.
+
+        Args:
+            connection: The connection to the host's agent.
+            agreed: What the hosts signed before the run, by party. It is empty until all parties are ready.
+        """
         self.name = f"Party {connection.host.party} (on {connection.host.address})"
-        self._connection, self._agreed = connection, agreed
+        self._connection = connection
+        self._agreed = agreed
 
     def start(self) -> None:
         self._connection.forget_end()
         self._connection.ask(Start())
 
     def certificate(self, seconds: float) -> str | None:
-        return self._connection.ask(GetCertificate(seconds=min(max(0.0, seconds), CERTIFICATE_S)))
+        at_least_none = max(0.0, seconds)
+        return self._connection.ask(GetCertificate(seconds=min(at_least_none, CERTIFICATE_S)))
 
     def go(self, certificates: Mapping[int, str]) -> None:  # noqa: ARG002  # hosts believe signed ones only
         self._connection.ask(Go(agreed=_by_name(self._agreed)))
@@ -132,7 +141,7 @@ class RemoteProcess(PartyProcess):
 
 
 def _by_name(signed: Mapping[int, Signed]) -> dict[str, Signed]:
-    """Return what hosts signed as messages have it, by the parties' numbers as texts."""
+    """Return what hosts signed, by the parties' numbers as texts, which is how messages have it."""
     return {str(party): statement for party, statement in signed.items()}
 
 
@@ -151,14 +160,19 @@ class HostsRunner(Runner):
     _signs_ends = True  # whether hosts sign what a run revealed
 
     def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
-        self.model, self._hosts = model, hosts
+        self.model = model
+        self._hosts = hosts
         self._connections: list[Connection] = []
-        self._offline, self._piece = False, ""  # whether the run takes noise made ahead, and its name
+        self._offline = False  # whether the run takes noise made ahead
+        self._piece = ""  # the name of the piece of noise that it takes, "" without one
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
-        without = [host.name for host in self._hosts if not host.client_port]
-        if form.path is CLIENTS and without:
-            return f"Clients that send need a client_port of every host in hosts.toml; {without[0]} has none."
+        without_port = [host.name for host in self._hosts if not host.client_port]
+        if form.path is CLIENTS and without_port:
+            return (
+                f"Clients that send need a client_port of every host in hosts.toml; {without_port[0]} has "
+                "none."
+            )
         if form.path is CLIENTS and spec.uses_piece:
             return (
                 "Hosts look for noise made ahead when they add up shares, and clients that send leave none; "
@@ -168,13 +182,23 @@ class HostsRunner(Runner):
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to fit hosts; HostUnreachableError, or HostUnfitError with all faults."""
+        """Be connected to the hosts in the block, if all of them are fit.
+
+        Raises:
+            HostUnreachableError: This machine does not reach a host.
+            HostUnfitError: Hosts are unfit; the error has all faults.
+        """
         with connected(self._hosts, progress) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
 
     def propose(self, request: Request) -> None:
-        """Propose a release to each host; PolicyError or HostUnfitError."""
+        """Propose a release to each host.
+
+        Raises:
+            PolicyError: A host's policy refuses it.
+            HostUnfitError: A host cannot take part.
+        """
         self._offline = request.randomness.offline
         message = Propose(asked=request.to_json())
         at_once(lambda connection: connection.ask(message), self._connections)
@@ -182,13 +206,16 @@ class HostsRunner(Runner):
     def preprocess(
         self, prepared: PreparedRelease[Answer], runs: int, timeout_s: float, progress: Progress
     ) -> list[dict[str, JsonValue]]:
-        """Have hosts make the noise of so many runs of a release; return each one's cost.
+        """Have hosts make the noise of so many runs of a release ahead.
 
-        Each host keeps its part once all have signed that their parties ended well. After an error, finished
-        noise stays.
+        Each host keeps its part of a piece once all hosts have signed that their parties ended well. After an
+        error, the pieces that were finished stay.
+
+        Returns:
+            What each piece cost.
         """
         proposed = Preprocess(asked=prepared.release.to_json(), domain=prepared.domain.to_json())
-        pieces = []
+        pieces: list[dict[str, JsonValue]] = []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
         for number in range(runs):
             progress(f"piece {number + 1}")
@@ -199,55 +226,91 @@ class HostsRunner(Runner):
         return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
-        """Have each host aggregate its party's shares; return their public facts.
+        """Have each host aggregate its party's shares; return the public facts about them.
 
-        Hosts first exchange signed lists of sound and allowed uploads, from which each derives the common
-        ones. Raises ShareError if shares do not go together.
+        Before, the hosts exchange signed lists of the uploads that are sound and allowed. From these lists
+        each host derives the uploads that all of them have.
+
+        Raises:
+            ShareError: The shares do not go together.
+            StockError: The run takes noise made ahead, and no piece is at all hosts.
         """
         progress("aggregate")
         self._list_uploads()
         aggregates = at_once(
             lambda connection: connection.ask(Aggregate(party=connection.host.party)), self._connections
         )
-        heads = [scratch / f"party-{i}.head" for i in range(len(aggregates))]
-        for path, aggregate in zip(heads, aggregates, strict=True):
-            path.write_text(aggregate.head)
+        heads: list[Path] = []
+        for party, aggregate in enumerate(aggregates):
+            head = scratch / f"party-{party}.head"
+            head.write_text(aggregate.head)
+            heads.append(head)
         self._check_same([aggregate.left_out for aggregate in aggregates], "left out other uploads")
-        self._piece = min(set.intersection(*(set(one.pieces) for one in aggregates)), default="")
-        if self._offline and not self._piece:
-            has = ", ".join(
-                f"{host.name} {len(one.pieces)}" for host, one in zip(self._hosts, aggregates, strict=True)
-            )
-            raise StockError(
-                f"For this release no piece of noise is at all hosts ({has}). Make some beforehand by "
-                f"{named('preprocess')}, or leave out {named('offline')}."
-            )
-        inputs = feed_heads(heads, form, self.model, tuple(aggregate.bytes for aggregate in aggregates))
-        # Hosts apply clients' policies themselves.
+        self._piece = self._common_piece([aggregate.pieces for aggregate in aggregates])
+        sizes = tuple(aggregate.bytes for aggregate in aggregates)
+        inputs = feed_heads(heads, form, self.model, sizes)
+        # Without the policies of clients, as hosts apply these themselves.
         return replace(inputs, excluded=aggregates[0].left_out, policies={})
 
+    def _common_piece(self, pieces_of_hosts: Sequence[Sequence[str]]) -> str:
+        """Return the first name of a piece of noise that all hosts have, or "" if there is none.
+
+        Args:
+            pieces_of_hosts: The names of the pieces that each host has for this release, by party.
+
+        Raises:
+            StockError: There is none, and the run takes noise made ahead.
+        """
+        at_all_hosts = set(pieces_of_hosts[0])
+        for pieces in pieces_of_hosts[1:]:
+            at_all_hosts.intersection_update(pieces)
+        if at_all_hosts:
+            return min(at_all_hosts)
+        if self._offline:
+            numbers = [
+                f"{host.name} {len(pieces)}"
+                for host, pieces in zip(self._hosts, pieces_of_hosts, strict=True)
+            ]
+            raise StockError(
+                f"For this release no piece of noise is at all hosts ({', '.join(numbers)}). Make some "
+                f"beforehand by {named('preprocess')}, or leave out {named('offline')}."
+            )
+        return ""
+
     def _list_uploads(self) -> None:
-        signed = at_once(
+        """Have each host list its uploads, and hand each list to the other hosts.
+
+        A host that has an aggregate has no list. Its owner made the aggregate of uploads on which the parties
+        had agreed.
+        """
+        answers = at_once(
             lambda connection: connection.ask(CheckUploads(party=connection.host.party)), self._connections
         )
-        lists = [one for one in signed if one is not None]
-        if len(lists) < len(signed):  # aggregates, on which the parties agreed before
+        lists = [answer for answer in answers if answer is not None]
+        if len(lists) < len(answers):
             return
         for lister, signed_list in zip(self._connections, lists, strict=True):
             self._pass_on(lister, signed_list)
 
     def _pass_on(self, lister: Connection, signed: Signed) -> None:
-        """Hand a host's list of uploads to the others, piece by piece."""
+        """Hand a host's list of uploads to the others, piece by piece, until the list or the time ends."""
         others = [connection for connection in self._connections if connection is not lister]
-        until = time.monotonic() + _LISTING_S
-        at = 0
-        while time.monotonic() < until and (piece := lister.ask(ReadList(at=at))):
-            told = TakeList(lister=lister.host.party, signed=signed, at=at, piece=piece)
-            _tell(others, told)
-            at += len(piece)
+        deadline = time.monotonic() + _LISTING_S
+        offset = 0
+        while time.monotonic() < deadline:
+            piece = lister.ask(ReadList(at=offset))
+            if not piece:
+                return
+            _tell(others, TakeList(lister=lister.host.party, signed=signed, at=offset, piece=piece))
+            offset += len(piece)
 
     def _check_same(self, facts: Sequence[object], differs: str) -> None:
-        """Raise HostUnfitError unless all hosts, by party, have the same; `differs` says how one does not."""
+        """Raise HostUnfitError unless all hosts state the same fact.
+
+        Args:
+            facts: What each host states, by party.
+            differs: What a host has that differs, for the sentence "Host … has `differs` than …".
+        """
         for host, fact in zip(self._hosts, facts, strict=True):
             if fact != facts[0]:
                 raise HostUnfitError(
@@ -268,7 +331,8 @@ class HostsRunner(Runner):
         """Have hosts prepare and start their parties, and agree to the run, which they then wait for."""
         if network is not None:
             raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
-        began, run = time.monotonic(), secrets.token_hex(16)
+        began = time.monotonic()
+        run = secrets.token_hex(_RUN_NAME_BYTES)
         progress("compile")
         prepared, facts = self._prepare(job, run, timeout_s)
         progress("run")
@@ -297,7 +361,8 @@ class HostsRunner(Runner):
         if result.hosts is None:  # nothing was released
             return
         run = result.hosts.run
-        verify(results, [fingerprint(one["certificate"].encode()) for one in result.signed])
+        signers = [fingerprint(statement["certificate"].encode()) for statement in result.signed]
+        verify(results, signers)
         _tell(self._connections, Forget(run=run))
 
     def _agreed(self, facts: Sequence[RunFacts]) -> dict[int, Signed]:
@@ -314,6 +379,8 @@ class HostsRunner(Runner):
         return dict(enumerate(at_once(agree, self._connections)))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[RunFacts]]:
+        """Have all hosts prepare a run of the same program; return it, and each host's facts by party."""
+
         def prepare(connection: Connection) -> RunFacts:
             own = connection.host
             message = Prepare(
@@ -329,8 +396,15 @@ class HostsRunner(Runner):
         self._check_same([facts.program_hash for facts in prepared], "another program hash")
         self._check_same([facts.engine_version for facts in prepared], "another engine version")
         slowest = max(prepared, key=lambda facts: facts.compile_s)
-        program = (slowest.engine_version, slowest.program_hash, slowest.compile_options)
-        return Prepared(job, self.model, *program, slowest.compile_s), prepared
+        common = Prepared(
+            job=job,
+            model=self.model,
+            engine_version=slowest.engine_version,
+            program_hash=slowest.program_hash,
+            compile_options=slowest.compile_options,
+            compile_s=slowest.compile_s,
+        )
+        return common, prepared
 
 
 def _tell(connections: Sequence[Connection], message: Message[None]) -> None:
@@ -339,12 +413,14 @@ def _tell(connections: Sequence[Connection], message: Message[None]) -> None:
 
 
 def _address_for(own: Host, other: Host) -> Address:
-    """Return where a host's party finds another's, or itself."""
-    return (LOOPBACK, own.port) if other.party == own.party else other.reached
+    """Return the address and port at which a host's party finds another host's party, or itself."""
+    if other.party == own.party:
+        return (LOOPBACK, own.port)
+    return other.reached
 
 
 def _sending_to(own: Host, job: Job, timeout_s: float) -> Sending | None:
-    """Return what a host is told of clients that send, None without them."""
+    """Return what a host is told of clients that send, or None for a job without such clients."""
     if job.sending is None:
         return None
     port, machine_port = own.client_ports
@@ -392,7 +468,7 @@ class _AtHosts(Ready):
         ran = check_ended(names, agreed, ended, result.outputs).ran
         return replace(
             result,
-            signed=tuple(asdict(one) for one in ended if one),
+            signed=tuple(asdict(statement) for statement in ended if statement is not None),
             hosts=what_hosts_ran(ran),
             preprocessing=noise_of(ran),
         )
@@ -409,14 +485,17 @@ class HostsSource(Source):
 
 
 class BenchmarkHosts:
-    """Hosts, and connections to them until they are closed.
+    """Hosts for benchmark runs, with connections that stay open between runs.
 
-    `seen` has, by model, the `hosts` by party, and the `network` with all links and the worst values.
+    Attributes:
+        hosts: All hosts, in the parties' order.
+        seen: What a report says of a model's hosts and their network, by the model's name, as the last check
+            found it.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, Connection] = {}  # by party
         self._seen_at: dict[str, float] = {}  # by the monotonic clock
         self.seen: dict[str, JsonObject] = {}
 
@@ -425,9 +504,15 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to fit hosts. Raises HostUnreachableError, HostUnfitError or PolicyError."""
+        """Return connections to a model's hosts, which are checked first unless they were checked lately.
+
+        Raises:
+            HostUnreachableError: This machine does not reach a host.
+            HostUnfitError: A host is unfit.
+            PolicyError: A host's policy refuses benchmark runs of the model.
+        """
         hosts = self.hosts[: model.parties]
-        self._close([party for party, one in self._open.items() if one.lost])
+        self._close([party for party, connection in self._open.items() if connection.lost])
         missing = [host for host in hosts if host.party not in self._open]
 
         def connect(host: Host) -> None:
@@ -435,25 +520,32 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        # A check of hosts counts for ten minutes.
-        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > 600.0:
+        if missing or not self._was_seen_lately(model):
             self.seen[model.name] = _look(connections, model, progress)
             self._seen_at[model.name] = time.monotonic()
         return connections
 
+    def _was_seen_lately(self, model: SecurityModel) -> bool:
+        """Return whether a check of the model's hosts still counts."""
+        if model.name not in self.seen:
+            return False
+        return time.monotonic() - self._seen_at[model.name] <= _CHECK_COUNTS_S
+
     def _close(self, parties: Sequence[int]) -> None:
+        """Close the connections to the hosts of these parties, whatever interrupts this process."""
         with uninterrupted():
             at_once(Connection.close, [self._open.pop(party) for party in parties])
 
 
 class BenchmarkRunner(HostsRunner):
-    """Runs one cell's parties on hosts."""
+    """Runs the parties of one cell of a benchmark on hosts, which sign no result."""
 
     _signs_ends = False
 
     def __init__(self, hosts: BenchmarkHosts, model: SecurityModel, trial: Trial) -> None:
         super().__init__(hosts.hosts[: model.parties], model)
-        self._benchmark, self._trial = hosts, trial
+        self._benchmark = hosts
+        self._trial = trial
 
     @contextmanager
     def _start(
@@ -486,7 +578,7 @@ class LinkFound:
     Attributes:
         parties: The hosts' parties.
         rtt_s: The round-trip time in seconds.
-        bandwidth_bits_per_s: Of the slower direction.
+        bandwidth_bits_per_s: The bandwidth of the slower direction.
     """
 
     parties: tuple[int, int]
@@ -495,6 +587,7 @@ class LinkFound:
 
 
 def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> JsonObject:
+    """Check a model's hosts, and measure their links; return what a report says of both."""
     hosts = [
         {
             "party": found.finding.host.party,
@@ -518,11 +611,20 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[LinkFound]:
+    """Measure the link between each two hosts, one after the other.
+
+    Args:
+        connections: The connections to the hosts, in the parties' order.
+        down: Whether a party connects to the parties of lower numbers, or to those of higher ones.
+
+    Raises:
+        HostUnfitError: A host lost another while their link was measured.
+    """
     with ExitStack() as stack:
         stack.callback(_tell, connections, StopListening())
         greetings = at_once(lambda connection: connection.ask(Listen(port=connection.host.port)), connections)
-        for number, connection in enumerate(connections):
-            others = range(number) if down else range(number + 1, len(connections))
+        for party, connection in enumerate(connections):
+            others = range(party) if down else range(party + 1, len(connections))
             wanted = [listener(connections[other].host, greetings[other]) for other in others]
             times = answers_of_each(connection, TimeLinks(others=wanted), wanted)
             for other, timed in zip(others, times, strict=True):
@@ -531,4 +633,4 @@ def _links(connections: Sequence[Connection], down: bool) -> Iterator[LinkFound]
                         f"{connection.host.title} lost {connections[other].host.name} while the link between "
                         "them was measured; look at the network between them."
                     )
-                yield LinkFound((number, other), timed.rtt_s, timed.bits_per_s)
+                yield LinkFound((party, other), timed.rtt_s, timed.bits_per_s)

@@ -62,7 +62,7 @@ def _signed_end(
         ran: What it signed before.
         running: The run.
         last: The last state of its party.
-        spent: The exact ε and δ.
+        spent: The exact ε and δ that the run spent.
         outputs: The opened integers, by the names of their lines.
     """
     left_out: dict[str, int] = {}
@@ -87,12 +87,12 @@ class UploadedInputs(RunInputs[Intent]):
     """The uploads, or the aggregate, that a release takes.
 
     Attributes:
-        guard: The release's.
-        inputs: The public facts.
+        guard: The guard of the release.
+        inputs: The public facts about the inputs.
         values: The file with this party's shares of the sums.
-        source: Whether they are uploads or an aggregate.
-        heard: All hosts' lists of the uploads, by party; none of an aggregate.
-        noise_terms: The name of the noise made ahead that the release takes, "" for none.
+        source: Whether the inputs are uploads or an aggregate, by a key of `SOURCES`.
+        heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
+        noise_terms: The name of the noise made ahead that the release takes, or "" for none.
     """
 
     guard: Guard
@@ -118,7 +118,7 @@ class InvitedInputs(RunInputs[Intent]):
     """The inputs of a release to which clients send while it runs.
 
     Attributes:
-        guard: The release's.
+        guard: The guard of the release.
     """
 
     guard: Guard
@@ -135,11 +135,11 @@ class PlannedRelease(PlannedRun[Intent]):
     """A release whose job is known.
 
     Attributes:
-        place: The run's.
+        place: What the run has at its host.
         guarded: The job, and what will be charged for it.
         source: Where the inputs come from.
         heard: All hosts' lists of the uploads, by party.
-        file: With this party's inputs; None if clients send them.
+        file: The file with this party's inputs, or None if clients send them.
     """
 
     place: RunPlace
@@ -158,7 +158,7 @@ class PlannedRelease(PlannedRun[Intent]):
 
     @property
     def guard(self) -> Guard:
-        """The release's."""
+        """The guard of the release."""
         return self.guarded.guard
 
     def seen(self, party: int) -> dict[str, str]:
@@ -213,7 +213,7 @@ class BegunRelease(Begun):
     """A release that its host's ledger has charged: there is none without a `GuardedCharge`.
 
     Attributes:
-        place: The run's.
+        place: What the run has at its host.
         own: What this host signed before the run.
         others: What the other parties' hosts signed.
         charge: The host's own charge.
@@ -274,9 +274,9 @@ class NoiseInputs(RunInputs[Intent]):
     well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
 
     Attributes:
-        guard: The later release's.
-        domain: Of its records.
-        noise: What it will take.
+        guard: The guard of the later release.
+        domain: The domain of that release's records.
+        noise: The noise that the release will take.
     """
 
     guard: Guard
@@ -306,10 +306,11 @@ class PlannedNoise(PlannedRun[Intent]):
     """A run that makes noise, whose job is known.
 
     Attributes:
-        place: The run's.
-        inputs: What is made, and for which release.
+        place: What the run has at its host.
+        inputs: The noise to make, and the release for which it is.
         terms: The name of the noise with the present keys.
-        counted: The name with the first keys, so that renewed keys forget no attempt.
+        counted: The name with the first keys of all parties, under which attempts are counted. So a renewal
+            of keys forgets no attempt.
     """
 
     place: RunPlace
@@ -393,7 +394,7 @@ class Made(Over):
     Attributes:
         planned: The run.
         own: What this host signed before it.
-        process: The party's, which has ended well.
+        process: The party's process, which has ended well.
         owners: The certificates of the other parties' owners, by party.
     """
 
@@ -432,7 +433,7 @@ class TrialInputs(RunInputs[BenchmarkIntent]):
 
     Attributes:
         trial: What it measures.
-        values: The file with this party's made-up inputs; None if clients send them, or it samples noise.
+        values: The file with this party's made-up inputs, or None if clients send them or noise is sampled.
     """
 
     trial: Trial
@@ -470,7 +471,7 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
     Attributes:
         trial: What it measures.
         made_up: What its party computes.
-        file: With this party's made-up inputs; None without any from here.
+        file: The file with this party's made-up inputs, or None if the host has none for the run.
     """
 
     trial: Trial

@@ -6,8 +6,10 @@
 import json
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import to_builtins
 
 from fairshares.harness.errors import CertificateError, OptionError
 from fairshares.harness.hosts import keys, policy, wire
@@ -47,14 +49,18 @@ class Setup(wire.Answers):
     def set_up(self, message: SetUp) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Only a `policy_text` changes an existing policy. Ports are for a new one, and names of models for one
-        without such a text. Raises HostUnfitError or PolicyError.
+        An existing policy changes only if the message has a text of a policy. The message's ports are for a
+        new policy, and its models for a new policy that has no such text.
+
+        Raises:
+            HostUnfitError: Others could replace the host's keys, or the keys are another party's.
+            PolicyError: The policy is invalid.
         """
         policy.check_models(message.models)
         certificates = keys.make_keys(self._directory, message.party, renew=message.renew)
         if message.policy_text is not None or not (self._directory / policy.FILE).exists():
             text = message.policy_text
-            if text is None:
+            if text is None:  # and there is no policy yet
                 text = policy.first_policy(message.models)
             policy.write_policy(self._directory, text, message.port, message.client_port)
         return certificates
@@ -83,7 +89,7 @@ class Exported:
 
 
 def exported(directory: Path, party: int) -> Path:
-    """Return the file of certificates for other hosts' owners."""
+    """Return the file in which a host's owner finds its certificates, to send them to other hosts' owners."""
     return directory / f"party-{party}.certificates"
 
 
@@ -105,16 +111,28 @@ def set_up_here(
 ) -> dict[str, dict[int, str]]:
     """Set up this machine as a host; return all certificates, by engine and party.
 
-    `others` are files of other hosts' certificates, `models` the names for a new policy, and `lost` the
-    parties whose owners lost their keys. Raises CertificateError, HostUnfitError or PolicyError; OptionError
-    for a lost key without a new one.
+    Args:
+        directory: The host's own directory.
+        party: The host's party.
+        renew: Whether the host makes new keys in any case.
+        policy_text: A new policy. Without such a text, a policy that exists stays.
+        others: Files of other hosts' certificates.
+        models: The names of the models that a new policy accepts, if there is no `policy_text`.
+        lost: The parties whose owners lost their keys.
+
+    Raises:
+        CertificateError: A certificate cannot be trusted, or is no successor of the one that the host holds.
+        HostUnfitError: Others could replace the host's keys, or the keys are another party's.
+        PolicyError: The policy is invalid.
+        OptionError: A party lost its key, and none of the files is of that party.
     """
     host = Setup(directory)
-    read = [read_exported(path) for path in others]
-    if without := sorted({*lost} - {one.party for one in read}):
+    exports = [read_exported(path) for path in others]
+    without_file = sorted(set(lost) - {export.party for export in exports})
+    if without_file:
         raise OptionError(
-            f"--lost says that party {without[0]} lost its key; name the file of its new certificates by "
-            "--pin."
+            f"--lost says that party {without_file[0]} lost its key; name the file of its new certificates "
+            "by --pin."
         )
     own = host.set_up(
         SetUp(
@@ -126,13 +144,13 @@ def set_up_here(
         )
     )
     _write_exported(directory, party, own)
-    for one in read:
-        (other,) = keys.by_party({str(one.party): one})
+    for export in exports:
+        (other,) = keys.by_party({str(export.party): export})  # refuses what is no party
         keys.pin(
             directory,
             party,
-            {name: {other: text} for name, text in one.certificates.items()},
-            {name: {other: signed} for name, signed in one.successors.items()},
+            {name: {other: text} for name, text in export.certificates.items()},
+            {name: {other: signed} for name, signed in export.successors.items()},
             lost,
         )
     accepted = keys.pinned(directory)
@@ -142,11 +160,9 @@ def set_up_here(
 def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -> None:
     """Write the file for other owners; version 1.0 reads it unless keys were renewed."""
     fields = {"schema": SCHEMA, "party": party, "certificates": certificates}
-    signed = keys.own_successors(directory, party)
-    if any(signed.values()):
-        fields["successors"] = {
-            name: [asdict(successor) for successor in of_engine] for name, of_engine in signed.items()
-        }
+    successors = keys.own_successors(directory, party)
+    if any(successors.values()):
+        fields["successors"] = to_builtins(successors)
     write_whole(exported(directory, party), json.dumps(fields).encode())
 
 

@@ -32,7 +32,10 @@ T = TypeVar("T")
 
 SCHEMA = 1
 # Sources of a run's inputs; messages tell who could have made them up.
-UPLOADS, AGGREGATE, INVITED, NOTHING = "uploads", "aggregate", "invited clients", "nothing"
+UPLOADS = "uploads"
+AGGREGATE = "aggregate"
+INVITED = "invited clients"
+NOTHING = "nothing"
 SOURCES = {
     UPLOADS: "uploads that each host's owner placed there",
     AGGREGATE: "aggregates that each host's owner placed there",
@@ -50,7 +53,10 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """A SHA-256 of a list of uploads, which commits to each share, and the run's nonce."""
+    """What a host signs of its list of uploads: the list's SHA-256, and the host's nonce of the run.
+
+    The digest commits the host to each share.
+    """
 
     nonce: str
     digest: str
@@ -155,7 +161,7 @@ class _Signatures:
 
 
 def sign(content: UploadList | Intent | BenchmarkIntent | Statement, own: Path) -> Signed:
-    """Return a signed statement; the key is beside the certificate."""
+    """Return a signed statement. The key is the file beside the certificate `own`."""
     return signed_by(own, content)
 
 
@@ -164,14 +170,21 @@ def check_agreement(
 ) -> dict[int, RunAhead]:
     """Check that every other party's host is about to run the same; return their statements by party.
 
+    Args:
+        own: What this host has signed.
+        agreed: What the other parties' hosts have signed, by party, as the coordinator passed it on.
+        certificates: The certificates that this host holds of the other parties, by party.
+
     Guarantees: two hosts that begin, and hold each other's certificates, run the same. Each draws a nonce for
     its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_agreement.py]
 
-    Raises CertificateError for another certificate than this host holds, HostUnfitError for another run; if
-    either of two may have lied about uploads, the error names both.
+    Raises:
+        CertificateError: A party has another certificate than this host holds of it.
+        HostUnfitError: A host is about to run something else. If either of two hosts may have lied about
+            uploads, the error names both.
     """
-    others = {}
+    others: dict[int, RunAhead] = {}
     for party, other, refusal in _said_by(type(own), agreed, certificates, "this run"):
         _compare_lists(own, other, party, refusal)
         if other.party != party or other.alike != own.alike:
@@ -186,10 +199,11 @@ def _compare_lists(
     """Refuse other lists of uploads than this host was told of, in the same release."""
     if not isinstance(own, Intent) or not isinstance(other, Intent) or other.nonces != own.nonces:
         return
-    for of, digest in own.lists.items():
-        if other.lists.get(of, digest) != digest:
-            who = " or ".join(f"party {one}" for one in sorted({int(of), party} - {own.party}))
-            refusal.say(f"{who} lies about what party {of} said of the uploads")
+    for lister, digest in own.lists.items():
+        if other.lists.get(lister, digest) != digest:
+            suspects = sorted({int(lister), party} - {own.party})
+            who = " or ".join(f"party {suspect}" for suspect in suspects)
+            refusal.say(f"{who} lies about what party {lister} said of the uploads")
     if other.lists.keys() != own.lists.keys():
         refusal.say("it was told other parties' lists than this host, or says so falsely")
 
@@ -214,29 +228,49 @@ def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[in
 
 def lists_of_others(signed: Mapping[int, Signed], certificates: Mapping[int, str]) -> dict[int, UploadList]:
     """Return the other parties' lists of uploads. Raises as `check_agreement`."""
-    return {of: said for of, said, _ in _said_by(UploadList, signed, certificates, "its list of uploads")}
+    said_by_others = _said_by(UploadList, signed, certificates, "its list of uploads")
+    return {party: said for party, said, _ in said_by_others}
 
 
 def _said_by(
     kind: type[T], signed: Mapping[int, Signed], certificates: Mapping[int, str], what: str
 ) -> Iterator[tuple[int, T, Refusal]]:
+    """Yield each other party's number, its statement, and the refusal for a statement that does not fit.
+
+    Args:
+        kind: The statements' type.
+        signed: What the parties' hosts signed, by party, as the coordinator passed it on.
+        certificates: The certificates that this host holds of the other parties, by party.
+        what: What the statement should be of, for errors.
+
+    Raises:
+        CertificateError: A party has another certificate than this host holds of it.
+        HostUnfitError: A statement is missing, or is none of this kind.
+    """
     for party, certificate in certificates.items():
-        one = signed.get(party)
+        statement = signed.get(party)
         refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
-        if one is None:
+        if statement is None:
             refusal.say("whoever starts this run did not pass it on")
-        if one.certificate != certificate:
+        if statement.certificate != certificate:
             raise CertificateError(f"Party {party} has another certificate than this host holds of it.")
-        yield party, read_signed(kind, one, refusal), refusal
+        yield party, read_signed(kind, statement, refusal), refusal
 
 
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against the hosts' signatures; return each host's statement and fingerprint.
 
-    `known` are the fingerprints, party 0 first; None accepts any. Raises SignatureError.
-    Guarantees: every party of the model signed, and they agree. The links of each accepted the certificates
-    that the other signers had for the run. All result files, and the manifest's fields on the release and
-    its inputs, follow from the signed statements.  [test: tests/harness/hosts/test_signed_results.py]
+    Guarantees: every party of the model signed, and they agree. The links of each party accepted the
+    certificates that the other signers had for the run. All result files, and the manifest's fields on the
+    release and its inputs, follow from the signed statements.
+    [test: tests/harness/hosts/test_signed_results.py]
+
+    Args:
+        directory: The directory with the results.
+        known: The fingerprints of the hosts' certificates, party 0 first. None accepts any hosts.
+
+    Raises:
+        SignatureError: The results do not follow from what the hosts signed.
     """
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
@@ -245,7 +279,8 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if len(signed) > _MOST_SIGNERS:
         refusal.say(f"{len(signed)} hosts signed, and no run has more than {_MOST_SIGNERS}")
     signers = [
-        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in signed
+        (read_signed(Statement, statement, refusal), fingerprint(statement.certificate.encode()))
+        for statement in signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
@@ -278,11 +313,17 @@ def check_ended(
 ) -> Statement:
     """Check that all hosts signed the end of the run to which they agreed; return the first statement.
 
-    Args: by party, the names of the hosts, and what each signed before and after; what the parties opened.
-    Guarantees: no results are written to which a host did not sign.
+    Guarantees: no results are written that a host did not sign.
     [test: tests/harness/hosts/test_hostile_hosts.py]
 
-    Raises HostUnfitError.
+    Args:
+        hosts: The names of the hosts, by party.
+        agreed: What each host signed before the run, by party.
+        ended: What each host signed of its end, by party, None for a host that signed nothing.
+        outputs: The integers that the parties opened, by the names of their lines.
+
+    Raises:
+        HostUnfitError: A host signed nothing, another run, or other integers.
     """
     refusal = Refusal(HostUnfitError, "What the hosts signed", "the end of this run", _SPENT)
     opened = {name: list(values) for name, values in outputs.items()}
@@ -293,16 +334,17 @@ def check_ended(
         statement = read_signed(Statement, after, refusal)
         if after.certificate != before.certificate or statement.ran != read_signed(Intent, before, refusal):
             refusal.say(f"{host} signed another run than the one that it had agreed to")
-        # Of noise that is made ahead, parties print that they made it, and hosts sign no value.
-        if statement.outputs != (opened if statement.ran.source != NOTHING else {}):
+        # A run that makes noise ahead opens no value. Its parties print only that they made the noise.
+        expected = {} if statement.ran.source == NOTHING else opened
+        if statement.outputs != expected:
             refusal.say(f"{host} signed other values than its party printed")
         signers.append((statement, fingerprint(after.certificate.encode())))
     return _check_alike(signers, refusal)
 
 
 def _check_alike(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> Statement:
-    """Refuse different statements, and links that met others than the signers; return the first statement."""
-    first = signers[0][0]
+    """Refuse statements that differ, and links that met others than the signers; return the first one."""
+    first, _ = signers[0]
     shown = _certificates_of_links(signers, refusal)
     for statement, _ in signers:
         party = statement.ran.party
@@ -330,17 +372,27 @@ def is_time(text: str) -> bool:
 
 
 def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> list[str]:
-    """Return the fingerprint that each signer's links showed: of its run's key or, in 1.0, the owner's."""
-    of_runs = [statement.ran.run_certificate for statement, _ in signers]
-    if not any(of_runs):
+    """Return the fingerprint of the certificate that each signer's links showed.
+
+    It is the certificate of the party's key for the run or, in version 1.0, that of the owner's key.
+    """
+    run_certificates_of_signers = [statement.ran.run_certificate for statement, _ in signers]
+    if not any(run_certificates_of_signers):
         return [owner for _, owner in signers]
     try:
-        return [fingerprint(text.encode()) for text in of_runs]
+        return [fingerprint(certificate.encode()) for certificate in run_certificates_of_signers]
     except ValueError:
         refusal.say("not each of them names the certificate of its key for the run")
 
 
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, JsonObject]:
+    """Return the result files, by name, that follow from what the hosts signed.
+
+    Args:
+        first: The first host's statement; the others' are alike.
+        parties: The numbers of the parties whose hosts signed.
+        refusal: Refuses what no result follows from.
+    """
     ran = first.ran
     inputs = first.inputs(refusal)
     if ran.source not in SOURCES:
@@ -380,6 +432,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
 
 
 def _compare(path: Path, fields: JsonObject, *, in_part: bool) -> None:
+    """Raise SignatureError unless a file has these fields and, if not just `in_part`, no others."""
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
     in_file = as_type(JsonFields, read_json(path, wrong), wrong)
     for name, value in json.loads(json.dumps(fields)).items():
@@ -389,11 +442,11 @@ def _compare(path: Path, fields: JsonObject, *, in_part: bool) -> None:
         wrong.say("it has fields of its own")
 
 
-def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return a statement that its certificate signed as this kind, or refuse."""
-    if not is_signed(one, kind_of(kind)):
+def read_signed(kind: type[T], signed: Signed, refusal: Refusal) -> T:
+    """Return a signed statement as its type, or refuse it unless its certificate signed it as this kind."""
+    if not is_signed(signed, kind_of(kind)):
         refusal.say("a signature is not its certificate's")
-    return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
+    return as_type(kind, parse_json(signed.said.encode(), refusal), refusal)
 
 
 def what_hosts_ran(ran: Intent) -> HostsRun:
@@ -404,8 +457,10 @@ def what_hosts_ran(ran: Intent) -> HostsRun:
 
 
 def noise_of(ran: Intent) -> Preprocessing | None:
-    """Return a manifest's entry on noise made ahead, None if there was none."""
-    return Preprocessing(piece=ran.piece, attempts=ran.attempts) if ran.piece else None
+    """Return a manifest's entry on the noise made ahead that a run used, or None if it used none."""
+    if not ran.piece:
+        return None
+    return Preprocessing(piece=ran.piece, attempts=ran.attempts)
 
 
 def shared(statement: Statement) -> Statement:

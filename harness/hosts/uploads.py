@@ -48,14 +48,16 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
-AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three
+# In a host's directory, where its owner places the first four.
+AGGREGATES = "aggregates"
 SHARES = "shares"  # clients' uploads
-TASK = "task.json"  # what they are for
-SEALING = "sealing"  # the party's keys
-CHECKPOINT = "count.partial"  # the counts so far, sealed for the host itself, in case its process dies
-_LISTS = "lists"  # in a run's directory: each party's list of uploads
-_ADDED_UP = "added up"  # likewise: the aggregate, and the party's values
-_VALUES = "values"  # in that directory
+TASK = "task.json"  # the task of the uploads
+SEALING = "sealing"  # the party's sealing keys
+CHECKPOINT = "count.partial"  # the count so far, sealed for the host itself, in case its process dies
+# In a run's directory.
+_LISTS = "lists"  # each party's list of uploads
+_ADDED_UP = "added up"  # the aggregate, and in `_VALUES` the party's values
+_VALUES = "values"
 
 
 def release_proposed(host: LocalHost, message: Propose) -> "Proposed | Fed[Intent]":
@@ -72,7 +74,7 @@ class Proposed(RunState):
     """A release that has been accepted, and whose uploads have not been listed.
 
     Attributes:
-        guard: The release's.
+        guard: The guard of the release.
     """
 
     guard: Guard
@@ -116,7 +118,7 @@ class Given(RunState):
     """A release for whose inputs there is an aggregate, which has not been read.
 
     Attributes:
-        guard: The release's.
+        guard: The guard of the release.
         file: The aggregate.
     """
 
@@ -162,8 +164,8 @@ class Told:
     """What a host was told of another party's list of uploads.
 
     Attributes:
-        signed: What that party's host signed of it.
-        size: The bytes that have come of it.
+        signed: What that party's host signed of its list.
+        size: The number of bytes of the list that have come.
     """
 
     signed: Signed
@@ -175,11 +177,11 @@ class Listed(RunState):
     """A release whose uploads have been listed, and not added up.
 
     Attributes:
-        guard: The release's.
-        party: The host's.
-        count: Of the uploads in its own list.
-        own: The list that it signed.
-        told: What it was told of other parties' lists.
+        guard: The guard of the release.
+        party: The host's party.
+        count: The count of the uploads in the host's own list.
+        own: The list that the host signed.
+        told: What the host was told of other parties' lists, by party.
     """
 
     guard: Guard
@@ -202,7 +204,7 @@ class Listed(RunState):
         return self.place.scratch / _LISTS / _list_name(party)
 
     def read_list(self, message: ReadList) -> Step[str]:
-        """Answer with a piece of its own list from a byte on, "" at the end."""
+        """Answer with a piece of the host's own list from a byte on, or with "" at its end."""
         with self.list_of(self.party).open("rb") as file:
             file.seek(message.at)
             return Step(self, file.read(PIECE).decode())
@@ -221,20 +223,20 @@ class Listed(RunState):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         if lister == self.party:
             raise HostUnfitError("It was told of its own uploads, which it has listed itself.")
-        there = self.told[lister].size if lister in self.told else 0
-        if message.at != there:
+        size = self.told[lister].size if lister in self.told else 0
+        if message.at != size:
             raise HostUnfitError(
-                f"It was told of the list of party {lister} from byte {message.at} on, and has {there} bytes "
+                f"It was told of the list of party {lister} from byte {message.at} on, and has {size} bytes "
                 "of it; the pieces have to come in order, so start again."
             )
         added = message.piece.encode()
-        if there + len(added) > LONGEST_LIST:
+        if size + len(added) > LONGEST_LIST:
             raise HostUnfitError(
                 f"It was told of more uploads of party {lister} than the {MOST_UPLOADS:,} that a run may "
                 "have; start again with fewer."
             )
-        append(self.list_of(lister), there, added)
-        told = Told(message.signed, there + len(added))
+        append(self.list_of(lister), size, added)
+        told = Told(message.signed, size + len(added))
         return Step(replace(self, told={**self.told, lister: told}), None)
 
     def aggregate(self, message: Aggregate) -> Step[Aggregated]:
@@ -294,7 +296,15 @@ class Listed(RunState):
 
 
 def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None = None) -> Count:
-    """Count a host's uploads from a dead process's checkpoint, without those removed since."""
+    """Count a host's uploads, and go on from the checkpoint of a process that died, if there is one.
+
+    If uploads in the checkpoint have been removed since, it is thrown away, and the count begins anew.
+
+    Args:
+        directory: The host's own directory.
+        opener: Opens the envelopes.
+        accepted: The identities that all parties accept. None accepts all that can be opened.
+    """
     checkpoint = directory / CHECKPOINT
     count = Count(opener, accepted, checkpoint)
     count.add(directory / SHARES)
@@ -305,7 +315,10 @@ def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None =
 
 
 def _noise_ahead(guard: Guard, place: RunPlace, party: int, domain: RecordDomain) -> tuple[str, list[str]]:
-    """Return the name of the noise made ahead that a release takes, "" for none, and those of its pieces."""
+    """Return the name of the noise made ahead that a release takes, and the names of its pieces here.
+
+    For a release that takes none, the name is "", and there are no pieces.
+    """
     if not guard.release.randomness.offline:
         return "", []
     noise_terms = terms_of(joint_noise_of(guard.prepared(domain)), place.keys.fingerprints(party))
@@ -329,16 +342,22 @@ def _list_name(party: int) -> str:
 
 
 def _aggregates_in(directory: Path) -> list[Path]:
-    """Return a host's aggregate in a list, which is empty without one; ShareError for more inputs."""
-    ready = sorted((directory / AGGREGATES).glob(f"*{AGGREGATE_SUFFIX}"))
-    uploads = sorted((directory / SHARES).glob(f"*{SUFFIX}")) if ready else []
-    beside = [*uploads[:1], *ready[1:]]
+    """Return a list with a host's aggregate, which is empty if the host has none.
+
+    Raises:
+        ShareError: The host has several aggregates, or an aggregate and uploads.
+    """
+    aggregates = sorted((directory / AGGREGATES).glob(f"*{AGGREGATE_SUFFIX}"))
+    if not aggregates:
+        return []
+    uploads = sorted((directory / SHARES).glob(f"*{SUFFIX}"))
+    beside = uploads + aggregates[1:]
     if beside:
         raise ShareError(
-            f"{directory} holds {ready[0].name} in `{AGGREGATES}` and, beside it, {beside[0].name}; leave "
-            "one aggregate, or the uploads."
+            f"{directory} holds {aggregates[0].name} in `{AGGREGATES}` and, beside it, {beside[0].name}; "
+            "leave one aggregate, or the uploads."
         )
-    return ready
+    return aggregates
 
 
 def _bytes_of_uploads(directory: Path) -> int:

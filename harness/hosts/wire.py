@@ -1,6 +1,7 @@
-"""The protocol between this machine and a host's agent over ssh: a JSON object per line.
+"""The protocol between the coordinator and a host's agent over ssh: each line is an object in JSON.
 
-Each side also sends empty lines: silence is the other's end.
+Each side also sends empty lines as signs of life. A side that hears nothing for long concludes that the other
+side is gone.
 """
 
 import json
@@ -19,13 +20,20 @@ from fairshares.harness.system.documents import MESSAGE, strict_json
 from fairshares.protocols.json_values import JsonObject
 
 VERSION = 15  # of requests and answers; rises with each change of them
-BEAT_S = 2.0  # between signs of life
-SILENT_BEATS = 10  # until the other side counts as gone
+BEAT_S = 2.0  # between two signs of life
+SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
+_PIECE_BYTES = 1 << 16  # of a line that are read at once
 
 
 @contextmanager
 def limited(seconds: float, over: Callable[[str], object], why: str) -> Iterator[None]:
-    """Call `over` with a sentence if the block takes longer, in another thread."""
+    """Call a function, in another thread, if the block takes too long.
+
+    Args:
+        seconds: The time that the block may take.
+        over: The function, which gets the sentence.
+        why: The sentence.
+    """
     timer = threading.Timer(seconds, over, [why])
     timer.daemon = True
     timer.start()
@@ -47,7 +55,7 @@ class Answers:
     """What answers messages at a host.
 
     Attributes:
-        known: The kinds of messages that it may be sent, by name.
+        known: The kinds of messages that the other side may send, by name.
     """
 
     known: Mapping[str, Kind] = {}
@@ -59,7 +67,7 @@ class Answers:
 
     @property
     def longest(self) -> int:
-        """Most bytes of the next request."""
+        """The most bytes of the next request."""
         return LONGEST
 
     @property
@@ -68,25 +76,29 @@ class Answers:
         return False
 
     def ended(self) -> PartyEnd | None:
-        """Return the last state of a party that ran, None while it runs."""
+        """Return the last state of a party that ran, or None while it runs."""
         return None
 
     def admit(self, kind: Kind | None) -> None:
-        """Raise PolicyError unless this coordinator may ask, HostUnfitError if not this now.
+        """Raise an error unless this coordinator may ask for this now.
 
         Args:
-            kind: None for a request that it does not know.
+            kind: The kind of the request, or None for a request of an unknown name.
+
+        Raises:
+            PolicyError: This coordinator may not ask.
+            HostUnfitError: It may not ask for this now.
         """
 
     def limit_s(self, kind: Kind | None) -> float:  # noqa: ARG002
-        """Return the seconds in which a request is answered, or else the connection ends."""
+        """Return the most seconds that an answer to a request may take before the connection ends."""
         return 3600.0
 
     def note(self, event: Event, request: str, said: str) -> None:
         """Tell this machine's owner what was refused, failed or ended, and why."""
 
     def ends(self, request: str, how: str) -> None:
-        """Learn how the connection ends, before what it holds is closed; what is told first counts.
+        """Learn how the connection ends, before what it holds is closed. Of several calls the first counts.
 
         Args:
             request: The coordinator's request that ends it, or "".
@@ -100,7 +112,8 @@ class Line(ABC):
     longest = LONGEST
 
     def __init__(self, silent: float = 0) -> None:
-        self._silent = silent  # beats since the other side was heard
+        """Begin with a number of beats since the other side was heard, which may be negative."""
+        self._silent = silent
         self.writing = threading.Lock()
         self.over = threading.Event()
 
@@ -127,17 +140,29 @@ class Line(ABC):
         """Read until the other side ends."""
 
     def messages(self, incoming: BinaryIO) -> Iterator[Received]:
-        """Yield messages; OSError at the other side's end, ValueError for anything else."""
-        while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
+        """Yield the other side's messages until it ends.
+
+        Raises:
+            OSError: The connection broke.
+            ValueError: The other side sends something else than messages.
+        """
+        while True:
+            line = read_line(incoming, self._hear, lambda: self.longest)
+            if line is None:
+                return
             message = decode(line)
             if message is not None:
                 yield message
 
     def _hear(self) -> None:
+        """Note that something came from the other side."""
         self._silent = 0
 
     def _beat(self) -> None:
-        """Send signs of life; count silent beats, not seconds, as both sides may be slow."""
+        """Send signs of life, and end the connection after too many beats in which nothing came.
+
+        It counts beats and not seconds, as a machine that is slow beats slowly, too.
+        """
         while not self.over.wait(BEAT_S):
             self._silent += 1
             if self._silent > SILENT_BEATS:
@@ -153,7 +178,7 @@ def encode(message: Mapping[str, object] | Message[object]) -> bytes:
 
 
 def decode(line: bytes) -> Received | None:
-    """Return a line's message, None for a sign of life, or raise ValueError."""
+    """Return a line's message, or None for a sign of life. Raises ValueError for anything else."""
     if not line.strip():
         return None
     try:
@@ -168,13 +193,19 @@ def decode(line: bytes) -> Received | None:
 def read_line(
     stream: BinaryIO, heard: Callable[[], None], longest: Callable[[], int] = lambda: LONGEST
 ) -> bytes | None:
-    """Return the next line, None at the end; call `heard` for each piece of it.
+    """Return the next line, or None at the end of the stream.
 
-    Raises ValueError if the line is longer than `longest()` bytes.
+    Args:
+        stream: Where the line comes from.
+        heard: Is called for each piece of the line.
+        longest: Returns the most bytes of the line, and is asked after each piece.
+
+    Raises:
+        ValueError: The line is longer.
     """
     line = bytearray()
     while not line.endswith(b"\n"):
-        piece = stream.readline(1 << 16)
+        piece = stream.readline(_PIECE_BYTES)
         if not piece:
             return None
         heard()

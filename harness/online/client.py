@@ -1,4 +1,4 @@
-"""A client's side: learns its masks from the parties, checks them, and sends its values masked."""
+"""The client's side: it learns its masks from the parties, checks them, and sends its values masked."""
 
 import asyncio
 import errno
@@ -50,9 +50,14 @@ def _no_account() -> None:
 
 @dataclass(frozen=True)
 class Sender:
-    """One client, with values of shape (n,), and a key beside its `certificate` (PEM).
+    """One client that sends.
 
-    `charge` is called right before the first message that depends on the values, and may end the sending.
+    Attributes:
+        number: The client's number in the run.
+        certificate: The file of its certificate (PEM), with the key beside it.
+        values: Its values, of shape (n,).
+        charge: Is called right before the first message that depends on the values. It may end the sending
+            by raising.
     """
 
     number: int
@@ -68,15 +73,25 @@ async def send_values(sender: Sender, servers: Sequence[Server], expected: JsonO
     on the `expected` terms, and passed the check of the masks.  [test: tests/harness/online/test_client.py]
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
 
-    Raises ClientError if a party is absent, ended the connection or leaves this client out, or terms differ;
-    MaskError if the check fails, which the parties are told.
+    Args:
+        sender: The client.
+        servers: The parties' gateways, by party.
+        expected: The terms that the client was told beforehand.
+        seconds: The time for all of this.
+
+    Raises:
+        ClientError: A party is absent, ended the connection, leaves this client out, or has other terms.
+        MaskError: The masks fail the check; the parties are told.
     """
     missing = dict(enumerate(servers))
     try:
         async with asyncio.timeout(seconds):
             return await _converse(sender, servers, expected, missing)
     except TimeoutError:
-        where = "".join(f" Party {i} did not answer at {one.host}:{one.port}." for i, one in missing.items())
+        where = "".join(
+            f" Party {party} did not answer at {server.host}:{server.port}."
+            for party, server in missing.items()
+        )
         raise ClientError(
             f"Client {sender.number}: the parties were not ready for its values within {seconds:g} s.{where}"
         ) from None
@@ -85,9 +100,10 @@ async def send_values(sender: Sender, servers: Sequence[Server], expected: JsonO
 async def _converse(
     sender: Sender, servers: Sequence[Server], expected: JsonObject, missing: dict[int, Server]
 ) -> int:
+    """Send the values as `send_values`, and take each server that is connected out of `missing`."""
     conversation = _Conversation(sender, missing)
     try:
-        await _all_or_none([conversation.connect(i, server) for i, server in enumerate(servers)])
+        await _all_or_none([conversation.connect(party, server) for party, server in enumerate(servers)])
         return await conversation.send(expected)
     except (OSError, asyncio.IncompleteReadError):
         raise ClientError(
@@ -104,10 +120,15 @@ class _Conversation:
     """A client's connections to all parties, over which it sends its values once."""
 
     def __init__(self, sender: Sender, missing: dict[int, Server]) -> None:
-        """Args: missing: the parties' servers; each leaves it when it is connected."""
+        """Prepare to connect.
+
+        Args:
+            sender: The client.
+            missing: The parties' servers, by party. A server leaves the dictionary when it is connected.
+        """
         self._sender = sender
         self._missing = missing
-        # `connect` compares each party's own certificate, too.
+        # TLS accepts any party's certificate. `connect` compares it with that of the party that it wants.
         trusted = "".join(server.certificate for server in missing.values())
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
@@ -115,9 +136,14 @@ class _Conversation:
         self._terms: dict[int, JsonObject] = {}
 
     async def connect(self, party: int, server: Server) -> None:
-        """Connect to a party and take its terms, or raise ClientError or OSError.
+        """Connect to a party, and take its terms.
 
-        A gateway that is busy with strangers may end a connection before. Then this connects again.
+        A gateway that is busy with strangers may end a connection before it has told its terms. Then the
+        client connects again.
+
+        Raises:
+            ClientError: The party's machine cannot be reached.
+            OSError: The party refuses the connection, or shows another certificate.
         """
         try:
             terms = None
@@ -157,7 +183,7 @@ class _Conversation:
             return None
 
     async def send(self, expected: JsonObject) -> int:
-        """Send the values, once the masks are checked; return the bytes sent to each party."""
+        """Send the values, once the masks are checked; return the number of bytes sent to each party."""
         sender = self._sender
         terms = [self._terms[party] for party in sorted(self._terms)]
         parts, sums = _check_terms(sender, terms, expected)
@@ -172,7 +198,8 @@ class _Conversation:
             await self._tell(wire.COMPLAINT)
             raise
         sender.charge()
-        await self._tell(masks.to_bytes(sender.values.astype(np.int64).view(np.uint64) + own))
+        words = sender.values.astype(np.int64).view(np.uint64)
+        await self._tell(masks.to_bytes(words + own))
         if set(await self._told(len(wire.ACCEPTED))) != {wire.ACCEPTED}:
             raise ClientError(f"Client {sender.number}: a party did not confirm its values.")
         return self._channels[0].sent
@@ -184,16 +211,20 @@ class _Conversation:
         await asyncio.gather(*(channel.wait_closed() for channel in self._channels))
 
     async def _everywhere(self, step: Callable[[Channel], Awaitable[T]]) -> list[T]:
+        """Take a step on all connections at once; return its results."""
         return await _all_or_none([step(channel) for channel in self._channels])
 
     async def _tell(self, message: bytes) -> None:
+        """Send a message to all parties."""
         await self._everywhere(lambda channel: channel.send(message))
 
     async def _told(self, length: int) -> list[bytes]:
+        """Return a message of this length from each party."""
         return await self._everywhere(lambda channel: _told(self._sender, channel, length))
 
 
 async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
+    """Return a message of this length from one party. Raises ClientError if it leaves the client out."""
     message = await channel.receive(length, wire.LEFT_OUT)
     if message == wire.LEFT_OUT:
         raise ClientError(
@@ -204,7 +235,7 @@ async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
 
 
 async def _all_or_none(steps: Sequence[Awaitable[T]]) -> list[T]:
-    """Return the results of steps done at once; if one fails, end the others."""
+    """Take steps at the same time, and return their results. If a step fails, end the others."""
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
         return await asyncio.gather(*tasks)
@@ -217,7 +248,16 @@ async def _all_or_none(steps: Sequence[Awaitable[T]]) -> list[T]:
 def check_masks(
     number: int, own: masks.Words, offsets: masks.Words, seed: bytes, *, parts: int, opened: Sequence[bytes]
 ) -> None:
-    """Raise MaskError unless all parties opened the same subset sums, of the client's masks."""
+    """Raise MaskError unless all parties opened the right sums of subsets of the client's masks.
+
+    Args:
+        number: The client's number.
+        own: The client's masks, one for each value.
+        offsets: The masks of the sums, for each sum and each part.
+        seed: The client's seed, from which the subsets follow.
+        parts: The number of equally long parts of the values.
+        opened: The sums as each party says that all of them opened them.
+    """
     count = len(offsets) // parts
     sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
     expected = sums + offsets.reshape(count, parts)
@@ -229,6 +269,16 @@ def check_masks(
 
 
 def _check_terms(sender: Sender, announced: Sequence[JsonObject], expected: JsonObject) -> tuple[int, int]:
+    """Return the numbers of parts and sums that all parties state, if all their terms are as expected.
+
+    Args:
+        sender: The client.
+        announced: The terms of each party.
+        expected: The terms that the client was told beforehand.
+
+    Raises:
+        ClientError: The terms differ, or have a number that cannot be.
+    """
     own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
     for name, value in own.items():
         if any(name not in terms or terms[name] != value for terms in announced):
@@ -257,14 +307,16 @@ def _unfit_terms(sender: Sender, fault: str) -> ClientError:
 
 
 def _add_up(shares: Sequence[bytes]) -> masks.Words:
-    return np.asarray(np.sum([masks.from_bytes(share) for share in shares], axis=0, dtype=np.uint64))
+    """Return the sum of the parties' shares of some words, modulo 2^64."""
+    words = [masks.from_bytes(share) for share in shares]
+    return np.asarray(np.sum(words, axis=0, dtype=np.uint64))
 
 
 @contextmanager
 def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: JsonObject, seconds: float
 ) -> Iterator[None]:
-    """Have clients send from this process while parties run."""
+    """Have clients send from this process while parties run, in another thread for the time of the block."""
     loop = asyncio.new_event_loop()
 
     async def send(sender: Sender) -> None:
@@ -288,7 +340,15 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Invitation:
-    """One client's certificate and key (PEM), the servers, and the run's terms."""
+    """All that one client needs to send to one run.
+
+    Attributes:
+        client: The client's number.
+        certificate: Its certificate (PEM).
+        key: Its key (PEM).
+        servers: The parties' gateways, by party.
+        terms: The run's terms, with which the client agrees.
+    """
 
     client: int
     certificate: str
@@ -343,9 +403,11 @@ def invitations(
     with ExitStack() as stack:
         try:
             own = stack.enter_context(scratch_directory(directory))
-            for k, ((certificate, key), path) in enumerate(zip(clients, paths, strict=True)):
-                one = Invitation(k, certificate, key, tuple(servers), JsonFields(terms))
-                create_file(own / path.name, json.dumps({"schema": SCHEMA, **asdict(one)}, indent=1).encode())
+            for number, path in enumerate(paths):
+                certificate, key = clients[number]
+                invitation = Invitation(number, certificate, key, tuple(servers), JsonFields(terms))
+                fields = {"schema": SCHEMA, **asdict(invitation)}
+                create_file(own / path.name, json.dumps(fields, indent=1).encode())
                 stack.callback(_remove_if_same, path, own / path.name)
                 os.link(own / path.name, path)  # a rename would overwrite
         except OSError as error:
@@ -354,24 +416,23 @@ def invitations(
 
 
 def _paths(directory: Path, clients: int) -> list[Path]:
-    return [directory / f"client-{k}.json" for k in range(clients)]
+    """Return the files of so many clients' invitations."""
+    return [directory / f"client-{number}.json" for number in range(clients)]
 
 
 def _remove_if_same(path: Path, own: Path) -> None:
+    """Remove a file if it is still the own one, and nobody has put another one in its place."""
     with uninterrupted(), suppress(FileNotFoundError):
         if os.path.samestat(path.lstat(), own.lstat()):
             path.unlink()
 
 
 def read_invitation(path: Path) -> Invitation:
-    """Read one client's invitation; ShareError without one, or as `check_servers`."""
+    """Return the invitation in a file. Raises ShareError for anything else, or as `check_servers`."""
     refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
     invitation = as_type(Invitation, read_json(path, refusal, SCHEMA, DECLARATION), refusal)
-    if (
-        invitation.client < 0
-        or not invitation.servers
-        or not all(0 < one.port < 1 << 16 for one in invitation.servers)
-    ):
+    have_ports = all(0 < server.port < 1 << 16 for server in invitation.servers)
+    if invitation.client < 0 or not invitation.servers or not have_ports:
         refusal.say("it names a client or a port that cannot be")
     check_servers(invitation.servers, refusal)
     return invitation

@@ -1,8 +1,8 @@
-"""A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
+"""A party's gateway: it takes the clients' connections, and is the only client of its virtual machine.
 
-MP-SPDZ's own server takes anybody, one at a time, without a time limit, and ends on the first that
-misbehaves. The gateway takes all clients at once, each by its certificate. Gateways compare digests
-of their clients' messages, so all leave out the same clients.
+MP-SPDZ's own server takes anybody, one client after the other, without a time limit, and ends when the first
+client misbehaves. The gateway takes all clients at once, each by its certificate. The parties' gateways
+compare digests of their clients' messages, so that all gateways leave out the same clients.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import gcd
 from pathlib import Path
 from typing import NamedTuple
@@ -40,8 +40,14 @@ _MOST_UNKNOWN = 256
 _MOST_OF_A_CLIENT = 2  # one is served, and another is told so
 # Connections at a time that have knocked as one client, before TLS has told whether it is that client.
 _MOST_OF_A_KNOCK = 4
-_KNOCK_S, _HANDSHAKE_S, _GOODBYE_S = 10.0, 10.0, 10.0
+_KNOCK_S = 10.0
+_HANDSHAKE_S = 10.0
+_GOODBYE_S = 10.0
+_BACKLOG = 4096  # connections that the system holds until the gateway takes them
+_PAUSE_S = 0.05  # after a connection that could not be taken
 _DENIED = bytes([21, 3, 3, 0, 2, 2, 49])  # an alert of TLS: fatal, access denied
+# What MP-SPDZ says of its domain: a letter for its kind ("R" is a ring), an element's bits, and a number.
+_MACHINE_DOMAIN = struct.Struct("<III")
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
@@ -58,7 +64,13 @@ class TooManyFailuresError(ClientFailure):
 
 
 class LeftOut(NamedTuple):
-    """How many clients were left out; see `ClientsServed`."""
+    """How many clients were left out.
+
+    Attributes:
+        absent: Clients that did not come, or sent no seed.
+        failed: Clients that sent a seed, and then did not send all parties the same values.
+        complained: Clients that said that their masks do not fit.
+    """
 
     absent: int
     failed: int
@@ -71,8 +83,8 @@ class GatewayPlace:
 
     Attributes:
         party: Its number.
-        parties: Number of parties.
-        number: By which its virtual machine knows the gateway.
+        parties: The number of parties.
+        number: The number by which its virtual machine knows the gateway.
         data: The directory of the party's and the gateway's keys.
         started: When the party's process started, in seconds since 1970.
     """
@@ -91,13 +103,17 @@ class Front:
         self._config = config
         self._place = place
         self._machine_runs = machine_runs
+        # Client k's values are those from ends[k] to ends[k + 1] of all values.
         self._ends = [0, *accumulate(config.uploads)]
-        self._part = gcd(*config.uploads)
+        self._part = gcd(*config.uploads)  # values of a part
         self._parts = self._ends[-1] // self._part
         self._checks = checks(self._parts)
-        self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config.certificates)}
         own = (place.data / f"P{place.party}.pem").read_text()
-        self._knocks = {wire.knock(own, pem): k for k, pem in enumerate(config.certificates)}
+        self._known: dict[bytes, int] = {}  # each client by its certificate (DER)
+        self._knocks: dict[bytes, int] = {}  # each client by its knock
+        for client, certificate in enumerate(config.certificates):
+            self._known[ssl.PEM_cert_to_DER_cert(certificate)] = client
+            self._knocks[wire.knock(own, certificate)] = client
         self._present: set[int] = set()
         self._unknown: _Waiting = {}  # connections that have not knocked
         # Connections that have knocked as a client, before TLS has told who it is, likewise by client.
@@ -113,8 +129,9 @@ class Front:
     async def run(self) -> ClientsServed:
         """Serve all clients; return what was exchanged with them, and how many were left out.
 
-        Raises ClientFailure if no client sent values, too many broke off, or the machine was late; OSError or
-        asyncio.IncompleteReadError if it ended.
+        Raises:
+            ClientFailure: No client sent values, too many clients broke off, or the virtual machine was late.
+            OSError, asyncio.IncompleteReadError: The virtual machine ended.
         """
         listening = self._listen()
         accepting = asyncio.create_task(self._accept(listening))
@@ -139,6 +156,11 @@ class Front:
         )
 
     async def _serve_machine(self, deadline: asyncio.Timeout) -> LeftOut:
+        """Bring masks from the virtual machine to the clients, and their values to the machine.
+
+        Args:
+            deadline: Ends the wait for the machine, and is lifted once the masks are here.
+        """
         machine = await wire.connected("127.0.0.1", self._config.machine_port, self._machine_runs)
         try:
             width = await self._greet(machine)
@@ -147,19 +169,21 @@ class Front:
             self._masks.set_result((own, offsets.reshape(self._checks, self._parts)))
             deadline.reschedule(None)
             left_out = await self._exchange(machine, width)
-            with suppress(*_LOST):  # until the machine ends the connection, sent data are on their way
+            with suppress(*_LOST):  # the machine ends the connection once it has all that was sent
                 await machine.reader.read(1)
         finally:
             machine.close()
         return left_out
 
     def _seconds_to_come(self) -> float:
+        """Return the seconds that are left for clients to come."""
         return float(self._place.started + self._config.seconds - time.time())
 
     def _listen(self) -> socket.socket:
+        """Return a socket that listens for clients, or raise ClientFailure."""
         port = self._config.port
         try:
-            listening = socket.create_server((self._config.host, port), backlog=4096)
+            listening = socket.create_server((self._config.host, port), backlog=_BACKLOG)
         except OSError as error:
             raise ClientFailure(
                 f"It cannot listen for clients on port {port}: {os.strerror(error.errno or 0)}."
@@ -168,31 +192,37 @@ class Front:
         return listening
 
     async def _accept(self, listening: socket.socket) -> None:
-        """Take connections; end one for each beyond so many that have not knocked as a client.
+        """Take connections for ever; end one whenever too many have not knocked as a client.
 
-        It is of an address that has most of them, so an address can end its own only. Where many addresses
-        have as many, chance decides, so strangers cannot know how to end a client's. A client knocks as it
-        connects, and from then on strangers end nothing of its. However many come, from however many
-        addresses, files are left for the machine and for clients.
+        The connection that ends is of the address that has most of them, so that an address can end its own
+        connections only. Where several addresses have as many, chance decides, so that strangers cannot know
+        how to end a client's connection. A client knocks as it connects, and from then on strangers end no
+        connection of that client.
+
+        Guarantees: however many connections come, from however many addresses, files are left for the virtual
+        machine and for clients.
         [test: tests/commands/test_hostile_clients.py, tests/harness/online/test_strangers.py]
         """
-        loop, own = asyncio.get_running_loop(), self._place.data / f"P{self._place.party}.pem"
+        loop = asyncio.get_running_loop()
+        own = self._place.data / f"P{self._place.party}.pem"
         tls = wire.context(ssl.PROTOCOL_TLS_SERVER, own, "".join(self._config.certificates))
-        most = min(_MOST_UNKNOWN, max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
+        most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = min(_MOST_UNKNOWN, max(1, most_files // 4))
         while True:
             try:
-                connection, address = await loop.sock_accept(listening)
-            except OSError:  # of one connection, or no file is left for it
-                await asyncio.sleep(0.05)
+                connection, (host, *_) = await loop.sock_accept(listening)
+            except OSError:  # the connection broke, or no file is left for it
+                await asyncio.sleep(_PAUSE_S)
                 continue
-            task = asyncio.create_task(self._welcome(connection, str(address[0]), tls))
-            self._unknown[connection] = str(address[0]), task
-            await asyncio.sleep(0)  # so that the task takes a knock that is there
+            address = str(host)
+            task = asyncio.create_task(self._welcome(connection, address, tls))
+            self._unknown[connection] = (address, task)
+            await asyncio.sleep(0)  # so that the task takes a knock that has come already
             if len(self._unknown) > most:
                 _end_one(self._unknown)
 
     async def _welcome(self, connection: socket.socket, address: str, tls: ssl.SSLContext) -> None:
-        """Serve a connection if it knocks as a client, and is that client's."""
+        """Serve a connection if it knocks as a client and then proves to be that client's."""
         client = None
         try:
             async with asyncio.timeout(_KNOCK_S):
@@ -212,7 +242,7 @@ class Front:
         knocked = self._knocked.setdefault(client, {})
         task = asyncio.current_task()
         assert task is not None, "it runs in one of `_accept`"
-        knocked[connection] = address, task
+        knocked[connection] = (address, task)
         if len(knocked) > _MOST_OF_A_KNOCK:
             _end_one(knocked)
         await self._secure(connection, tls, knocked)
@@ -254,13 +284,20 @@ class Front:
         await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def _exchange(self, machine: Channel, width: int) -> LeftOut:
-        """Bring clients' subsets and values to the machine, zeros for those left out."""
+        """Bring clients' subsets and values to the machine, and zeros in place of those left out.
+
+        Args:
+            machine: The connection to the virtual machine.
+            width: The bytes of its elements.
+        """
         counts = self._config.uploads
         seeds = await self._agreed(machine, width, self._seeds, self._seconds_to_come())
-        chosen = [
-            masks.subsets(seed, count, self._checks) if seed else np.zeros(count, np.uint64)
-            for seed, count in zip(seeds, counts, strict=True)
-        ]
+        chosen: list[masks.Words] = []
+        for seed, count in zip(seeds, counts, strict=True):
+            if seed:
+                chosen.append(masks.subsets(seed, count, self._checks))
+            else:
+                chosen.append(np.zeros(count, np.uint64))
         await machine.send(masks.widen(np.concatenate(chosen), width))
         opened = await machine.receive(self._checks * self._parts * masks.WORD_BYTES)
         self._sums.set_result((masks.from_bytes(opened).reshape(self._checks, self._parts), seeds))
@@ -271,10 +308,9 @@ class Front:
         accepted = [upload not in (b"", wire.COMPLAINT) for upload in masked]
         left_out = self._left_out(seeds, masked)
         self._taken.set_result(accepted)
-        words = [
-            upload if is_taken else bytes(count * masks.WORD_BYTES)
-            for upload, is_taken, count in zip(masked, accepted, counts, strict=True)
-        ]
+        words: list[bytes] = []
+        for upload, is_accepted, count in zip(masked, accepted, counts, strict=True):
+            words.append(upload if is_accepted else bytes(count * masks.WORD_BYTES))
         await machine.send(masks.widen(masks.from_bytes(b"".join(words)), width))
         await machine.send(masks.widen(np.repeat(np.array(accepted, np.uint64), counts), width))
         return left_out
@@ -282,27 +318,45 @@ class Front:
     async def _agreed(
         self, machine: Channel, width: int, pending: Sequence[asyncio.Future[bytes]], seconds: float
     ) -> list[bytes]:
-        """Return each client's upload, or nothing unless all parties got the same in time."""
+        """Return each client's upload, or no bytes for a client unless all parties got the same in time.
+
+        The virtual machines show each other a digest of each upload, once for each part of it.
+
+        Args:
+            machine: The connection to the virtual machine.
+            width: The bytes of its elements.
+            pending: Each client's upload, which may come.
+            seconds: The time for which this waits for uploads.
+        """
         await asyncio.wait(pending, timeout=max(0.0, seconds))
-        for one in pending:
-            _settle(one, b"")
-        received = [one.result() for one in pending]
-        nothing = bytes(DIGEST_WORDS * masks.WORD_BYTES)
-        digests = [
-            (hashlib.sha256(upload).digest() if upload else nothing) * (count // self._part)
-            for upload, count in zip(received, self._config.uploads, strict=True)
-        ]
+        for upload_to_come in pending:
+            _settle(upload_to_come, b"")
+        received = [upload_to_come.result() for upload_to_come in pending]
+        no_upload = bytes(DIGEST_WORDS * masks.WORD_BYTES)
+        digests: list[bytes] = []
+        for upload, count in zip(received, self._config.uploads, strict=True):
+            digest = hashlib.sha256(upload).digest() if upload else no_upload
+            parts = count // self._part
+            digests.append(digest * parts)
         own = b"".join(digests)
         await machine.send(masks.widen(masks.from_bytes(own), width))
         shown = await machine.receive(len(own) * self._place.parties)
-        ends = [0, *accumulate(map(len, digests))]
-        everywhere = [shown[at : at + len(own)] for at in range(0, len(shown), len(own))]
-        return [
-            upload if all(one[begin:end] == digest for one in everywhere) else b""
-            for upload, digest, (begin, end) in zip(received, digests, pairwise(ends), strict=True)
-        ]
+        shown_by_party = [shown[start : start + len(own)] for start in range(0, len(shown), len(own))]
+        agreed: list[bytes] = []
+        begin = 0
+        for upload, digest in zip(received, digests, strict=True):
+            end = begin + len(digest)
+            is_same = all(from_party[begin:end] == digest for from_party in shown_by_party)
+            agreed.append(upload if is_same else b"")
+            begin = end
+        return agreed
 
     def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> LeftOut:
+        """Return how many clients are left out, by what they sent of seeds and values.
+
+        Raises:
+            TooManyFailuresError: More clients broke off than may, or no client is left.
+        """
         absent = seeds.count(b"")
         complaints = masked.count(wire.COMPLAINT)
         failed = masked.count(b"") - absent
@@ -318,6 +372,7 @@ class Front:
         return LeftOut(absent, failed, complaints)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Talk with a connection's client if its certificate is a client's, until the connection ends."""
         channel = Channel(reader, writer)
         client = self._known.get(channel.peer_certificate or b"")
         if client is None or self._connections[client] >= _MOST_OF_A_CLIENT:
@@ -325,7 +380,7 @@ class Front:
             return
         self._connections[client] += 1
         try:
-            # The client may leave, or all may be over.
+            # The client may leave, or the run may be over.
             with closing(writer), suppress(*_LOST, wire.WrongLengthError, asyncio.CancelledError):
                 await self._talk(client, channel)
             with suppress(*_LOST, asyncio.CancelledError):
@@ -334,14 +389,21 @@ class Front:
             self._connections[client] -= 1
 
     async def _talk(self, client: int, channel: Channel) -> None:
-        begin, end = self._ends[client], self._ends[client + 1]
-        first, last = begin // self._part, end // self._part
+        """Tell a client the terms and its masks, and take its seed and its values.
+
+        A client has one such conversation, except that it may come again if it left before its masks were
+        told.
+        """
+        begin = self._ends[client]
+        end = self._ends[client + 1]
+        first_part = begin // self._part
+        end_of_parts = end // self._part
         terms = {
             **json.loads(self._config.terms),
             "protocol": wire.PROTOCOL,
             "client": client,
             "values": end - begin,
-            "parts": last - first,
+            "parts": end_of_parts - first_part,
             "sums": self._checks,
         }
         await channel.send(json.dumps(terms, sort_keys=True).encode())
@@ -360,16 +422,17 @@ class Front:
             started = True  # from here on it cannot come again: its masks are for one use
             own, offsets = await self._masks
             await channel.send(masks.to_bytes(own[begin:end]))
-            await channel.send(masks.to_bytes(offsets[:, first:last].reshape(-1)))
+            await channel.send(masks.to_bytes(offsets[:, first_part:end_of_parts].reshape(-1)))
             _settle(self._seeds[client], await channel.receive(masks.SEED_BYTES))
             sums, seeds = await self._sums
             if not seeds[client]:
                 await channel.send(wire.LEFT_OUT)
                 return
-            await channel.send(masks.to_bytes(sums[:, first:last].reshape(-1)))
+            await channel.send(masks.to_bytes(sums[:, first_part:end_of_parts].reshape(-1)))
             values = await channel.receive((end - begin) * masks.WORD_BYTES, wire.COMPLAINT)
             _settle(self._values[client], values)
-            await channel.send(wire.ACCEPTED if (await self._taken)[client] else wire.LEFT_OUT)
+            accepted = await self._taken
+            await channel.send(wire.ACCEPTED if accepted[client] else wire.LEFT_OUT)
         finally:
             if started:  # nobody waits for what it has not sent
                 _settle(self._seeds[client], b"")
@@ -378,7 +441,7 @@ class Front:
                 self._present.discard(client)
 
     async def _stays(self, channel: Channel) -> bool:
-        """Wait for the masks; return whether the client is then there and silent."""
+        """Wait for the masks; return whether the client is still there by then, and has sent nothing."""
         early = asyncio.ensure_future(channel.reader.read(1))
         await asyncio.wait((early, self._masks), return_when=asyncio.FIRST_COMPLETED)
         if early.done():
@@ -388,36 +451,51 @@ class Front:
         return True
 
     async def _greet(self, machine: Channel) -> int:
-        """Greet the virtual machine; return the bytes of its elements."""
-        trusted = (self._place.data / f"P{self._place.party}.pem").read_text()  # its party's alone
+        """Greet the virtual machine; return the number of bytes of its elements.
+
+        Raises:
+            ClientFailure: The machine does not compute modulo a power of two.
+        """
+        trusted = (self._place.data / f"P{self._place.party}.pem").read_text()  # no other party's
         own = self._place.data / f"C{self._place.number}.pem"
         await machine.send(str(self._place.number).encode())  # MP-SPDZ wants it before TLS
         await machine.writer.start_tls(
             wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
         )
-        kind, bits, _ = struct.unpack("<III", await machine.receive(12))
+        kind, bits, _ = _MACHINE_DOMAIN.unpack(await machine.receive(_MACHINE_DOMAIN.size))
         if kind != ord("R"):
             raise ClientFailure("The virtual machine does not compute modulo a power of two.")
         return (int(bits) + 7) // 8
 
 
 def _end_one(waiting: _Waiting) -> None:
-    """End the oldest connection of an address that has most of them; chance chooses among such addresses."""
+    """End the oldest connection of the address that has most; chance chooses if several have as many."""
     numbers = Counter(address for address, _ in waiting.values())
     highest = max(numbers.values())
     busiest = secrets.choice([address for address, number in numbers.items() if number == highest])
-    oldest = next(one for one, (address, _) in waiting.items() if address == busiest)
-    _, task = waiting.pop(oldest)
+    of_busiest = [connection for connection, (address, _) in waiting.items() if address == busiest]
+    _, task = waiting.pop(of_busiest[0])
     task.cancel()
 
 
 def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
+    """Give a future its value, unless it has one."""
     if not pending.done():  # else it was late, or the run has ended
         pending.set_result(value)
 
 
 def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int:
-    """Run the gateway to the end of its virtual machine, process `machine`; exit like it, or with 1."""
+    """Run a gateway until its virtual machine ends.
+
+    Args:
+        config: How it serves the clients.
+        place: The party to which it belongs.
+        machine: The process number of its virtual machine.
+
+    Returns:
+        The exit code of the virtual machine, or 1 if the gateway failed. If a signal ended the machine, the
+        same signal ends this process.
+    """
 
     def machine_runs() -> bool:
         return os.waitid(os.P_PID, machine, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -429,12 +507,15 @@ def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int
     try:
         served = asyncio.run(run())
     except ClientFailure as error:
-        if machine_runs():  # else it ended first, and clients left for that reason
+        if machine_runs():  # otherwise the machine ended first, and clients left for that reason
             os.kill(machine, signal.SIGKILL)
             os.waitpid(machine, 0)
-            of_clients = isinstance(error, TooManyFailuresError)
-            report = ClientsFailed(str(error)) if of_clients else Failure(str(error))
-            print(f"\n{line_of(report)}", flush=True)  # the machine may have ended within a line
+            report: ClientsFailed | Failure = Failure(str(error))
+            if isinstance(error, TooManyFailuresError):
+                report = ClientsFailed(str(error))
+            print(
+                f"\n{line_of(report)}", flush=True
+            )  # on a new line, as the machine may have ended within one
             return 1
     except (*_LOST, wire.WrongLengthError):  # the virtual machine ended, and says why itself
         pass

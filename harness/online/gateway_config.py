@@ -16,11 +16,11 @@ class GatewayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         host: The address at which it listens.
         port: The port at which it listens.
         machine_port: Where the party's virtual machine waits for it.
-        uploads: Number of values of each client.
+        uploads: The number of values of each client.
         certificates: Each client's certificate (PEM).
-        terms: On which clients have to agree, JSON of an object.
-        seconds: Until when clients may come, from the start of the party's process on.
-        seconds_to_send: For the values, once masks are there.
+        terms: The terms with which clients have to agree, an object in JSON.
+        seconds: The time in which clients may come, from the start of the party's process on.
+        seconds_to_send: The time for the values, once the masks are there.
         most_failures: How many clients may break off after they could detect a cheating party.
     """
 

@@ -1,4 +1,4 @@
-"""Messages: four bytes of length, little-endian, and bytes.
+"""Messages between a client and a gateway: four bytes for the length, little-endian, and so many bytes.
 
 Before TLS a client sends its gateway a *knock*, by which the gateway tells it from strangers at no cost.
 """
@@ -18,7 +18,9 @@ PROTOCOL = "fairshares-client-3"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
 # From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
-LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
+LEFT_OUT = b"left out."
+COMPLAINT = b"complaint"
+_LENGTH = struct.Struct("<I")  # of a message
 
 
 KNOCK_BYTES = 32
@@ -26,11 +28,11 @@ PAUSE_S = 0.02  # between attempts to connect
 
 
 def knock(gateway: str, client: str) -> bytes:
-    """Return what a client sends a gateway before TLS, by the certificates (PEM) of both.
+    """Return the bytes that a client sends a gateway before TLS, from the certificates (PEM) of both.
 
-    Nobody else knows it, unless he reads along: a client's certificate is for one run, and TLS encrypts it.
-    It proves nothing, and only has the client's connection taken before those of strangers. It differs by
-    gateway, so it does not tell which connections are of one client.
+    Only somebody who reads along can know them: a client's certificate is for one run, and TLS encrypts it.
+    They prove nothing. They only have the client's connection taken before those of strangers. They differ
+    between gateways, so they do not tell which connections are of one client.
     """
     certificates = b"".join(ssl.PEM_cert_to_DER_cert(pem) for pem in (gateway, client))
     return hashlib.sha256(b"fairshares:client:3:knock\n" + certificates).digest()
@@ -45,10 +47,15 @@ def context(
 ) -> ssl.SSLContext:
     """Return a TLS context of one side, which trusts certificates themselves and compares no names.
 
-    The key is beside this side's `certificate`, and `trusted` (PEM) are those of the other side.
+    Args:
+        protocol: Whether this side is the client or the server, as `ssl` names it.
+        certificate: The file of this side's certificate, with the key beside it.
+        trusted: The certificates (PEM) that the other side may have.
+        least: The least version of TLS.
     """
     tls = ssl.SSLContext(protocol)
-    tls.minimum_version, tls.check_hostname = least, False
+    tls.minimum_version = least
+    tls.check_hostname = False
     tls.verify_mode = ssl.CERT_REQUIRED
     tls.load_verify_locations(cadata=trusted)
     tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
@@ -64,15 +71,17 @@ async def connected(
     knocks: bytes = b"",
     handshake_s: float | None = None,
 ) -> "Channel":
-    """Connect; try again while the other side refuses or resets, as one that is busy does, and is awaited.
+    """Connect to a port, again and again while the other side refuses or resets and is still awaited.
+
+    A side that is busy refuses or resets, too.
 
     Args:
         host: The other side's address.
-        port: Its port.
+        port: The other side's port.
         is_awaited: Whether to try again.
         tls: A context for TLS, if the connection is to be secured.
-        knocks: What is sent before TLS.
-        handshake_s: Seconds that TLS may take to begin.
+        knocks: The bytes that are sent before TLS.
+        handshake_s: The seconds that TLS may take to begin.
     """
     while True:
         try:
@@ -92,40 +101,64 @@ async def connected(
 
 
 class Channel:
-    """One connection, which counts bytes of messages, without TLS's own."""
+    """One connection between a client and a gateway, or a gateway and its virtual machine.
+
+    Attributes:
+        reader: Where messages come from.
+        writer: Where messages go.
+        received: The bytes of the messages that came, with their lengths and without what TLS adds.
+        sent: The bytes of the messages that went, likewise.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self.received = self.sent = 0
+        self.reader = reader
+        self.writer = writer
+        self.received = 0
+        self.sent = 0
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """The other side's certificate, DER."""
+        """The other side's certificate (DER), or None without TLS."""
         secured: ssl.SSLObject | None = self.writer.get_extra_info("ssl_object")
         return secured.getpeercert(binary_form=True) if secured else None
 
     async def send(self, payload: bytes) -> None:
-        """Send a message; OSError if the other side left."""
-        self.writer.write(struct.pack("<I", len(payload)) + payload)
-        self.sent += 4 + len(payload)
+        """Send a message. Raises OSError if the other side left."""
+        self.writer.write(_LENGTH.pack(len(payload)) + payload)
+        self.sent += _LENGTH.size + len(payload)
         await self.writer.drain()
 
     async def receive(self, length: int, instead: bytes = b"") -> bytes:
-        """Return a message of this length, or of that of `instead`.
+        """Return a message of this length, or of the length of a message that may come instead.
 
-        Raises WrongLengthError, or asyncio.IncompleteReadError if the other side left.
+        Args:
+            length: The length of the message.
+            instead: The other message, if there may be one.
+
+        Raises:
+            WrongLengthError: The message has another length.
+            asyncio.IncompleteReadError: The other side left.
         """
-        return await self._receive((length, len(instead) or length))
+        lengths = [length]
+        if instead:
+            lengths.append(len(instead))
+        return await self._receive(lengths)
 
     async def _receive(self, lengths: Container[int]) -> bytes:
-        (length,) = struct.unpack("<I", await self.reader.readexactly(4))
+        """Return a message of one of these lengths, as `receive`."""
+        (length,) = _LENGTH.unpack(await self.reader.readexactly(_LENGTH.size))
         if length not in lengths:
             raise WrongLengthError
-        self.received += 4 + length
+        self.received += _LENGTH.size + length
         return await self.reader.readexactly(length)
 
     async def receive_terms(self) -> JsonObject:
-        """Return a JSON object; WrongLengthError or ValueError without one."""
+        """Return the message that opens a conversation, an object in JSON.
+
+        Raises:
+            WrongLengthError: The message is too long.
+            ValueError: It is no object in JSON.
+        """
         try:
             terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)
         except RecursionError:
@@ -135,7 +168,7 @@ class Channel:
         return terms
 
     def close(self) -> None:
-        """Begin to close at once: waiting for a goodbye would keep the socket for 30 s."""
+        """Begin to close the connection without a goodbye of TLS, which could keep the socket for 30 s."""
         self.writer.transport.abort()
 
     async def wait_closed(self) -> None:

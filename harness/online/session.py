@@ -11,13 +11,22 @@ from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.uploads.signatures import Signed, is_signed
 from fairshares.protocols.json_values import JsonValue
 
-MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
-_TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
+MAX_CONNECTIONS = 200  # clients of a run; with four parties their connections are below most limits on files
+# The parts of a run's time limit in which clients may come, and may send their values. After them the parties
+# go on without absent clients.
+_TO_COME = 0.8
+_TO_SEND = 0.1
+_MOST_FAILURES = 10  # one client of so many may break off after it could detect a cheating party
 
 
 @dataclass(frozen=True)
 class Upload:
-    """One connection's number of values, and its certificate (PEM)."""
+    """What one client sends.
+
+    Attributes:
+        values: The number of its values.
+        certificate: The certificate (PEM) by which gateways know the client.
+    """
 
     values: int
     certificate: str
@@ -38,8 +47,10 @@ class Server:
 
     @property
     def owner(self) -> str:
-        """The certificate (PEM) that clients know: its owner's or, on one machine, that of the run."""
-        return self.certificate if self.signed is None else self.signed.certificate
+        """The certificate (PEM) that clients know: the owner's on a host, or else the one for this run."""
+        if self.signed is None:
+            return self.certificate
+        return self.signed.certificate
 
 
 @dataclass(frozen=True)
@@ -55,15 +66,19 @@ _INTENT = "intent"  # the kind of a host's statement before a release
 
 
 def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
-    """Refuse servers of hosts unless each one's certificate is that of its party's key in one run.
+    """Refuse servers of hosts unless the owner of each party signed its certificate for the same run.
 
-    Guarantees: each owner's key signed the server's certificate, for that party, and for a run with the same
-    nonces of all hosts. So no certificate of an earlier run, of another party or of a benchmark stands in.
+    Servers on one machine, of which no owner signed anything, are accepted.
+
+    Guarantees: each owner's key signed the server's certificate for that party, and for a run with the same
+    nonces of all hosts. So a certificate of an earlier run, of another party or of a benchmark is refused.
     [test: tests/harness/online/test_session.py]
 
-    Raises the refusal's error.
+    Args:
+        servers: The parties' gateways, by party.
+        refusal: Raises its error.
     """
-    statements = []
+    statements: list[_RunAhead] = []
     for party, server in enumerate(servers):
         if server.signed is None:
             continue
@@ -94,9 +109,12 @@ def started_elsewhere(servers: Sequence[Server]) -> AbstractContextManager[None]
 
 @dataclass(frozen=True)
 class ClientInputs:
-    """How clients take part in one run, on `terms` with which every client agrees.
+    """How clients take part in one run.
 
-    `begin` is called with the parties' servers; its context is entered while the parties run.
+    Attributes:
+        uploads: What each client sends.
+        terms: The terms with which every client agrees.
+        begin: Returns a context for the parties' servers, which is entered while the parties run.
     """
 
     uploads: tuple[Upload, ...]
@@ -105,12 +123,19 @@ class ClientInputs:
 
     @property
     def parts(self) -> int:
-        """Number of equally long parts that are checked: the fewest with each within one upload."""
+        """The number of parts that are checked: the fewest of equal lengths, each within one upload."""
         values = [upload.values for upload in self.uploads]
         return sum(values) // gcd(*values)
 
     def gateway(self, host: str, port: int, machine_port: int, timeout_s: float) -> GatewayConfig:
-        """Return a party's gateway's configuration; its virtual machine listens at `machine_port`."""
+        """Return the configuration of a party's gateway.
+
+        Args:
+            host: The address at which the gateway listens.
+            port: The port at which it listens.
+            machine_port: The port at which the party's virtual machine waits for it.
+            timeout_s: The run's time limit in seconds.
+        """
         return GatewayConfig(
             host=host,
             port=port,
@@ -120,6 +145,5 @@ class ClientInputs:
             terms=json.dumps(self.terms),
             seconds=timeout_s * _TO_COME,
             seconds_to_send=timeout_s * _TO_SEND,
-            # A tenth of the clients may break off after they could detect a cheating party.
-            most_failures=max(1, len(self.uploads) // 10),
+            most_failures=max(1, len(self.uploads) // _MOST_FAILURES),
         )

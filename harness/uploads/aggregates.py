@@ -1,4 +1,4 @@
-"""Aggregates, parties' inputs to runs; docs/reference/share-files.md has the format."""
+"""Aggregates, which are the parties' inputs to runs. Their format is in docs/reference/share-files.md."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import BinaryIO
 from fairshares.harness.errors import ShareError, cannot, refuse
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from fairshares.harness.system.files import create_file, open_regular
-from fairshares.harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, hash_of
+from fairshares.harness.uploads.identities import IDENTITY_TEXT_BYTES, MOST_UPLOADS, hash_of
 from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
 from fairshares.harness.uploads.task import Task
 from fairshares.protocols.json_values import JsonFields
@@ -23,7 +23,16 @@ SCHEMA = 3
 
 @dataclass(frozen=True)
 class Header:
-    """The public first line of an aggregate."""
+    """The public first line of an aggregate.
+
+    Attributes:
+        party: The party whose shares these are.
+        uploads: The number of uploads that count.
+        fingerprint: A digest of their identities.
+        policy: The runs that all clients allow, as a `ClientPolicy` writes it.
+        task: The task of the uploads.
+        excluded: The number of uploads that were left out, by reason.
+    """
 
     party: int
     uploads: int
@@ -37,16 +46,16 @@ class Header:
         known_party = self.party in range(len(self.task.parties))
         if self.schema != SCHEMA or not known_party or not 1 <= self.uploads <= MOST_UPLOADS:
             raise ShareError("It is no aggregate that this version knows.")
-        _ = self.allowed
+        _ = self.allowed  # raises ShareError if it is invalid
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The runs that all clients allow; raises ShareError if invalid."""
+        """The runs that all clients allow. Raises ShareError if they are no policy."""
         return client_policy_from_json(self.policy, _refusal("The aggregate's policy"))
 
     @property
     def size(self) -> int:
-        """Bytes of values after the two lines."""
+        """The number of bytes of the values, which stand after two lines."""
         rows = 1 if self.task.form == SPLIT.name else self.uploads
         return rows * len(self.task.pieces(self.party)) * self.task.columns * self.task.ring.value_bytes
 
@@ -57,7 +66,7 @@ class Header:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
-    """Yield an aggregate's header and its open file, or raise ShareError."""
+    """Yield an aggregate's header, and its open file after that header's line. Raises ShareError."""
     refusal = _refusal(str(path))
     with cannot(f"read {path}", ShareError), open_regular(path) as file:
         line = file.readline(DECLARATION.size)
@@ -73,7 +82,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_uploads(path: Path) -> tuple[str, ...]:
-    """Return the uploads' identities, or raise ShareError if the fingerprint differs."""
+    """Return the uploads' identities. Raises ShareError if the header has another fingerprint of them."""
     with opened(path) as (header, file):
         line = _identities_line(file, header)
     identities = tuple(line.decode(errors="replace").split())
@@ -121,7 +130,11 @@ def check_own(path: Path, party: int) -> Header:
 
 
 def extract_values(aggregate_file: Path, out: Path) -> Path:
-    """Write an aggregate's values for engines, or raise ShareError."""
+    """Write an aggregate's values alone to a file, as engines take them, and return that file.
+
+    Raises:
+        ShareError: The aggregate does not have as many bytes of values as its header says.
+    """
     with opened(aggregate_file) as (header, file):
         _identities_line(file, header)
         values = file.read(min(header.size, _size(file)) + 1)
@@ -132,8 +145,8 @@ def extract_values(aggregate_file: Path, out: Path) -> Path:
 
 
 def _identities_line(file: BinaryIO, header: Header) -> bytes:
-    """Read the second line, no further than as many identities go as the first one says."""
-    return file.readline(max(1, (2 * IDENTITY_BYTES + 1) * header.uploads))
+    """Read the second line, but no more bytes than the number of identities in the header takes."""
+    return file.readline(max(1, IDENTITY_TEXT_BYTES * header.uploads))
 
 
 def _refusal(where: str) -> Refusal:

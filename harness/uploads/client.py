@@ -35,25 +35,28 @@ _PARTS = 64  # divides the values that are encoded at once, to bound memory
 
 
 def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:
-    """Split and seal one client's values; return the upload's identity, and an envelope per party.
+    """Split and seal one client's values; return the upload's identity, and an envelope for each party.
 
-    `bounds` is a policy tighter than the task's, if any.
-    Guarantees: all parties' envelopes but one, even opened, are independent of the values; the task fixes
+    Guarantees: all parties' envelopes but one, even opened, are independent of the values. The task fixes
     their lengths.
-
-    Raises ShareError if keys have expired or bounds are too long.
     [test: tests/harness/uploads/test_envelopes.py]
+
+    Args:
+        task: The task of the upload.
+        values: The client's values.
+        bounds: The client's own policy, which allows less than the task's. None states no such policy.
+
+    Raises:
+        ShareError: The keys of a party have expired, or the bounds are too long.
     """
-    salted = [
-        secrets.token_bytes(SALT_BYTES) + payload
-        for payload, _ in split_into_shares(task.ring.encode(values), task.ring, len(task.parties))
-    ]
+    shares = split_into_shares(task.ring.encode(values), task.ring, len(task.parties))
+    salted = [secrets.token_bytes(SALT_BYTES) + payload for payload, _ in shares]
     stated = json.dumps(bounds.to_json() if bounds else None).encode().ljust(BOUNDS_BYTES)
     if len(stated) > BOUNDS_BYTES:
         raise ShareError("These bounds take too much room in an envelope; state ε and δ by fewer digits.")
-    bound = stated + b"".join(map(commitment_of, salted))
+    bound = stated + b"".join(commitment_of(piece) for piece in salted)
     identity = identity_of(task.digest, bound)
-    envelopes = []
+    envelopes: list[bytes] = []
     for party, published in enumerate(task.parties):
         key = published.active
         head = VERSION + task.digest + identity + key.id
@@ -63,23 +66,34 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
 
 
 def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
-    """Write all envelopes to `out/party-<i>/`, or none; return the uploads' identities.
+    """Write the envelopes of all clients to `out/party-<i>/`; return the uploads' identities.
 
-    Guarantees: nobody but this user and root can replace an envelope, nor any directory above it.
+    Guarantees: either all envelopes are written or none is.  [test: tests/harness/uploads/test_client.py]
+    Nobody but this user and root can replace an envelope, nor any directory above it.
     [test: tests/harness/uploads/test_places_of_others.py]
 
-    Raises RecordsError or ShareError.  [test: tests/harness/uploads/test_client.py]
+    Args:
+        task: The task of the uploads.
+        records: The clients' records.
+        out: The directory in which each party gets a directory.
+        bounds: A policy that allows less than the task's, for all these clients, if there is one.
+
+    Raises RecordsError or ShareError.
     """
-    names = [f"party-{i}" for i in range(len(task.parties))]
-    new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
+    names = [f"party-{party}" for party in range(len(task.parties))]
+    directories = [out / name for name in names]
+    directories.append(out)
+    directories.extend(out.parents)
+    new = [directory for directory in directories if not directory.exists()]  # the deepest first
     arrived: list[Path] = []
     try:
         _make_places(out, names)
         with scratch_directory(out) as partial:
             identities = _seal_into(partial, names, task, records, bounds)
             for file in sorted(partial.glob("party-*/*")):
-                arrived.append(out / file.relative_to(partial))
-                file.rename(arrived[-1])
+                place = out / file.relative_to(partial)
+                arrived.append(place)  # first, so that an interrupt leaves no file that is not listed
+                file.rename(place)
         return identities
     except BaseException as error:
         with uninterrupted():

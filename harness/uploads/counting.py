@@ -29,7 +29,7 @@ from fairshares.harness.uploads.aggregates import Header
 from fairshares.harness.uploads.envelope import identity_in
 from fairshares.harness.uploads.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
 from fairshares.harness.uploads.files import write_file
-from fairshares.harness.uploads.identities import Digests, Identities, digests_in
+from fairshares.harness.uploads.identities import IDENTITY_BYTES, Digests, Identities, digests_in
 from fairshares.harness.uploads.keys import SealingKey, unseal
 from fairshares.harness.uploads.lists import UploadReport
 from fairshares.harness.uploads.opening import open_envelope
@@ -40,12 +40,17 @@ from fairshares.protocols.arrays import Words
 from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
 from fairshares.protocols.spec import SPLIT
 
-_AT_ONCE = 512  # envelopes per batch
-_BYTES_AT_ONCE = 2**25  # of a batch, unless one envelope is longer
-_CHECKPOINT_S = 30.0
-_AGAIN = "again"  # in place of a reason: its upload was opened before it, in the same batch
+_AT_ONCE = 512  # envelopes of a batch
+_BYTES_AT_ONCE = 2**25  # of a batch, unless a single envelope is longer
+_CHECKPOINT_S = 30.0  # between two times at which the checkpoint is written
+_WORD_BYTES = 8
+_LENGTH_BYTES = 8  # of a length or a number in a checkpoint, and before a worker's answers
+_AGAIN = "again"  # in place of a reason: a sound envelope of the same upload came before it in its batch
+# What opening a batch gives: for each envelope the reason to leave it out, or its client's bounds, or None;
+# and the values of the others.
 Batch = tuple[list[str | ClientPolicy | None], Words]
-Start = Callable[[bytes, bool], Callable[[], Batch]]  # starts opening envelopes; its result waits for them
+# Starts to open envelopes, and returns a function that waits for the result.
+Start = Callable[[bytes, bool], Callable[[], Batch]]
 
 
 @dataclass(frozen=True)
@@ -57,21 +62,29 @@ class _DescribedOpener:
 
 
 def opener_from_json(fields: JsonValue) -> "Opener":
-    """Return the opener that a process of the party's described. Raises ShareError for anything else."""
+    """Return the opener that another process of this party described. Raises ShareError for anything else."""
     where = "What the process that aggregates says"
     refusal = Refusal(ShareError, where, "an opener of this version", "run the command again")
     said = as_type(_DescribedOpener, fields, refusal)
     stated = parse_json(said.policy.encode(), refusal)
-    policy = client_policy_from_json(stated, refusal) if isinstance(stated, dict) else None
+    policy = None
+    if isinstance(stated, dict):
+        policy = client_policy_from_json(stated, refusal)
     keys = {bytes.fromhex(name): bytes.fromhex(key) for name, key in said.keys.items()}
     return Opener(task_from_bytes(said.task.encode(), where), said.party, keys, policy)
 
 
-Opening = tuple[Start, int]  # and how many results may wait
+Opening = tuple[Start, int]  # how batches are opened, and how many results may wait
 
 
 class Part(NamedTuple):
-    """Counted uploads: sorted identities, and values, shape (columns held, clients or 1, words)."""
+    """Counted uploads.
+
+    Attributes:
+        digests: Their identities, sorted.
+        values: Their values, of shape (columns held, clients, words). Where values are added up, the second
+            axis has one row.
+    """
 
     digests: Digests
     values: Words
@@ -79,7 +92,15 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Opener:
-    """Opens a party's envelopes, also in other processes; a policy leaves out uploads that forbid the run."""
+    """Opens a party's envelopes, in this process or another one.
+
+    Attributes:
+        task: The task of the envelopes.
+        party: The party.
+        keys: The party's secret keys, by ID.
+        policy: The run's policy. Uploads are left out whose clients do not allow all of it. None leaves out
+            no upload for that reason.
+    """
 
     task: Task
     party: int
@@ -87,7 +108,7 @@ class Opener:
     policy: ClientPolicy | None = None
 
     def to_json(self) -> JsonObject:
-        """Return what `opener_from_json` reads, for a process of the party's: secret keys are in it."""
+        """Return what `opener_from_json` reads in another process of this party. It has secret keys."""
         return {
             "task": self.task.text.decode(),
             "party": self.party,
@@ -97,21 +118,24 @@ class Opener:
 
     @property
     def summed(self) -> bool:
-        """Whether values are added up, or else listed."""
+        """Whether uploads' values are added up. Otherwise they are listed."""
         return self.task.form == SPLIT.name
 
     def __call__(self, envelopes: bytes, apart: bool = False) -> Batch:
-        """Open envelopes, of each identity only up to the first sound one.
+        """Open envelopes. Of several that claim an identity none is opened after the first sound one.
 
         Args:
             envelopes: Envelopes of the right length, end to end.
-            apart: Whether each upload's values are returned apart, also if values are added up.
+            apart: Whether each upload's values are returned apart, even if values are added up.
 
         Returns:
-            For each envelope the reason to leave it out, or its bounds or None; and the others' values.
+            For each envelope the reason to leave it out, or its client's bounds, or None if the client states
+            no bounds. Then the values of the envelopes that are not left out.
         """
         answers: list[str | ClientPolicy | None] = []
-        shares, size, sound = [], self.task.envelope_bytes(self.party), set[bytes]()
+        shares: list[Words] = []
+        size = self.task.envelope_bytes(self.party)
+        sound: set[bytes] = set()
         for start in range(0, len(envelopes), size):
             envelope = envelopes[start : start + size]
             identity = identity_in(envelope)
@@ -133,13 +157,16 @@ class Opener:
 
     @property
     def nothing(self) -> Part:
-        """An empty part."""
+        """A part without uploads."""
         held = len(self.task.pieces(self.party)) * self.task.columns
         values = np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
         return Part(digests_in(b""), values)
 
     def together(self, *parts: Part) -> Part:
-        """Merge parts without common uploads; one may be unsorted."""
+        """Return one part, which is sorted, with the uploads of several parts, which have none in common.
+
+        Several parts have to be sorted. A single one may have any order.
+        """
         digests = np.concatenate([part.digests for part in parts])
         values = self._joined(*(part.values for part in parts))
         if not self.summed:
@@ -148,8 +175,11 @@ class Opener:
         return Part(digests, values)
 
     def _joined(self, *values: Words) -> Words:
+        """Return values side by side or, if values are added up, their sum."""
         joined = np.concatenate(values, axis=1)
-        return self.task.ring.total(joined)[:, np.newaxis] if self.summed else joined
+        if not self.summed:
+            return joined
+        return self.task.ring.total(joined)[:, np.newaxis]
 
 
 OpenedBy = Callable[[Opener], AbstractContextManager[Opening]]
@@ -160,9 +190,9 @@ class _Opening(NamedTuple):
 
     Attributes:
         identities: The identities that they claim.
-        files: Digests of their files' names.
-        apart: Whether their values come apart.
-        result: Waits for the result.
+        files: The digests of their files' names.
+        apart: Whether each upload's values come apart.
+        result: Waits until they are open, and returns what was found.
     """
 
     identities: Sequence[bytes]
@@ -193,29 +223,37 @@ class Count:
     def __init__(
         self, opener: Opener, accepted: Iterable[str] | None = None, checkpoint: Path | None = None
     ) -> None:
-        self.opener, self._checkpoint = opener, checkpoint
+        self.opener = opener
+        self._checkpoint = checkpoint
         self._accepted = None if accepted is None else Identities.of(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
-        self._unsaved: list[Part] = []
+        self._unsaved: list[Part] = []  # that are not in the checkpoint yet
         self._saved = 0  # bytes of the checkpoint
         self._left_out = LeftOut()
         self._not_opened = 0  # envelopes whose uploads counted before they came
         self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
-        self._batch: list[Envelope] = []  # to open, each of an identity that no other in work claims
-        self._suspects: list[Envelope] = []  # to open, of identities that others in work claim
+        # Envelopes are in work from the time at which they are read until they have been opened.
+        self._batch: list[Envelope] = []  # to open, of identities that no other envelope in work claims
+        self._suspects: list[Envelope] = []  # to open, of identities that other envelopes in work claim
         self._waiting: deque[_Opening] = deque()
         self._claims: dict[bytes, int] = {}  # how many envelopes in work claim an identity
-        self._kept = time.monotonic()
-        chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
-        bound = opener.task.digest + bytes([opener.party]) + chosen
-        bound += json.dumps(opener.policy and opener.policy.to_json()).encode()
-        # With the secret key, as anybody can seal for its public one.
-        bound += self._own_key()[1]
-        self._info = hashlib.sha256(b"fairshares:share:5:checkpoint\n" + bound).digest()
+        self._saved_at = time.monotonic()
+        self._info = self._first_info()  # binds the next seal of the checkpoint to all before it
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
         self._resumed = self.identities
         self._found = np.zeros(len(self._resumed), dtype=bool)  # which of these are in the files
+
+    def _first_info(self) -> bytes:
+        """Return what binds the checkpoint's first seal to this count, so that no other count resumes it."""
+        opener = self.opener
+        chosen = b""
+        if self._accepted is not None:
+            chosen = hashlib.sha256(self._accepted.digests.data).digest()
+        policy = None if opener.policy is None else opener.policy.to_json()
+        _, secret = self._own_key()  # as anybody can seal for the public key
+        bound = opener.task.digest + bytes([opener.party]) + chosen + json.dumps(policy).encode() + secret
+        return hashlib.sha256(b"fairshares:share:5:checkpoint\n" + bound).digest()
 
     @property
     def identities(self) -> Identities:
@@ -229,33 +267,38 @@ class Count:
 
     @property
     def _whole(self) -> Part:
+        """All uploads that count, in one part."""
         if len(self._parts) > 1:
             self._parts = [self.opener.together(*self._parts)]
         return self._parts[0]
 
     def add(self, place: Path | str, processes: int | None = None, opened_by: OpenedBy | None = None) -> None:
-        """Count the uploads in a directory's or an object store's files that end in .share.
+        """Count the uploads in the files of a directory, or of an object store, that end in .share.
 
         Args:
             place: The directory, or the store's address.
-            processes: How many processes open them: by default one for each processor; 0 uses this one.
-            opened_by: What opens them in place of processes here.
+            processes: How many processes open them. With 0 this process does. By default there is one for
+                each processor, and none for few envelopes.
+            opened_by: What opens them in place of processes of this machine.
         Raises:
             ShareError: The place, the checkpoint or what opens them failed, or a worker process died.
         """
-        task, party = self.opener.task, self.opener.party
+        task = self.opener.task
+        party = self.opener.party
         total = envelopes_at_most(place, task, party)
-        batch = self._at_once
-        processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
+        batch_size = self._at_once
+        if processes is None:
+            processes = _processes_for(total)
         with _pool(self.opener, processes, opened_by) as (start, most):
-            for number, envelope in enumerate(
-                envelopes_in(place, task, party, self.opener.keys, self._left_out)
-            ):
-                identity = envelope.identity
-                others = self._claims.get(identity, 0)
-                (self._suspects if others else self._batch).append(envelope)
-                self._claims[identity] = others + 1
-                if len(self._batch) == batch or len(self._suspects) == batch:
+            envelopes = envelopes_in(place, task, party, self.opener.keys, self._left_out)
+            for number, envelope in enumerate(envelopes):
+                others = self._claims.get(envelope.identity, 0)
+                if others:
+                    self._suspects.append(envelope)
+                else:
+                    self._batch.append(envelope)
+                self._claims[envelope.identity] = others + 1
+                if len(self._batch) == batch_size or len(self._suspects) == batch_size:
                     self._open(start)
                     self._collect(most)
                     tell(min(number, total), total)
@@ -268,27 +311,48 @@ class Count:
         Openings are collected in the order in which they started. So when a batch is collected, no other
         opening has taken one of its identities, and when suspects are, all earlier ones are known.
         """
-        for envelopes, apart in ((self._batch, False), (self._suspects, True)):
-            digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
-            self._mark_found(digests)
-            counted = self._counted(digests)
-            self._not_opened += int(counted.sum())
-            wanted = ~counted if self._accepted is None else ~counted & self._accepted.has(digests)
-            chosen = [envelope for envelope, one in zip(envelopes, wanted, strict=True) if one]
-            self._release(
-                envelope.identity for envelope, one in zip(envelopes, wanted, strict=True) if not one
+        self._open_batch(self._batch, start, apart=False)
+        self._open_batch(self._suspects, start, apart=True)
+
+    def _open_batch(self, envelopes: list[Envelope], start: Start, *, apart: bool) -> None:
+        """Start to open those envelopes of a batch that may count and do not yet, and empty the batch.
+
+        Args:
+            envelopes: The batch.
+            start: Starts to open envelopes.
+            apart: Whether each upload's values come apart, so that those of some of them can be left out.
+        """
+        digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
+        self._mark_found(digests)
+        counted = self._counted(digests)
+        self._not_opened += int(counted.sum())
+        wanted = ~counted
+        if self._accepted is not None:
+            wanted &= self._accepted.has(digests)
+        chosen: list[Envelope] = []
+        for envelope, is_wanted in zip(envelopes, wanted, strict=True):
+            if is_wanted:
+                chosen.append(envelope)
+            else:
+                self._release([envelope.identity])
+        if chosen:
+            result = start(b"".join(envelope.content for envelope in chosen), apart)
+            self._waiting.append(
+                _Opening(
+                    identities=[envelope.identity for envelope in chosen],
+                    files=[envelope.file for envelope in chosen],
+                    apart=apart,
+                    result=result,
+                )
             )
-            if chosen:
-                identities, files, contents = zip(*chosen, strict=True)
-                self._waiting.append(_Opening(identities, files, apart, start(b"".join(contents), apart)))
-            envelopes.clear()
+        envelopes.clear()
 
     def _collect(self, most: int) -> None:
         """Take the results of openings, until at most so many are left."""
         while len(self._waiting) > most:
             opening = self._waiting.popleft()
             answers, values = opening.result()
-            sound = []
+            sound: list[bytes] = []
             for identity, file, answer in zip(opening.identities, opening.files, answers, strict=True):
                 if answer == _AGAIN:
                     self._not_opened += 1
@@ -303,18 +367,20 @@ class Count:
             if opening.apart:
                 new = ~self._counted(digests)
                 self._not_opened += int((~new).sum())
-                digests, values = digests[new], values[:, new]
+                digests = digests[new]
+                values = values[:, new]
             if len(digests):
                 self._take(self.opener.together(Part(digests, values)))
-            if time.monotonic() - self._kept > _CHECKPOINT_S:
+            if time.monotonic() - self._saved_at > _CHECKPOINT_S:
                 self._save()
 
     @property
     def _at_once(self) -> int:
-        """How many envelopes are opened at once: few if they, or the values in them, are large."""
-        task, party = self.opener.task, self.opener.party
-        values = len(self.opener.nothing.values) * task.ring.value_bytes
-        return max(1, min(_AT_ONCE, _BYTES_AT_ONCE // max(values, task.envelope_bytes(party))))
+        """The number of envelopes of a batch, which is small if they, or the values in them, are large."""
+        task = self.opener.task
+        value_bytes = len(self.opener.nothing.values) * task.ring.value_bytes
+        largest = max(value_bytes, task.envelope_bytes(self.opener.party))
+        return max(1, min(_AT_ONCE, _BYTES_AT_ONCE // largest))
 
     def _release(self, identities: Iterable[bytes]) -> None:
         """Forget claims of envelopes that are no longer in work."""
@@ -324,6 +390,7 @@ class Count:
                 self._claims[identity] = left
 
     def _counted(self, digests: Digests) -> NDArray[np.bool_]:
+        """Return which of these uploads count by now."""
         counted: NDArray[np.bool_] = np.logical_or.reduce(
             [Identities(part.digests).has(digests) for part in self._parts]
         )
@@ -336,6 +403,7 @@ class Count:
             self._found[np.searchsorted(self._resumed.digests, here)] = True
 
     def _take(self, part: Part) -> None:
+        """Count the uploads of a part, which do not count yet."""
         self._parts.append(part)
         while len(self._parts) > 1 and len(self._parts[-2].digests) < 2 * len(self._parts[-1].digests):
             self._parts[-2:] = [self.opener.together(*self._parts[-2:])]
@@ -343,75 +411,92 @@ class Count:
             self._unsaved.append(part)
 
     def _save(self) -> None:
-        """Append to the checkpoint; each seal depends on all earlier ones."""
-        self._kept = time.monotonic()
+        """Append what is not in the checkpoint yet, as a seal that depends on all seals before it."""
+        self._saved_at = time.monotonic()
         if self._checkpoint is None or not self._unsaved:
             return
         digests, values = self.opener.together(*self._unsaved)
-        plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self.opener.task.ring.to_bytes(values)
-        bounded = [name for name in Identities(digests) if name in self.bounds] if self.bounds else []
-        plain += json.dumps({name: self.bounds[name].to_json() for name in bounded}).encode()
-        sealed = self._own_key()[0].seal(plain, self._info)
+        plain = len(digests).to_bytes(_LENGTH_BYTES, "big") + digests.tobytes()
+        plain += self.opener.task.ring.to_bytes(values)
+        bounds: dict[str, JsonFields] = {}
+        if self.bounds:  # otherwise no name is looked up
+            for name in Identities(digests):
+                if name in self.bounds:
+                    bounds[name] = self.bounds[name].to_json()
+        plain += json.dumps(bounds).encode()
+        key, _ = self._own_key()
+        sealed = key.seal(plain, self._info)
         with cannot(f"write {self._checkpoint}", ShareError):
             self._checkpoint.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            append(self._checkpoint, self._saved, len(sealed).to_bytes(8, "big"), sealed)
+            append(self._checkpoint, self._saved, len(sealed).to_bytes(_LENGTH_BYTES, "big"), sealed)
         self._unsaved.clear()
         self._went_on(sealed)
 
     def _went_on(self, sealed: bytes) -> None:
-        self._saved += 8 + len(sealed)
+        """Note that a seal is in the checkpoint, so that the next one depends on it."""
+        self._saved += _LENGTH_BYTES + len(sealed)
         self._info = hashlib.sha256(self._info + sealed).digest()
 
     def _own_key(self) -> tuple[SealingKey, bytes]:
-        task, keys = self.opener.task, self.opener.keys
-        return next((key, keys[key.id]) for key in task.parties[self.opener.party].keys if key.id in keys)
+        """Return the first of the party's keys in the task whose secret key is there, and that secret key."""
+        secrets = self.opener.keys
+        held = [key for key in self.opener.task.parties[self.opener.party].keys if key.id in secrets]
+        return held[0], secrets[held[0].id]
 
     def _resume(self, checkpoint: Path) -> None:
         """Restore a checkpoint up to the first seal of another count, or raise ShareError."""
         with checkpoint.open("rb") as file:
-            left = os.fstat(file.fileno()).st_size
+            size_of_file = os.fstat(file.fileno()).st_size
+            _, secret = self._own_key()
+            refusal = Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
             while True:
-                sealed = file.read(min(int.from_bytes(file.read(8), "big"), left))
-                plain = unseal(self._own_key()[1], sealed, self._info)
+                stated = int.from_bytes(file.read(_LENGTH_BYTES), "big")
+                sealed = file.read(min(stated, size_of_file))
+                plain = unseal(secret, sealed, self._info)
                 if plain is None:
                     return
-                self._take_saved(
-                    plain, Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
-                )
+                self._take_saved(plain, refusal)
                 self._unsaved.clear()
                 self._went_on(sealed)
 
     def _take_saved(self, plain: bytes, refusal: Refusal) -> None:
-        ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
-        number = int.from_bytes(plain[:8], "big")
+        """Count the uploads in one seal of the checkpoint, or refuse what they cannot be.
+
+        A seal has the number of uploads, their identities, their values, and the bounds of their clients.
+        """
+        ring = self.opener.task.ring
+        columns = len(self.opener.nothing.values)
+        number = int.from_bytes(plain[:_LENGTH_BYTES], "big")
         rows = 1 if self.opener.summed else number
-        end = 8 + 32 * number
-        size = rows * columns * ring.value_bytes
-        if len(plain) < end + size:
+        start_of_values = _LENGTH_BYTES + IDENTITY_BYTES * number
+        end_of_values = start_of_values + rows * columns * ring.value_bytes
+        if len(plain) < end_of_values:
             refusal.say("it is shorter than it says")
-        digests = digests_in(plain[8:end])
+        digests = digests_in(plain[_LENGTH_BYTES:start_of_values])
         if (digests[1:] <= digests[:-1]).any() or self._counted(digests).any():
             refusal.say("its uploads are not in order, or there twice")
-        bounds = as_type(dict[str, JsonFields], parse_json(plain[end + size :], refusal), refusal)
-        values = ring.from_bytes(plain[end : end + size]).reshape(columns, rows, ring.words)
+        bounds = as_type(dict[str, JsonFields], parse_json(plain[end_of_values:], refusal), refusal)
+        values = ring.from_bytes(plain[start_of_values:end_of_values]).reshape(columns, rows, ring.words)
         self._take(Part(digests, values))
         for name, bound in bounds.items():
             self.bounds[name] = client_policy_from_json(bound, refusal)
 
     @property
     def gone(self) -> Identities:
-        """Uploads in the checkpoint but in none of the files."""
+        """The uploads that are in the checkpoint, and in none of the files."""
         missing = Identities(self._resumed.digests[~self._found])
-        return missing - self._left_out.identities if missing else missing
+        if not missing:
+            return missing
+        return missing - self._left_out.identities
 
     @property
     def unsound(self) -> dict[str, Identities]:
-        """Names of what is left out, by reason, as `LeftOut.listed` has it."""
+        """The names of what is left out, by reason, as `LeftOut.listed` returns them."""
         return self._left_out.listed(self.identities)
 
     @property
     def repeated(self) -> int:
-        """How many envelopes repeat an upload that counts, or claim to be it."""
+        """The number of envelopes that repeat an upload that counts, or claim to be it."""
         return self._not_opened - int(self._found.sum()) + self._left_out.claims_of(self.identities)
 
     def report(self) -> UploadReport:
@@ -420,15 +505,24 @@ class Count:
 
     @property
     def policies(self) -> dict[str, ClientPolicy]:
-        """The runs that client and task allow, by counted identity."""
+        """The policy that both client and task allow, for each counted identity."""
         allowed = self.opener.task.allowed
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
         return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
-        """Write the aggregate, with numbers of others, and remove the checkpoint; or raise ShareError."""
+        """Write the aggregate, and remove the checkpoint; return the aggregate's header.
+
+        Args:
+            out: The file of the aggregate.
+            left_out: How many uploads were left out, by reason, for the header.
+
+        Raises:
+            ShareError: Uploads are missing that the lists have, or there are too few, or the file cannot be
+                written.
+        """
         task = self.opener.task
-        identities, digest = self.identities, hashlib.sha256()
+        identities = self.identities
         clients = len(identities)
         if self._accepted is not None and clients < len(self._accepted):
             raise ShareError(
@@ -436,15 +530,17 @@ class Count:
                 f"{named_command('uploads')} again at every party."
             )
         task.check_count(clients)
-        for text in identities.texts():  # equals `hash_of`, in little memory
-            digest.update(text.replace(" ", "\n").encode())
+        fingerprint = hashlib.sha256()  # equals `hash_of`, in little memory
+        for text in identities.texts():
+            fingerprint.update(text.replace(" ", "\n").encode())
+        policy = task.allowed if self.opener.policy is None else self.opener.policy
         header = Header(
-            self.opener.party,
-            clients,
-            digest.hexdigest(),
-            (self.opener.policy or task.allowed).to_json(),
-            task,
-            dict(left_out),
+            party=self.opener.party,
+            uploads=clients,
+            fingerprint=fingerprint.hexdigest(),
+            policy=policy.to_json(),
+            task=task,
+            excluded=dict(left_out),
         )
         write_file(
             out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
@@ -456,13 +552,16 @@ class Count:
 
 @contextmanager
 def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterator[Opening]:
+    """Yield how batches are opened, and how many results may wait, as `Count.add` says."""
     if opened_by is not None:
         with opened_by(opener) as opening:
             yield opening
     elif processes:
-        context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
-        try:  # workers ignore interrupts, as this process ends them
-            with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
+        ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)  # in workers, as this process ends them
+        try:
+            with ProcessPoolExecutor(
+                processes, get_context("forkserver"), initializer=signal.signal, initargs=ignore_interrupts
+            ) as pool:
                 yield lambda envelopes, apart: pool.submit(opener, envelopes, apart).result, 2 * processes
         except BrokenExecutor:
             raise ShareError(
@@ -473,32 +572,56 @@ def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterato
         yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
 
 
+def _processes_for(envelopes: int) -> int:
+    """Return how many processes open so many envelopes, 0 if this process does."""
+    if envelopes <= _AT_ONCE:
+        return 0
+    return os.cpu_count() or 1
+
+
 def packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
-    """Return what an opener finds, in a cluster's worker: a length, answers in JSON, and values."""
+    """Open envelopes in a cluster's worker; return the length of the answers in JSON, these, and values."""
     answers, values = opener(envelopes, apart)
     stated = [answer.to_json() if isinstance(answer, ClientPolicy) else answer for answer in answers]
     text = json.dumps(stated).encode()
-    return len(text).to_bytes(8, "big") + text + values.astype("<u8").tobytes()
+    return len(text).to_bytes(_LENGTH_BYTES, "big") + text + values.astype("<u8").tobytes()
 
 
 def unpacked(content: object, opener: Opener, number: int, apart: bool) -> Batch:
-    """Return what `packed` packed of so many envelopes, or raise ShareError if it has another form.
+    """Return the batch that a worker packed by `packed`.
 
     Guarantees: nothing of it is unpickled. A worker that lies in this form is not found out.
     [test: tests/harness/uploads/test_counting.py]
+
+    Args:
+        content: What the worker returned.
+        opener: What opened the envelopes there.
+        number: The number of the envelopes.
+        apart: Whether each upload's values should come apart.
+
+    Raises:
+        ShareError: It has another form, or is a batch of other envelopes.
     """
     refusal = Refusal(ShareError, "What a worker of the cluster returned", "a count", "see to its version")
     if not isinstance(content, bytes):
         refusal.say("it is not bytes")
-    end = 8 + int.from_bytes(content[:8], "big")
-    stated = as_type(list[str | dict[str, Any] | None], parse_json(content[8:end], refusal), refusal)
-    answers = [client_policy_from_json(one, refusal) if isinstance(one, dict) else one for one in stated]
+    start_of_values = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "big")
+    text = content[_LENGTH_BYTES:start_of_values]
+    stated = as_type(list[str | dict[str, Any] | None], parse_json(text, refusal), refusal)
+    answers: list[str | ClientPolicy | None] = []
+    for answer in stated:
+        if isinstance(answer, dict):
+            answers.append(client_policy_from_json(answer, refusal))
+        else:
+            answers.append(answer)
+    reasons = [answer for answer in answers if isinstance(answer, str)]
     columns, _, words = opener.nothing.values.shape
-    sound = sum(not isinstance(answer, str) for answer in answers)
-    rows = 1 if opener.summed and not apart else sound
-    if len(answers) != number or len(content) - end != 8 * columns * rows * words:
+    is_summed = opener.summed and not apart
+    rows = 1 if is_summed else len(answers) - len(reasons)
+    expected_bytes = columns * rows * words * _WORD_BYTES
+    if len(answers) != number or len(content) - start_of_values != expected_bytes:
         refusal.say("it is longer or shorter than a count of these envelopes")
-    if not {answer for answer in answers if isinstance(answer, str)} <= {*UNSOUND, _AGAIN}:
+    if not set(reasons) <= {*UNSOUND, _AGAIN}:
         refusal.say("it has a reason that this version does not know")
-    values = np.frombuffer(content, "<u8", offset=end).astype(np.uint64)
+    values = np.frombuffer(content, "<u8", offset=start_of_values).astype(np.uint64)
     return answers, values.reshape(columns, rows, words)

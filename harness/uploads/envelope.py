@@ -1,8 +1,8 @@
-"""The bytes of an envelope; docs/reference/share-files.md is its specification.
+"""The bytes of an envelope, whose specification is docs/reference/share-files.md.
 
-A *head* in the clear: four bytes of the format's version, the task's digest, the identity, the key's ID. Then
-a *seal*, which contains the client's bounds, a commitment to each share, and, for each share that the party
-holds, its salt and its payload. Bounds and commitments together are what the identity *binds*.
+An envelope begins with a *head* in the clear: four bytes of the format's version, the task's digest, the
+identity, and the key's ID. Then comes a *seal*. It contains the client's bounds, a commitment to each share,
+and the salt and payload of each share that the party holds. The identity *binds* bounds and commitments.
 """
 
 import hashlib
@@ -13,11 +13,12 @@ VERSION = b"FSE\x03"
 DIGEST_BYTES = 32  # of the task, of an identity, of a commitment
 BOUNDS_BYTES = 192  # of the client's policy, in JSON and spaces
 SALT_BYTES = 16
+KEY_ID_BYTES = 8
 
 # Where the parts of a head stand.
 TASK = slice(len(VERSION), len(VERSION) + DIGEST_BYTES)
 IDENTITY = slice(TASK.stop, TASK.stop + DIGEST_BYTES)
-KEY = slice(IDENTITY.stop, IDENTITY.stop + 8)
+KEY = slice(IDENTITY.stop, IDENTITY.stop + KEY_ID_BYTES)
 HEAD_BYTES = KEY.stop
 
 # Where the bounds stand in what a seal contains.

@@ -38,20 +38,21 @@ class Envelope(NamedTuple):
 
 
 class LeftOut:
-    """What is left out, by reason: envelopes with the identities that they claim, and whole files.
+    """The envelopes and files that are left out, by reason, and the identities that the envelopes claim.
 
-    Each takes 64 bytes of memory, whatever its size.
+    Each envelope or file takes 64 bytes of memory, whatever its size.
     """
 
     def __init__(self) -> None:
-        # By reason: a claimed identity and the digest of a file's name, end to end. A whole file is named by
-        # `_name_of` in place of both.
+        # By reason: pairs of a claimed identity and the digest of a file's name, end to end. For a whole file
+        # both are `_name_of` it.
         self._claims: dict[str, bytearray] = defaultdict(bytearray)
 
     def add_envelope(self, reason: str, identity: bytes, file: bytes) -> None:
         """Leave out an envelope that claims an identity."""
-        # Many equal files that a client's policy excludes are one upload that was sent again.
-        self._claims[reason] += identity + (identity if reason == UNCOVERED else file)
+        # Envelopes of one identity that a client's policy excludes are one upload, in whatever files.
+        name = identity if reason == UNCOVERED else file
+        self._claims[reason] += identity + name
 
     def add_file(self, reason: str, name: str) -> None:
         """Leave out a file, or the bytes in it that are no envelope."""
@@ -60,21 +61,29 @@ class LeftOut:
     def listed(self, counted: Identities) -> dict[str, Identities]:
         """Return by reason the names of what is left out, without envelopes that claim uploads that count.
 
-        The first file that claims an identity is listed under it, so parties' lists name an upload alike.
-        Every further one is listed by the SHA-256 of its own name, so files are counted. The result
-        does not depend on the order of envelopes. A file with several faults is listed for one of them.
+        The first file that claims an identity is listed under that identity, so that parties' lists name an
+        upload alike. Each further file is listed by the SHA-256 of its own name, so that files are counted.
+        A file with several faults is listed for one of them.
+
+        Guarantees: the result does not depend on the order of the envelopes.
         [test: tests/harness/uploads/test_garbage.py]
+
+        Args:
+            counted: The uploads that count.
         """
-        listed, seen = dict[str, Identities](), Identities(digests_in(b""))
+        listed: dict[str, Identities] = {}
+        seen = Identities(digests_in(b""))  # the identities of earlier reasons
+        # `UNCOVERED` first: of several faults it is the one that is listed.
         for reason in sorted(self._claims, key=lambda reason: (reason != UNCOVERED, reason)):
             identities, files = _split(np.unique(np.frombuffer(self._claims[reason], dtype="S64")))
             known = seen.has(identities)
-            whole = identities == files
-            left = np.where(whole, ~known, ~counted.has(identities))
-            identities, files = identities[left], files[left]
-            first = np.ones(len(identities), dtype=bool)
+            is_whole_file = identities == files
+            is_listed = np.where(is_whole_file, ~known, ~counted.has(identities))
+            identities = identities[is_listed]
+            files = files[is_listed]
+            first = np.ones(len(identities), dtype=bool)  # equal identities stand together
             first[1:] = identities[1:] != identities[:-1]
-            first &= ~known[left]
+            first &= ~known[is_listed]
             names = np.unique(np.where(first, identities, files))
             if len(names):
                 listed[reason] = Identities(names)
@@ -83,7 +92,7 @@ class LeftOut:
 
     @property
     def identities(self) -> Identities:
-        """All identities that are claimed, and names of whole files."""
+        """All identities that are claimed, and the names of all files that are left out as a whole."""
         claimed = [_split(claims)[0] for claims in self._claims.values()]
         return Identities(np.unique(np.concatenate([digests_in(b""), *claimed])))
 
@@ -99,18 +108,18 @@ class LeftOut:
 def envelopes_in(
     place: Path | str, task: Task, party: int, keys: Collection[bytes], left_out: LeftOut
 ) -> Iterator[Envelope]:
-    """Yield the envelopes for a party of a task in a place's files; add all else to what is left out.
+    """Yield the envelopes for a party of a task in a place's files, and note all else as left out.
 
-    Of an envelope with another head nothing but the head is read, and nothing of a file that is larger than
-    the task allows. A file is read as far as it went when it was listed. [test:
-    tests/harness/uploads/test_garbage.py]
+    Guarantees: of an envelope with another head nothing but the head is read, and nothing of a file that is
+    larger than the task allows. A file is read as far as it went when it was listed.
+    [test: tests/harness/uploads/test_garbage.py]
 
     Args:
         place: A directory, or an object store's URL.
-        task: The task that the envelopes are of.
-        party: The number of the party that they are for.
+        task: The task of the envelopes.
+        party: The party for which they are.
         keys: The IDs of the party's keys.
-        left_out: Takes what is not yielded.
+        left_out: Gets what is not yielded.
 
     Raises:
         ShareError: The place cannot be read.
@@ -150,13 +159,15 @@ def envelopes_in(
 
 
 def envelopes_at_most(place: Path | str, task: Task, party: int) -> int:
-    """Return the greatest number of envelopes that a place's files can hold, by their sizes."""
-    most, size = task.most_file_bytes(party), task.envelope_bytes(party)
-    return sum(file.size // size for file in files_at(place, fetch=False) if file.size <= most)
+    """Return the greatest number of envelopes that a place's files can hold, by the sizes of the files."""
+    most_bytes = task.most_file_bytes(party)
+    envelope_bytes = task.envelope_bytes(party)
+    files = files_at(place, fetch=False)
+    return sum(file.size // envelope_bytes for file in files if file.size <= most_bytes)
 
 
 def files_at(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
-    """Yield the files with uploads, or raise ShareError."""
+    """Yield the files of a directory or an object store that have uploads. Raises ShareError."""
     with cannot(f"read {place}", ShareError, "name what has the uploads"):
         yield from files_in(place, SUFFIX, fetch=fetch)
 
@@ -168,5 +179,7 @@ def _split(claims: bytes | bytearray | NDArray[np.bytes_]) -> tuple[Digests, Dig
 
 
 def _name_of(name: str) -> bytes:
-    """Return the identity that a file's name is, or the name's SHA-256."""
-    return bytes.fromhex(name) if _IDENTITY.fullmatch(name) else hashlib.sha256(os.fsencode(name)).digest()
+    """Return the identity that a file has as its name, or else the SHA-256 of the name."""
+    if _IDENTITY.fullmatch(name):
+        return bytes.fromhex(name)
+    return hashlib.sha256(os.fsencode(name)).digest()

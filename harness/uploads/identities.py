@@ -11,25 +11,26 @@ Digests = NDArray[np.bytes_]
 """Digests of 32 bytes; numpy compares them byte by byte."""
 
 IDENTITY_BYTES = 32
+IDENTITY_TEXT_BYTES = 2 * IDENTITY_BYTES + 1  # in hexadecimal digits, with the space or line end after it
 MOST_UPLOADS = 10**8  # of a run
-_AT_ONCE = 4096
+_AT_ONCE = 4096  # identities
 
 
 def digests_in(raw: bytes | bytearray) -> Digests:
-    """Return the digests that stand end to end."""
+    """Return the digests that stand end to end in bytes."""
     return np.frombuffer(raw, f"S{IDENTITY_BYTES}")
 
 
 def hash_of(texts: Iterable[str]) -> str:
-    """Return a digest of texts, a line each."""
+    """Return the SHA-256 of texts, each of which is a line."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 class Identities(Collection[str]):
     """A set of identities (64 hexadecimal digits), as sorted digests.
 
-    It does what sets do with each other, and equals a set of the same identities. It is no `Set` itself, as
-    its union with a set of anything else is not there.
+    Sets of identities have the operators of other sets, and equal any set of the same identities. The class
+    is no `Set`, whose unions may have elements of any type.
     """
 
     def __init__(self, digests: Digests) -> None:
@@ -44,9 +45,21 @@ class Identities(Collection[str]):
 
     @classmethod
     def read(cls, file: BinaryIO, number: int) -> "Identities":
-        """Read so many identities as `texts` writes them, and a byte more, or raise ValueError."""
-        raw, left = bytearray(), max((2 * IDENTITY_BYTES + 1) * number, 1)
-        while text := file.read(min(left, (2 * IDENTITY_BYTES + 1) * _AT_ONCE)):
+        """Read identities as `texts` writes them, with the line end after the last one.
+
+        Args:
+            file: Is read as far as so many identities go.
+            number: The number of the identities.
+
+        Raises:
+            ValueError: There are no identities there, or fewer, or they are not in order.
+        """
+        raw = bytearray()
+        left = max(IDENTITY_TEXT_BYTES * number, 1)
+        while True:
+            text = file.read(min(left, IDENTITY_TEXT_BYTES * _AT_ONCE))
+            if not text:
+                break
             raw += bytes.fromhex(text.decode())
             left -= len(text)
         digests = digests_in(raw)
@@ -65,11 +78,11 @@ class Identities(Collection[str]):
         return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
 
     def has(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which digests are in the set, shape (n,)."""
+        """Return which of n digests are in the set, as booleans of shape (n,)."""
         if not len(self):
             return np.zeros(len(digests), dtype=bool)
         same = np.empty(len(digests), dtype=bool)
-        for start in range(0, len(digests), _AT_ONCE):  # in parts, which saves 48 bytes each
+        for start in range(0, len(digests), _AT_ONCE):  # in parts, which saves 48 bytes for each digest
             some = slice(start, start + _AT_ONCE)
             places = np.searchsorted(self.digests, digests[some])
             same[some] = self.digests[np.minimum(places, len(self) - 1)] == digests[some]
@@ -79,8 +92,10 @@ class Identities(Collection[str]):
         return Identities(self.digests[Identities.of(other).has(self.digests)])
 
     def __or__(self, other: Collection[str]) -> "Identities":
-        more = Identities.of(other) - self  # most often nothing; a sorted copy of all takes 200 bytes each
-        return Identities(np.sort(np.concatenate([self.digests, more.digests]))) if more else self
+        new = Identities.of(other) - self
+        if not new:  # most often; a sorted copy takes 200 bytes for each identity
+            return self
+        return Identities(np.sort(np.concatenate([self.digests, new.digests])))
 
     def __sub__(self, other: Collection[str]) -> "Identities":
         return Identities(self.digests[~Identities.of(other).has(self.digests)])
@@ -94,8 +109,9 @@ class Identities(Collection[str]):
         return bool(Identities.of(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:
-        """Yield the sorted identities, separated by spaces, thousands at a time."""
+        """Yield a text of the sorted identities, separated by spaces, in pieces of thousands of them."""
+        separator = ""
         for start in range(0, len(self), _AT_ONCE):
-            yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(
-                " ", IDENTITY_BYTES
-            )
+            some = self.digests[start : start + _AT_ONCE]
+            yield separator + some.tobytes().hex(" ", IDENTITY_BYTES)
+            separator = " "

@@ -35,22 +35,29 @@ from fairshares.harness.system.files import (
     read_bounded,
     write_whole,
 )
+from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
-# In a party's directory of keys: its public description, and its secret signing key.
-FILE, SIGNING = "party.json", "signing.pem"
+# In a party's directory of keys.
+FILE = "party.json"  # its public description
+SIGNING = "signing.pem"  # its secret signing key
 MOST_KEYS = 256  # of a party; each is tried as it is read
-_CURVE = 32  # bytes of an X25519 key, which stands last
-_OVERHEAD = {_CURVE: KEM.X25519.enc_length() + 16, 1184 + _CURVE: KEM.MLKEM768_X25519.enc_length() + 16}
-_CURVES, _HYBRID = (
-    Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM) for kem in (KEM.X25519, KEM.MLKEM768_X25519)
-)
+_CURVE_BYTES = 32  # of an X25519 key, which stands last
+_LATTICE_BYTES = 1184  # of a public ML-KEM key
+_TAG_BYTES = 16  # that AES-GCM adds
+# The bytes that a seal adds, by the bytes of the public key.
+_OVERHEAD = {
+    _CURVE_BYTES: KEM.X25519.enc_length() + _TAG_BYTES,
+    _LATTICE_BYTES + _CURVE_BYTES: KEM.MLKEM768_X25519.enc_length() + _TAG_BYTES,
+}
+_CURVES = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
+_HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 _PEM = (
     serialization.Encoding.PEM,
     serialization.PrivateFormat.PKCS8,
     serialization.NoEncryption(),
 )
-_POINT = serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint
+_POINT = (serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint)
 
 
 def today() -> str:
@@ -77,7 +84,8 @@ class SealingKey:
         if not is_date(self.until) or not re.fullmatch("([0-9a-f]{2})+", self.public):
             raise ShareError("A sealing key is hexadecimal digits, with a date such as 2027-12-31.")
         try:
-            _ = self.overhead, self.seal(b"", b"")  # raises for unknown sizes and unusable keys
+            _ = self.overhead  # raises KeyError for an unknown size
+            _ = self.seal(b"", b"")  # raises ValueError for an unusable key
         except (KeyError, ValueError):
             raise ShareError(f"A sealing key of {len(self.raw)} bytes is none of this version.") from None
 
@@ -89,50 +97,66 @@ class SealingKey:
     @property
     def id(self) -> bytes:
         """The key's 8-byte name in envelopes."""
-        return hashlib.sha256(self.raw).digest()[:8]
+        return hashlib.sha256(self.raw).digest()[:KEY_ID_BYTES]
 
     @property
     def hybrid(self) -> bool:
         """Whether seals withstand attacks on elliptic curves."""
-        return len(self.raw) > _CURVE
+        return len(self.raw) > _CURVE_BYTES
 
     @property
     def overhead(self) -> int:
-        """Bytes that a seal adds."""
+        """The number of bytes that a seal adds."""
         return _OVERHEAD[len(self.raw)]
 
     def seal(self, plain: bytes, info: bytes) -> bytes:
-        """Seal bytes for the key's holder, who opens them given the same info."""
-        return (_HYBRID if self.hybrid else _CURVES).encrypt(plain, _public(self.raw), info)
+        """Seal bytes for the key's holder, who opens them with the same info."""
+        return _suite_of(self.raw).encrypt(plain, _public(self.raw), info)
 
 
 def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
-    """Return the sealed bytes, None if the key does not fit."""
+    """Return the sealed bytes, or None if the secret key does not open them with this info."""
     try:
-        return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
+        return _suite_of(secret).decrypt(sealed, _secret(secret), info)
     except InvalidTag:
         return None
 
 
+def _suite_of(key: bytes) -> Suite:
+    """Return the suite of a public or secret key: a hybrid key is longer than one of a curve alone."""
+    if len(key) > _CURVE_BYTES:
+        return _HYBRID
+    return _CURVES
+
+
 @lru_cache(maxsize=64)
 def _public(raw: bytes) -> X25519PublicKey | MLKEM768X25519PublicKey:
-    curve = X25519PublicKey.from_public_bytes(raw[-_CURVE:])
-    if len(raw) == _CURVE:
+    """Return a public key. Raises ValueError if it is unusable."""
+    curve = X25519PublicKey.from_public_bytes(raw[-_CURVE_BYTES:])
+    if len(raw) == _CURVE_BYTES:
         return curve
-    return MLKEM768X25519PublicKey(MLKEM768PublicKey.from_public_bytes(raw[:-_CURVE]), curve)
+    return MLKEM768X25519PublicKey(MLKEM768PublicKey.from_public_bytes(raw[:-_CURVE_BYTES]), curve)
 
 
 @lru_cache(maxsize=16)
 def _secret(raw: bytes) -> X25519PrivateKey | MLKEM768X25519PrivateKey:
-    curve = X25519PrivateKey.from_private_bytes(raw[-_CURVE:])
-    if len(raw) == _CURVE:
+    """Return a secret key. Raises ValueError if it is unusable."""
+    curve = X25519PrivateKey.from_private_bytes(raw[-_CURVE_BYTES:])
+    if len(raw) == _CURVE_BYTES:
         return curve
-    return MLKEM768X25519PrivateKey(MLKEM768PrivateKey.from_seed_bytes(raw[:-_CURVE]), curve)
+    return MLKEM768X25519PrivateKey(MLKEM768PrivateKey.from_seed_bytes(raw[:-_CURVE_BYTES]), curve)
 
 
 @dataclass(frozen=True)
 class SealingParty:
-    """A party's public description; `signing` is empty before it has keys."""
+    """A party's public description.
+
+    Attributes:
+        name: The party's name.
+        address: Where clients send, or "".
+        keys: The public keys for which clients seal.
+        signing: The public key of the party's signatures in hexadecimal digits, or "" before it has keys.
+    """
 
     name: str
     address: str
@@ -146,7 +170,8 @@ class SealingParty:
                 "sftp://…/."
             )
         try:
-            _ = self.signing and self.verifier
+            if self.signing:
+                _ = self.verifier  # raises ValueError for an unusable key
         except ValueError:
             raise ShareError(f"The signing key of {self.name} is none of this version.") from None
 
@@ -157,16 +182,17 @@ class SealingParty:
 
     def states(self) -> dict[SealingKey, str]:
         """Return each key's state: expired, active (the first to end) or pending."""
-        left = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
-        return {
-            **dict.fromkeys(self.keys, "expired"),
-            **dict.fromkeys(left, "pending"),
-            **dict.fromkeys(left[:1], "active"),
-        }
+        states = dict.fromkeys(self.keys, "expired")
+        valid = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
+        for key in valid:
+            states[key] = "pending"
+        if valid:
+            states[valid[0]] = "active"
+        return states
 
     @property
     def active(self) -> SealingKey:
-        """The key to seal for; raises ShareError if all have expired."""
+        """The key to seal for. Raises ShareError if all keys have expired."""
         active = [key for key, state in self.states().items() if state == "active"]
         if not active:
             raise ShareError(
@@ -176,9 +202,16 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Return the party with a new sealing key, and a signing key."""
+        """Make a new sealing key, and a signing key if there is none; return the party with both.
+
+        Args:
+            directory: The party's directory of keys.
+            until: The new key's last day in UTC.
+            hybrid: Whether seals for the new key withstand attacks on elliptic curves.
+        """
         curve = X25519PrivateKey.generate()
-        secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
+        secret = curve.private_bytes_raw()
+        public = curve.public_key().public_bytes_raw()
         if hybrid:
             lattice = MLKEM768PrivateKey.generate()
             secret = lattice.private_bytes_raw() + secret
@@ -248,7 +281,7 @@ def read_party(path: Path) -> SealingParty:
 
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
-    """Return a directory's signing key, or raise ShareError, also if others could replace it."""
+    """Return a directory's signing key. Raises ShareError if there is none, or others could replace it."""
     if directory.is_dir():
         check_place_of_keys(directory)
     try:
@@ -268,10 +301,11 @@ def secrets_in(directory: Path) -> dict[bytes, bytes]:
     """
     if directory.is_dir():
         check_place_of_keys(directory)
-    secrets = {}
+    secrets: dict[bytes, bytes] = {}
     for path in sorted(directory.glob("*.key")):
         try:
-            _ = _secret(secret := read_bounded(path, SMALL.size))
+            secret = read_bounded(path, SMALL.size)
+            _ = _secret(secret)  # raises ValueError for an unusable key
             secrets[bytes.fromhex(path.stem)] = secret
         except (OSError, ValueError):
             raise ShareError(

@@ -19,7 +19,7 @@ from fairshares.harness.errors import ShareError, UsedUploadsError, cannot, name
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, parse_json
 from fairshares.harness.system.files import open_regular
 from fairshares.harness.uploads.files import write_file
-from fairshares.harness.uploads.identities import IDENTITY_BYTES, MOST_UPLOADS, Identities
+from fairshares.harness.uploads.identities import IDENTITY_TEXT_BYTES, MOST_UPLOADS, Identities
 from fairshares.harness.uploads.reasons import COUNTED, NOT_THE_SAME, SAYS, UNCOVERED, UNSOUND
 from fairshares.harness.uploads.signatures import is_signature, kind_of, signature_of
 from fairshares.harness.uploads.task import Task
@@ -27,10 +27,12 @@ from fairshares.harness.uploads.task import Task
 SCHEMA = 3
 LIST_SUFFIX = ".uploads"
 _FIRST_LINE_BYTES = 1 << 16
-CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlier runs counted
+# Returns those of some uploads that earlier runs counted.
+CountedUploads = Callable[[Iterable[str]], Collection[str]]
 
-# Bytes of the longest list: its first line, and the most identities of a run, by the reasons or sound.
-LONGEST_LIST = _FIRST_LINE_BYTES + (2 * IDENTITY_BYTES + 1) * MOST_UPLOADS + len(UNSOUND) + 1
+# The bytes of the longest list: its first line, the most identities of a run, and the ends of its lines, of
+# which there is one for the sound uploads and one for each reason.
+LONGEST_LIST = _FIRST_LINE_BYTES + IDENTITY_TEXT_BYTES * MOST_UPLOADS + len(UNSOUND) + 1
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,12 @@ class UploadReport:
     """A party's own judgment of its uploads for a task.
 
     Attributes:
-        sound: The identities that it accepts.
-        unsound: By reason, the identities that others claim, or SHA-256 of their files' names: of each file
-            that is no upload, and of each but the first that claims an identity.
+        party: The party.
+        task: The name of the task.
+        sound: The identities that the party accepts.
+        unsound: The names of the uploads that it does not accept, by reason. The first file that claims an
+            identity has this identity as its name. Each further such file, and each file that is no upload,
+            has the SHA-256 of the file's own name.
         signature: The party's signature of `digest`; empty where hosts sign the list.
     """
 
@@ -52,7 +57,7 @@ class UploadReport:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the unsigned first line and all identities."""
+        """The SHA-256 of the first line without a signature, and of all identities."""
         head, parts = _parts(self)
         digest = hashlib.sha256(json.dumps(asdict(head), sort_keys=True).encode() + b"\n")
         for names in parts:
@@ -60,16 +65,19 @@ class UploadReport:
         return digest.hexdigest()
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
-        """Return the report without some uploads."""
-        sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
+        """Return the report with some of its sound uploads left out, for a reason."""
+        sound = Identities.of(self.sound)
         left_out = sound & Identities.of(identities)
-        unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
+        if not left_out:
+            return replace(self, sound=sound)
+        before = Identities.of(self.unsound.get(reason, ()))
+        unsound = {**self.unsound, reason: before | left_out}
         return replace(self, sound=sound - left_out, unsound=unsound)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The identities that all parties accept, and numbers of others by reason."""
+    """The identities that all parties accept, and how many others are left out, by reason."""
 
     accepted: Collection[str]
     left_out: Mapping[str, int]
@@ -86,7 +94,11 @@ class _Head:
 
 
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a report without earlier runs' uploads, or raise UsedUploadsError if none is left."""
+    """Return a report without the uploads that earlier runs counted.
+
+    Raises:
+        UsedUploadsError: No sound upload is left.
+    """
     before = counted(report.sound)
     new = report.without(before, COUNTED)
     if before and not new.sound:
@@ -99,10 +111,16 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
-    """Choose the uploads that are sound at every party, or raise ShareError.
+    """Choose the uploads that are sound at every party.
 
-    Guarantees: the result depends only on the parties' lists, which are in their order.
+    Guarantees: the result follows from the parties' lists alone.
     [test: tests/harness/uploads/test_agreeing.py]
+
+    Args:
+        reports: The parties' lists, party 0 first.
+
+    Raises:
+        ShareError: The lists are of several tasks, or no upload is sound at every party.
     """
     for report in reports:
         if report.task != reports[0].task:
@@ -111,18 +129,19 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
                 f"{reports[0].task[:16]}; bring lists of one task together."
             )
     sound = [Identities.of(report.sound) for report in reports]
-    counted = accepted = reduce(and_, sound)
+    accepted = reduce(and_, sound)
+    seen = accepted  # that need no further reason; bytes that claim an accepted identity take nothing from it
     numbers: Counter[str] = Counter()
     for report in reports:  # where parties differ, the first one's reason counts
         others = [names for names, other in zip(sound, reports, strict=True) if other is not report]
         for reason, names in sorted(report.unsound.items()):
-            new = Identities.of(names) - counted  # bytes that claim an identity take nothing from it
-            alone = len(reduce(and_, others, new)) if others else 0
-            numbers[reason] += len(new) - alone
-            numbers[reason + SAYS.format(party=report.party)] += alone
-            counted |= new
-    numbers[NOT_THE_SAME] += len(reduce(or_, sound) - counted)
-    left_out = dict(sorted((+numbers).items()))
+            new = Identities.of(names) - seen
+            says_alone = len(reduce(and_, others, new)) if others else 0
+            numbers[reason] += len(new) - says_alone
+            numbers[reason + SAYS.format(party=report.party)] += says_alone
+            seen |= new
+    numbers[NOT_THE_SAME] += len(reduce(or_, sound) - seen)
+    left_out = {reason: number for reason, number in sorted(numbers.items()) if number > 0}
     if not accepted:
         raise ShareError(f"No upload is sound at every party: {described(left_out) or 'there is none'}.")
     return Agreement(accepted, left_out)
@@ -134,18 +153,35 @@ def described(left_out: Mapping[str, int]) -> str:
 
 
 def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
+    """Return a list's first line, without a signature, and the sets of identities in the lines after it."""
+    sound = Identities.of(report.sound)
     unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
-    sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
-    return _Head(SCHEMA, report.party, report.task, len(sound), numbers), [sound, *unsound.values()]
+    head = _Head(
+        schema=SCHEMA,
+        party=report.party,
+        task=report.task,
+        sound=len(sound),
+        unsound={reason: len(names) for reason, names in unsound.items()},
+    )
+    return head, [sound, *unsound.values()]
 
 
 def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
-    """Write a party's list, signed by `key` unless hosts sign it, or raise ShareError."""
+    """Write a party's list. Raises ShareError.
+
+    Args:
+        report: The list.
+        out: The file.
+        key: The party's signing key. Without it the list has no signature, as hosts sign it.
+    """
     head, parts = _parts(report)
     if key:
         head = replace(head, signature=signature_of(key, kind_of(UploadReport), report.digest))
-    lines = [part for names in parts for part in (map(str.encode, names.texts()), b"\n")]
-    write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
+    pieces: list[bytes | Iterable[bytes]] = [json.dumps(asdict(head)).encode() + b"\n"]
+    for names in parts:
+        pieces.append(map(str.encode, names.texts()))
+        pieces.append(b"\n")
+    write_file(out, *pieces)
 
 
 def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
@@ -163,16 +199,18 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
         )
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
-    for report, party in zip(reports, task.parties, strict=True) if signed else ():
-        if not is_signature(report.signature, party.verifier, kind_of(UploadReport), report.digest):
-            raise ShareError(
-                f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
-                "somebody changed or made it. Fetch it from the party itself."
-            )
+    if signed:
+        for report, party in zip(reports, task.parties, strict=True):
+            if not is_signature(report.signature, party.verifier, kind_of(UploadReport), report.digest):
+                raise ShareError(
+                    f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
+                    "somebody changed or made it. Fetch it from the party itself."
+                )
     return common_uploads(reports)
 
 
 def _read_list(path: Path) -> UploadReport:
+    """Return the list in a file, whose signature is not checked here. Raises ShareError."""
     refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
     try:
         with cannot(f"read {path}", ShareError, "write it again"), open_regular(path, links=True) as file:
@@ -180,7 +218,8 @@ def _read_list(path: Path) -> UploadReport:
             head = as_type(_Head, parse_json(line, refusal, limits=SMALL), refusal)
             if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
                 refusal.say("it is of another version")
-            if not all(0 <= number <= MOST_UPLOADS for number in (head.sound, *head.unsound.values())):
+            numbers = [head.sound, *head.unsound.values()]
+            if not all(0 <= number <= MOST_UPLOADS for number in numbers):
                 refusal.say(f"it lists fewer than no uploads, or more than {MOST_UPLOADS:,}")
             sound = Identities.read(file, head.sound)
             unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}

@@ -32,14 +32,25 @@ from fairshares.protocols.json_values import JsonFields
 
 @dataclass(frozen=True)
 class Opened:
-    """An envelope's shares, (columns held, words), and its client's policy unless that is the task's."""
+    """What an envelope has.
+
+    Attributes:
+        bounds: The client's own policy, or None if the client states none beside the task's.
+        shares: The party's shares, of shape (columns held, words).
+    """
 
     bounds: ClientPolicy | None
     shares: Words
 
 
 def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:
-    """Return why an envelope is left out by its head alone, or None. Args: keys: IDs of the party's keys."""
+    """Return the reason to leave an envelope out by its head alone, or None if there is no such reason.
+
+    Args:
+        task: The task of the uploads.
+        keys: The IDs of the party's keys.
+        head: The envelope's head.
+    """
     if not head.startswith(VERSION):
         return UNREADABLE
     if head[TASK] != task.digest:
@@ -52,8 +63,8 @@ def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
     """Open and check an envelope of the right length, or return the reason to leave it out.
 
-    Guarantees: parties that open envelopes of one identity, a digest of the bounds and of all shares' salted
-    digests, hold shares of one upload with the same bounds.
+    Guarantees: parties that open envelopes of the same identity hold shares of the same upload, with the same
+    bounds. An identity is a digest of the bounds, and of the commitments to all shares.
     [test: tests/harness/uploads/test_envelopes.py]
     """
     head = envelope[:HEAD_BYTES]
@@ -66,7 +77,7 @@ def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope:
     bound = bound_in(len(task.parties))
     if identity_of(task.digest, content[bound]) != head[IDENTITY]:
         return CHANGED
-    shares = []
+    shares: list[Words] = []
     start = bound.stop
     for number, size in task.pieces(party):
         piece = content[start : start + size]
@@ -90,6 +101,7 @@ def _elements(task: Task, share: int, payload: bytes) -> Words:
 
 @lru_cache(maxsize=64)  # most clients state the same
 def _bounds(stated: bytes) -> ClientPolicy | None:
+    """Return the policy that an envelope states, or None if it states none. Raises ShareError."""
     refusal = Refusal(ShareError, "The envelope", "one of this version", "leave it out")
     fields = parse_json(stated, refusal)
     if fields is None:

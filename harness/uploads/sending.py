@@ -1,7 +1,7 @@
-"""Sends a client's envelopes to the parties' servers, and tells how each fared.
+"""Sends a client's envelopes to the parties' servers, and says how the sending of each ended.
 
-A file is `.share` until it is sent, then `.sending`, and `.sent` once a server has confirmed that it stored
-it.
+The name of an envelope's file ends in `.share` before it is sent, in `.sending` from then on, and in `.sent`
+once a server has confirmed that it stored the envelope.
 """
 
 import os
@@ -30,8 +30,11 @@ from fairshares.harness.system.progress import tell
 from fairshares.harness.uploads import limited_connections
 from fairshares.harness.uploads.files import SUFFIX
 
-SCHEMES = ("https://", "s3://", "gs://", "sftp://")
-_SENDING, _SENT = ".sending", ".sent"
+_HTTPS = "https://"
+SCHEMES = (_HTTPS, "s3://", "gs://", "sftp://")
+_SENDING = ".sending"
+_SENT = ".sent"
+_TIMEOUT_S = 30.0  # of silence
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
 _LATE = "it did not answer in time"
 _NOT_TRIED = "not tried, as the server did not answer an earlier one in time"
@@ -46,21 +49,21 @@ class Outcome(StrEnum):
 
 
 def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
-    """Send the envelopes below a directory that are not yet known to be stored.
+    """Send the envelopes in a directory that are not yet known to be stored.
 
-    Guarantees: nothing is sent from where others could have put envelopes of theirs.
+    Guarantees: nothing is sent from a place where others could have put envelopes of theirs.
     [test: tests/harness/uploads/test_places_of_others.py]
 
     Args:
-        out: Has a directory `party-<i>` per party.
-        addresses: A URL per party, of a web server or an object store. One that ends in a slash goes before
-            the file's name; any other takes one envelope as it is.
-        certificate: A PEM file of the client's certificate and key, for servers that ask.
+        out: The directory, in which each party has a directory `party-<i>`.
+        addresses: A URL for each party, of a web server or an object store. A URL that ends in a slash goes
+            before the name of each envelope's file. Any other URL is for a single envelope.
+        certificate: A PEM file with the client's certificate and key, for servers that ask for it.
     Returns:
         For each party, the number of envelopes by outcome and last answer.
     Raises:
-        ShareError: An address has no known scheme, or takes one envelope of several; or certificate or
-            envelope is missing, or others could replace envelopes.
+        ShareError: An address has no known scheme, or is for one envelope where there are several. Or there
+            is no envelope or no certificate, or others could replace envelopes.
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
@@ -78,7 +81,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     try:
         _check_places(out, len(addresses))
         with in_turn(out):
-            return _sent(out, addresses, urllib3.PoolManager(timeout=30.0, ssl_context=context))
+            return _sent(out, addresses, urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context))
     except OSError as error:
         raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
 
@@ -97,45 +100,67 @@ def _check_places(out: Path, parties: int) -> None:
 
 
 def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:
-    files = [sorted((out / f"party-{party}").glob("*.s*")) for party in range(len(addresses))]
-    left = [[path for path in of_party if path.suffix != _SENT] for of_party in files]
-    for address, paths in zip(addresses, left, strict=True):
+    """Send the envelopes as `send`, from a directory that is the user's alone, over a pool's connections."""
+    found = False
+    to_send: list[list[Path]] = []  # by party
+    for party, address in enumerate(addresses):
+        files = sorted((out / f"party-{party}").glob("*.s*"))
+        found = found or bool(files)
+        paths = [path for path in files if path.suffix != _SENT]
         if len(paths) > 1 and not address.endswith("/"):
             raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
-    if not any(files):
+        to_send.append(paths)
+    if not found:
         raise ShareError(f"{out} holds no uploads; share first, or name another.")
+    total = sum(len(paths) for paths in to_send)
+    done = 0
     ends: list[Counter[str]] = [Counter() for _ in addresses]
-    for end, address, paths in zip(ends, addresses, left, strict=True):
-        late = False
+    for end, address, paths in zip(ends, addresses, to_send, strict=True):
+        is_late = False
         for path in paths:
-            before = path.suffix == _SENDING
-            if late:  # else a server that keeps each upload waiting would keep its client for days
-                end[f"{Outcome.UNKNOWN if before else Outcome.FAILED} ({_NOT_TRIED})"] += 1
+            if is_late:  # otherwise a server that keeps each upload waiting would keep its client for days
+                outcome = Outcome.UNKNOWN if path.suffix == _SENDING else Outcome.FAILED
+                end[f"{outcome} ({_NOT_TRIED})"] += 1
+                done += 1
                 continue
-            url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
-            sending = path.rename(path.with_suffix(_SENDING))
-            body = sending.read_bytes()
-            outcome, answer = (
-                put(pool, url, body, unanswered=before)
-                if url.startswith(SCHEMES[0])
-                else put_in_store(url, body, unanswered=before)
-            )
-            suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
-            sending.rename(path.with_suffix(suffixes[outcome]))
+            outcome, answer = _send_file(path, address, pool)
             end[f"{outcome} ({answer})"] += 1
-            late = answer == _LATE
-            tell(sum(end.total() for end in ends), sum(map(len, left)))
+            done += 1
+            is_late = answer == _LATE
+            tell(done, total)
     return ends
 
 
-def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file, again if need be; return the outcome, and the last answer.
+def _send_file(path: Path, address: str, pool: urllib3.PoolManager) -> tuple[Outcome, str]:
+    """Send one envelope, and name its file by the outcome; return the outcome, and the last answer."""
+    was_sent_before = path.suffix == _SENDING
+    url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
+    sending = path.rename(path.with_suffix(_SENDING))
+    body = sending.read_bytes()
+    if url.startswith(_HTTPS):
+        outcome, answer = put(pool, url, body, unanswered=was_sent_before)
+    else:
+        outcome, answer = put_in_store(url, body, unanswered=was_sent_before)
+    suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
+    sending.rename(path.with_suffix(suffixes[outcome]))
+    return outcome, answer
 
-    A taken name (409 or 412) is no success, as it may hold a stranger's bytes. After an own request without
-    an answer (`unanswered`) their owner is unknown.
+
+def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
+    """Put one file on a web server, again if need be; return the outcome, and the last answer.
+
+    A name that is taken (409 or 412) is no success, as a stranger's bytes may have it. If an earlier request
+    of this client had no answer, these bytes may be the client's own, and the outcome is unknown.
+
     Guarantees: of an answer only status and headers are read, as its body could have no end. Each attempt
     ends, whatever the server sends and however slowly.
     [test: tests/harness/uploads/test_sending.py]
+
+    Args:
+        pool: Makes the connections.
+        url: Where the file goes.
+        body: The file.
+        unanswered: Whether an earlier request to put this file had no answer.
     """
     limited_connections.limit(pool, url)
     answer = ""
@@ -148,7 +173,8 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
                 return Outcome.STORED, answer
             if status != 429 and status < 500:
                 break
-        unanswered |= status is _Broken.UNANSWERED or (isinstance(status, int) and status >= 500)
+        if status is _Broken.UNANSWERED or (isinstance(status, int) and status >= 500):
+            unanswered = True
         if pause is not None:
             time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
     return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer

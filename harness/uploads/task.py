@@ -32,7 +32,10 @@ from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 SCHEMA = 1
 MOST_ENVELOPES = 2**20  # of one file
 _MOST_PARTIES = 16
-ANYONE, CERTIFICATE, URLS = "anyone", "certificate", "urls"
+# Who may upload.
+ANYONE = "anyone"
+CERTIFICATE = "certificate"
+URLS = "urls"
 ADMISSIONS = {
     ANYONE: "anyone who reaches a server uploads, any number of times",
     CERTIFICATE: "servers take uploads of those who show a certificate that they trust",
@@ -87,12 +90,12 @@ class Task:
 
     @cached_property
     def domain(self) -> RecordDomain:
-        """The facts about records; raises RecordDomainError if invalid."""
+        """The facts about records. Raises RecordDomainError if they are invalid."""
         return domain_from_json(self.record_domain, "the task")
 
     @cached_property
     def allowed(self) -> ClientPolicy:
-        """The allowed runs; raises ShareError if invalid."""
+        """The allowed runs. Raises ShareError if they are no policy."""
         return client_policy_from_json(self.policy, _refusal("The task's policy"))
 
     @property
@@ -102,17 +105,17 @@ class Task:
 
     @cached_property
     def columns(self) -> int:
-        """Number of values that a client shares."""
+        """The number of values that a client shares."""
         return count_columns(self.domain, self.form)
 
     @cached_property
     def text(self) -> bytes:
-        """The file: JSON with sorted keys, no spaces, and a line end."""
+        """The bytes of the file: JSON with sorted keys and without spaces, and a line end."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the file."""
+        """The SHA-256 of the file."""
         return hashlib.sha256(self.text).digest()
 
     @property
@@ -121,7 +124,7 @@ class Task:
         return self.digest.hex()
 
     def pieces(self, party: int) -> list[tuple[int, int]]:
-        """Return a party's shares, each with its bytes of salt and payload."""
+        """Return the number of each share that a party holds, with its bytes of salt and payload."""
         return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
 
     def envelope_bytes(self, party: int) -> int:
@@ -155,7 +158,7 @@ class Task:
         return key
 
     def check_open(self) -> None:
-        """Raise ShareError after the last day by this clock."""
+        """Raise ShareError if the last day of the task is over by this machine's clock."""
         if today() > self.until:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "

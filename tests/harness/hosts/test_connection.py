@@ -290,13 +290,13 @@ def test_nobody_has_an_agent_send_without_end() -> None:
         greedy.sendall(links._SIZES.pack(0, 2**32 - 1))
         greedy.shutdown(socket.SHUT_WR)
         with greedy.makefile("rb") as incoming:
-            assert len(incoming.read()) == len(GREETING) + links._MOST
+            assert len(incoming.read()) == len(GREETING) + links._MOST_BYTES
     assert time.monotonic() - started < 300
 
 
 def test_who_comes_takes_little_memory() -> None:
     """Whoever reaches the port may come, and ask for as much as anybody may, and come often."""
-    size, took = links._MOST, 0
+    size, took = links._MOST_BYTES, 0
     with (
         answering() as port,
         socket.create_connection(("127.0.0.1", port)) as link,
