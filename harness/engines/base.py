@@ -95,12 +95,15 @@ class DistributedNoiseInput:
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """A program and what it takes, but for inputs: those are a matter of `PrivateJob` alone.
+    """A program and what it takes, except for inputs, which only a `PrivateJob` has.
 
     Attributes:
+        spec: The protocol.
+        source: The program's file.
+        arguments: The program's arguments, in the order of the protocol's names.
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
-        compile_options: In place of the model's, if any.
-        own: None if the program adds noise itself.
+        compile_options: Options in place of the model's, if any.
+        own: How each party's own noise enters its input. None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
     """
 
@@ -146,13 +149,18 @@ class Job(ABC):
     def lanes(self) -> int:
         """The most lanes of bits that are input for noise or clients' slots."""
         arguments = self.named_arguments
-        slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
-        return max((slots, *(lanes for _, lanes in self.fair_bits)))
+        most = 0
+        if self.spec.slot_bits:
+            most = int(arguments["slots"]) // int(arguments["per_lane"])
+        for _, lanes in self.fair_bits:
+            most = max(most, lanes)
+        return most
 
     def batch(self, model: SecurityModel) -> int | None:
         """Return the batch size, None for the machine's choice."""
-        # All keys are sorted at once, and all scores are compared with a threshold at once.
-        records = int(self.named_arguments["records"]) if self.spec.records_at_once else 0
+        records = 0
+        if self.spec.records_at_once:  # it sorts all keys at once, or compares all scores with a threshold
+            records = int(self.named_arguments["records"])
         return model.batch(self.lanes, records)
 
     def check_parties(self, model: SecurityModel) -> None:
@@ -184,14 +192,18 @@ class Job(ABC):
         """Return each party's own noise, if any, or raise UnsupportedError."""
         if not self.spec.draws_distributed_noise:
             return None
-        named, honest = self.named_arguments, model.parties - model.corruptions
+        named = self.named_arguments
+        honest = model.parties - model.corruptions
         try:
-            law = NoiseDistribution(named["law"]), Fraction(named["rate"]), int(named["edge"])
-            return DistributedNoise(*law, model.parties, honest)
+            law = NoiseDistribution(named["law"])
+            rate = Fraction(named["rate"])
+            edge = int(named["edge"])
+            return DistributedNoise(law, rate, edge, model.parties, honest)
         except (ArithmeticError, LookupError, ValueError):
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
 
     def _check_distributed_noise(self, model: SecurityModel) -> None:
+        """Raise UnsupportedError unless each noisy value gets each party's own noise, where it is read."""
         if not (self.distributed_noise(model) or self.spec.adds_to_sums) or self.spec.release is None:
             return
         named = self.named_arguments
@@ -260,7 +272,7 @@ class PrivateJob(Job):
 
 @dataclass(frozen=True)
 class MadeUpJob(Job):
-    """A program on nothing of anybody: noise, samples of it, or records that the program makes up.
+    """A program without anybody's data: noise, samples of noise, or records that the program makes up.
 
     It has no place for a record or an upload, and so runs without a charge.
     """
@@ -278,11 +290,11 @@ class EngineResult:
     """A finished run: the program, the engine, the cost, and the opened integers.
 
     Attributes:
-        outputs: By name of the `OUT` line, equal at all parties.
-        times: What it took.
-        left_out: Number of clients that the parties left out, by reason.
+        outputs: The opened integers by name of the `OUT` line, equal at all parties.
+        times: The seconds that it took.
+        left_out: The number of clients that the parties left out, by reason.
         signed: See `fairshares.harness.hosts.signed_results`.
-        hosts: What hosts signed of the run.
+        hosts: The facts about the run that hosts signed.
         preprocessing: The noise that hosts had made ahead.
     """
 
@@ -338,9 +350,9 @@ class Ready(ABC):
 
     @abstractmethod
     def _finish(self) -> EngineResult:
-        """Let the parties go, and return what they revealed: of a run that needs no charge, or has begun one.
+        """Let the parties go, and return what they revealed.
 
-        Raises as `go`.
+        It is called once the run's charge has begun, or for a run that needs no charge. Raises as `go`.
         """
 
 
@@ -381,7 +393,7 @@ class Runner(ABC):
         *,
         network: Network | None = None,
     ) -> EngineResult:
-        """Run what is on nobody's data, uncharged. Raises, and leaves as much, as `prepare` and `go`."""
+        """Run a job without anybody's data, uncharged. Raises, and leaves as much, as `prepare` and `go`."""
         with self._start(job, model, work, timeout_s, progress, network=network) as ready:
             return ready._finish()
 
@@ -434,6 +446,7 @@ def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[s
 
 
 def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict[str, tuple[int, ...]]:
+    """Return a party's outputs in the order of `names`; raises as `parse_outputs`."""
     outputs: dict[str, tuple[int, ...]] = {}
     for line in log:
         if line.startswith("OUT"):
@@ -447,12 +460,14 @@ def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict
                 (name in outputs, f"Party {party} printed OUT {name} twice."),
             )
             outputs[name] = values
-    if missing := [name for name in names if name not in outputs]:
+    missing = [name for name in names if name not in outputs]
+    if missing:
         raise OutputError(f"Party {party} did not print OUT {', '.join(missing)}; the run did not complete.")
     return {name: outputs[name] for name in names}
 
 
 def _parsed(line: str, party: int) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the integers of an `OUT` line; raises as `parse_outputs`."""
     match = _LINE.fullmatch(line)
     if match is None:
         raise OutputError(f"Party {party} printed an OUT line that is not a name and integers.")

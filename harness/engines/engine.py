@@ -1,6 +1,5 @@
 """The common part of all engines."""
 
-import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,11 +74,12 @@ class PartyCosts:
     offline_s: float | None = None
 
     def __post_init__(self) -> None:
-        times = (self.seconds, self.online_s, self.offline_s)
-        if not all(math.isfinite(seconds or 0) and 0 <= (seconds or 0) < _LONGEST_S for seconds in times):
-            raise ValueError("digits that are no time")
-        if not all(0 <= count < _MOST for count in (self.sent_bytes, self.rounds or 0)):
-            raise ValueError("digits that are no number of bytes or rounds")
+        for seconds in (self.seconds, self.online_s, self.offline_s):
+            if seconds is not None and not 0 <= seconds < _LONGEST_S:  # nor is NaN in this range
+                raise ValueError("digits that are no time")
+        for count in (self.sent_bytes, self.rounds):
+            if count is not None and not 0 <= count < _MOST:
+                raise ValueError("digits that are no number of bytes or rounds")
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class EnginePart:
 
     Attributes:
         engine: What computes.
-        reads: Files and directories of the engine and the program, which alone the party's process may read
-            besides Python's.
-        packages: Packages of Python that nothing but a party's process imports.
+        reads: Files and directories of the engine and the program. The party's process may read these and
+            Python's, and no others.
+        packages: Python packages that only a party's process imports.
         links: Files and directories that the party's directory has links to, by the links' names.
-        replicated: How its replicated shares lie, None if the engine takes none.
+        replicated: How its replicated shares lie. None if the engine takes none.
     """
 
     engine: PartyEngine
@@ -167,7 +167,9 @@ class Engine(Runner):
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         reason = self.refusal(spec, model, form) or self.availability(model)
-        return self.fault_of_links(model) if reason is None and form.path is REPLICATED else reason
+        if reason is None and form.path is REPLICATED:
+            reason = self.fault_of_links(model)
+        return reason
 
     def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return why this combination is unsound on any machine, if so.
@@ -184,26 +186,29 @@ class Engine(Runner):
                 f"{spec.name} takes no values by input path {form.path.name!r}; use "
                 f"{named('input_path', 'shares')}."
             )
-        if (reason := model.refusal(form.path)) is not None:
+        reason = model.refusal(form.path)
+        if reason is not None:
             return reason
-        paths = [
-            path.name
-            for path in spec.input_paths
-            if path.authenticated
-            and not model.refusal(path)
-            and (path is not CLIENTS or len(spec.input_forms) > 1)
-        ]  # in no command do clients send to a program of one form
-        ways = [named("input_path", " or ".join(paths))] if paths else []
+        paths = []
+        for path in spec.input_paths:
+            # In no command do clients send to a program that has a single form.
+            is_offered = path is not CLIENTS or len(spec.input_forms) > 1
+            if path.authenticated and not model.refusal(path) and is_offered:
+                paths.append(path.name)
+        ways = []
+        if paths:
+            ways.append(named("input_path", " or ".join(paths)))
         if model.active and form.multiplies_client_values and not form.path.authenticated:
-            ways += [named("input_form", "split")] if "split" in spec.input_forms else []
+            if "split" in spec.input_forms:
+                ways.append(named("input_form", "split"))
             return (
                 f"Input form {form.name!r} multiplies plain shares, which one active (malicious) server "
-                f"could use to reveal a client's value in {model.name}; use {_one_of(ways)}."
+                f"could use to reveal a client's value in {model.name}; use {_or_passive(ways)}."
             )
         if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
             return (
                 f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
-                f"{model.name} to where less noise hides it; use {_one_of(ways)}."
+                f"{model.name} to where less noise hides it; use {_or_passive(ways)}."
             )
         return None
 
@@ -239,7 +244,8 @@ class Engine(Runner):
             gateway: How clients reach it while it runs.
             rounds: The columns that it gets while it runs.
         """
-        job, model = prepared.job, prepared.model
+        job = prepared.job
+        model = prepared.model
         part = self._part(prepared, party)
         piece = None if job.pieces is None else job.pieces[party]
         return PartySetup(
@@ -283,21 +289,23 @@ class Engine(Runner):
             progress("run")
             gateways: list[GatewayConfig | None] = [None] * parties
             if job.sending is not None:
+                # Two ports for each party: for its clients, and for its virtual machine.
+                of_gateways = zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
                 gateways = [
                     job.sending.gateway(LOOPBACK, port, machine_port, timeout_s)
-                    for port, machine_port in zip(ports[parties::2], ports[parties + 1 :: 2], strict=True)
+                    for port, machine_port in of_gateways
                 ]
             with links_between(ports[:parties], network) as links:
-                setups = [
-                    self.setup(
+                setups = []
+                for party in range(parties):
+                    setup = self.setup(
                         prepared,
                         party,
                         [(LOOPBACK, port) for port in links.ports[party]],
                         values=job.values_of(party),
                         gateway=gateways[party],
                     )
-                    for party in range(parties)
-                ]
+                    setups.append(setup)
                 with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                     yield _OnThisMachine(self, prepared, waiting, links, began)
 
@@ -342,7 +350,9 @@ class Engine(Runner):
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
             peak_memory_bytes=tuple(peaks) if len(peaks) == len(logs) else (),
         )
-        return result if prepared.job.sending is None else _with_clients(result, logs)
+        if prepared.job.sending is not None:
+            result = _with_clients(result, logs)
+        return result
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
         """Return each party's costs, or raise OutputError."""
@@ -415,8 +425,11 @@ class _OnThisMachine(Ready):
         return replace(result, network=self._links.measured)
 
 
-def _one_of(ways: Sequence[str]) -> str:
-    return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
+def _or_passive(ways: Sequence[str]) -> str:
+    """Return what a user can choose, for messages: any of these, or a passive model."""
+    if not ways:
+        return "a passive model"
+    return f"{', '.join(ways)}, or a passive model"
 
 
 def _with_clients(result: EngineResult, logs: Sequence[PartyState]) -> EngineResult:

@@ -63,7 +63,7 @@ _Plain = str | list["_Plain"] | dict[str, "_Plain"]
 
 
 def _plain_of(part: object, plain: Mapping[int, _Plain]) -> _Plain:
-    """Return a part of a node as JSON has it: of a node what is known of it, of a constant its text."""
+    """Return a part of a node as JSON has it: a node as `plain` has it, a constant as its text."""
     return plain[id(part)] if isinstance(part, ast.AST) else ascii(part)
 
 
@@ -88,6 +88,7 @@ def sources_of(source: Path) -> list[Path]:
 
 
 def _circuits_in(text: str) -> set[str] | None:
+    """Return the circuits that a text imports; None if it may import others."""
     try:
         nodes = [*ast.walk(_parsed(text))]
     except SyntaxError:
@@ -98,7 +99,9 @@ def _circuits_in(text: str) -> set[str] | None:
     named = {node.name.partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
     named |= {node.id for node in nodes if isinstance(node, ast.Name)}
     named |= {module.partition(".")[0] for module in modules - circuits}
-    return None if named & _NOT_PLAIN else {circuit.removeprefix(_CIRCUITS) for circuit in circuits}
+    if named & _NOT_PLAIN:
+        return None
+    return {circuit.removeprefix(_CIRCUITS) for circuit in circuits}
 
 
 def sources_hash(*directories: str) -> str:

@@ -10,13 +10,15 @@ from fairshares.harness.errors import named, named_command
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.json_values import JsonValue
 
-PREFERRED, FALLBACK = "ring", "mpyc"
+PREFERRED = "ring"
+FALLBACK = "mpyc"
 
 
 @cache
 def engines() -> dict[str, Engine]:
     """Return every engine by name."""
-    return {engine.name: engine for engine in (MpSpdzEngine(), EmbeddedEngine())}
+    known: tuple[Engine, ...] = (MpSpdzEngine(), EmbeddedEngine())
+    return {engine.name: engine for engine in known}
 
 
 def engine_of(model: SecurityModel) -> Engine:
@@ -29,7 +31,9 @@ def choose_model(name: str | None) -> SecurityModel:
     if name is not None:
         return get_model(name)
     preferred = get_model(PREFERRED)
-    return preferred if engine_of(preferred).availability(preferred) is None else get_model(FALLBACK)
+    if engine_of(preferred).availability(preferred) is None:
+        return preferred
+    return get_model(FALLBACK)
 
 
 def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> SecurityModel:
@@ -45,15 +49,18 @@ def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> Sec
 
 def security_models() -> list[dict[str, JsonValue]]:
     """Return a row per model, as in `security --json`."""
-    return [
-        {
+    rows: list[dict[str, JsonValue]] = []
+    for model in MODELS.values():
+        engine = engine_of(model)
+        reason = engine.availability(model)
+        row: dict[str, JsonValue] = {
             "security": model.name,
             "engine": model.engine,
             "parties": model.parties,
             "adversary": model.tolerates,
-            "available": (reason := engine_of(model).availability(model)) is None,
+            "available": reason is None,
             "reason": reason,
-            "engine_version": engine_of(model).version(),
+            "engine_version": engine.version(),
         }
-        for model in MODELS.values()
-    ]
+        rows.append(row)
+    return rows

@@ -1,5 +1,6 @@
 """Operation counts of a program, from execution on counting values, or from MP-SPDZ's compiler."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,11 @@ from fairshares.harness.errors import PlanError
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.exact_privacy import Gates, Wire
 from fairshares.protocols.circuits.sorting import WORD, MarkerRanks
+from fairshares.protocols.spec import ProtocolSpec
 
 _ROUNDS_TO_COMPARE = 9
+_ANDS_TO_COMPARE = {2: 118, 3: 242, 4: 305}  # of 64-bit integers, by the shares that become bits
+_ANDS_WITHOUT_TRIPLES = ("ring", "rep4-ring")  # the other models make material for ANDs in batches
 
 
 @dataclass
@@ -22,11 +26,16 @@ class Counts(Gates):
     """The operations of a program, over all its parties.
 
     Attributes:
+        inputs: Integers that parties put in.
+        input_bits: Bits that parties put in.
         dabits: Bits turned into integers.
-        decomposed: Integers turned into bits, or their bits where each costs.
+        decomposed: Integers turned into bits; in some models the number of their bits.
+        multiplications: Multiplications outside of inner products.
         products: Multiplications within inner products.
         added: Summed elements of vectors, which take the compiler time.
+        compared: Comparisons of integers.
         steps: Successive operations on integers.
+        rounds: Rounds of messages.
         batch: The material that is prepared at once; 0 if the machine chooses.
     """
 
@@ -43,8 +52,9 @@ class Counts(Gates):
     batch: int = 0
 
     def then(self, other: "Counts") -> "Counts":
-        """Return the counts of two programs in turn."""
-        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        """Return the counts of this program followed by another one."""
+        both = zip(astuple(self), astuple(other), strict=True)
+        return Counts(*(mine + others for mine, others in both))
 
 
 def counts_of(job: Job, model: SecurityModel) -> Counts:
@@ -57,42 +67,62 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
     Raises PlanError without MP-SPDZ's compiler, CompileError if it refuses the program.
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-    split, batch = _parties_that_split(model), job.batch(model)
-    counted = job.spec.counts_keys_of
-    if counted is not None:  # the same release, but for how counts come about
-        used = usage_of(PROGRAMS / f"{counted.name}.mpc", [arguments[name] for name in counted.arguments])
-        used = replace(used, inputs=0 if job.replicated else int(arguments["records"]) * model.parties)
-        used = used.then(usage_of_keys(arguments, split))
-        with_triples = model.name not in ("ring", "rep4-ring")  # whose ANDs need material made in batches
-        used.ands += -used.ands % (batch * WORD) if batch and with_triples else 0
-    elif job.spec.portable and (
-        arguments.get("path", "shares") == "shares" or (job.replicated and job.spec.slot_bits is None)
-    ):
+    batch = job.batch(model)
+    if job.spec.counts_keys_of is not None:
+        used = _usage_with_keys(job, job.spec.counts_keys_of, model)
+    elif _is_executed(job, arguments.get("path", "shares")):
         used = usage_of(job.source, job.arguments)
-        used = used.then(usage_of_comparisons(used.compared, split))
+        used = used.then(usage_of_comparisons(used.compared, _parties_that_split(model)))
     else:
         return read_estimate(estimate(job, model), batch)
     if model.virtual_machine is None:  # MPyC's bits are integers, so that an AND is a multiplication
         used = replace(used, ands=used.ands + used.multiplications, multiplications=0)
     rounds = used.depth + used.steps + 3  # two to turn noise into integers, one to open
-    rounds += used.inputs > 0 or job.spec.slot_bits is not None
+    if used.inputs > 0 or job.spec.slot_bits is not None:
+        rounds += 1
     return replace(used, rounds=rounds, batch=batch or 0)
 
 
+def _is_executed(job: Job, path: str) -> bool:
+    """Return whether a program can be executed on counting values, with inputs by this path."""
+    if not job.spec.portable:
+        return False
+    return path == "shares" or (job.replicated and job.spec.slot_bits is None)
+
+
+def _usage_with_keys(job: Job, counted: ProtocolSpec, model: SecurityModel) -> Counts:
+    """Return the counts of a job that sorts keys; `counted` is the same release on counts in their place."""
+    arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
+    used = usage_of(PROGRAMS / f"{counted.name}.mpc", [arguments[name] for name in counted.arguments])
+    inputs = 0
+    if not job.replicated:
+        inputs = int(arguments["records"]) * model.parties
+    used = replace(used, inputs=inputs).then(usage_of_keys(arguments, _parties_that_split(model)))
+    batch = job.batch(model)
+    if batch and model.name not in _ANDS_WITHOUT_TRIPLES:
+        whole_batch = batch * WORD
+        used.ands = math.ceil(used.ands / whole_batch) * whole_batch
+    return used
+
+
 def _parties_that_split(model: SecurityModel) -> int:
-    """Return how many shares of an integer become bits; 2 if a mask's do, 0 in MPyC."""
+    """Return how many shares of an integer become bits: 2 if it is a mask's shares, 0 in MPyC."""
     if model.virtual_machine is None:
         return 0
-    return model.parties if "-Z" in model.compile_options else 2
+    if "-Z" in model.compile_options:  # MP-SPDZ's option that splits shares
+        return model.parties
+    return 2
 
 
 def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
     """Execute a portable program on counting values; return its counts."""
     usage = Counts()
+    bits = _BitType(usage)
     names = {
         "program": SimpleNamespace(args=[source.stem, *arguments]),
         "sint": _IntegerType(usage),
-        **dict.fromkeys(("sbitvec", "sbits"), _BitType(usage)),
+        "sbitvec": bits,
+        "sbits": bits,
         "for_range": _in_turn,
         "break_point": _do_nothing,
         "check_point": _do_nothing,
@@ -112,14 +142,13 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
         return Counts()
     if not parties_that_split:
         return Counts(gates=10, steps=_ROUNDS_TO_COMPARE, decomposed=number)  # messages of MPyC
-    split = parties_that_split > 2
-    more = 8 * ((number - 1) // 1000)  # rounds for each further thousand
-    return Counts(
-        ands=number * {2: 118, 3: 242, 4: 305}[parties_that_split],  # of 64-bit integers
-        dabits=number * (1 if split else 65),
-        decomposed=number * split,
-        steps=_ROUNDS_TO_COMPARE + more + (parties_that_split > 3),
-    )
+    steps = _ROUNDS_TO_COMPARE + 8 * ((number - 1) // 1000)  # 8 rounds for each further thousand
+    if parties_that_split > 3:
+        steps += 1
+    ands = number * _ANDS_TO_COMPARE[parties_that_split]
+    if parties_that_split > 2:
+        return Counts(ands=ands, dabits=number, decomposed=number, steps=steps)
+    return Counts(ands=ands, dabits=65 * number, steps=steps)
 
 
 def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Counts:
@@ -127,29 +156,42 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
 
     The cost of cutting keys into bits is an estimate.  [test: tests/protocols/test_sorting.py]
     """
+    records = int(arguments["records"])
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
-    ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), int(arguments["records"]), cells)
-    pairs, planes, bits = 1 << (ranks.place_bits - 1), 1 + ranks.key_bits, range(ranks.place_bits)
+    ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), records, cells)
+    pairs = 1 << (ranks.place_bits - 1)
+    planes = 1 + ranks.key_bits
+    # To sort: stages of comparisons of all pairs.
     compared = ranks.place_bits * (ranks.place_bits + 1) // 2
-    routed = [max(planes, 1 + bit) + (2 if bit < ranks.key_bits else 0) for bit in bits]
-    keys = int(arguments["records"]) + ranks.missing
-    cut = keys * ranks.key_bits
-    cutting = cut * (1 + parties_that_split)  # an adder takes 2 to 3 ANDs a bit, by its width
-    in_turn = compared * (planes + 1) + sum(3 if bit < ranks.key_bits else 1 for bit in bits)
+    ands = compared * 2 * planes
+    steps = compared * (planes + 1)
+    # To route the ranks back: a stage for each bit of a place.
+    for bit in range(ranks.place_bits):
+        ands += max(planes, 1 + bit)
+        steps += 1
+        if bit < ranks.key_bits:
+            ands += 2
+            steps += 2
+    # To cut keys into bits: an adder takes 2 to 3 ANDs a bit, by its width.
+    keys = records + ranks.missing
+    key_bits = keys * ranks.key_bits
+    cutting = key_bits * (1 + parties_that_split)
     return Counts(
-        ands=(compared * 2 * planes + sum(routed)) * pairs + cutting,
+        ands=ands * pairs + cutting,
         dabits=ranks.place_bits * WORD * (cells // WORD + 1),
-        decomposed=keys if parties_that_split > 2 else cut,
-        steps=in_turn + 8,  # to cut
+        decomposed=keys if parties_that_split > 2 else key_bits,
+        steps=steps + 8,  # 8 to cut
     )
 
 
 def estimate(job: Job, model: SecurityModel) -> str:
     """Return the compiler's output; PlanError without MP-SPDZ's compiler."""
     installation = find_installation()
-    if model.virtual_machine is None or isinstance(installation, str):
-        why = installation if isinstance(installation, str) else f"Security model {model.name} cannot run it."
-        raise PlanError(f"What {job.spec.name} costs is only known to MP-SPDZ's compiler. {why}")
+    unknown = f"What {job.spec.name} costs is only known to MP-SPDZ's compiler."
+    if isinstance(installation, str):  # why there is none
+        raise PlanError(f"{unknown} {installation}")
+    if model.virtual_machine is None:
+        raise PlanError(f"{unknown} Security model {model.name} cannot run it.")
     return compilers_estimate(job, installation.home, compile_options(job, model))
 
 
@@ -157,11 +199,14 @@ def read_estimate(text: str, batch: int | None) -> Counts:
     """Read a compiler's output; PlanError without costs."""
     totals = Counter[str]()
     for number, what in re.findall(r"^ *(\d+) (.+)$", text, re.MULTILINE):
-        name = re.sub(r"(integer|bit) inputs from player \d+", r"\1 inputs", what)
         edabits = re.fullmatch(r"(?:loose|strict) edabits of length (\d+)", what)
-        if edabits or re.fullmatch(r"integer \d-way splits", what):
-            name = "decomposed"
-        totals[name] += int(number) * (int(edabits[1]) if edabits else 1)
+        if edabits:
+            totals["decomposed"] += int(number) * int(edabits[1])
+        elif re.fullmatch(r"integer \d-way splits", what):
+            totals["decomposed"] += int(number)
+        else:
+            name = re.sub(r"(integer|bit) inputs from player \d+", r"\1 inputs", what)
+            totals[name] += int(number)
     if "virtual machine rounds" not in totals:
         raise PlanError(
             "MP-SPDZ's compiler printed no estimate of what the program costs; is it another version?"
@@ -184,7 +229,9 @@ class _Integers:
     """A secret vector that counts multiplications."""
 
     def __init__(self, usage: Counts, lanes: int, steps: int = 0) -> None:
-        self._usage, self._lanes, self._steps = usage, lanes, steps
+        self._usage = usage
+        self._lanes = lanes
+        self._steps = steps
         usage.steps = max(usage.steps, steps)
 
     def __len__(self) -> int:
@@ -205,7 +252,9 @@ class _Integers:
             return self
         return _Integers(self._usage, max(self._lanes, other._lanes), max(self._steps, other._steps))
 
-    __radd__ = __sub__ = __rsub__ = __add__
+    __radd__ = __add__
+    __sub__ = __add__
+    __rsub__ = __add__
 
     def __mul__(self, other: "_Integers | int") -> "_Integers":
         if isinstance(other, int):
@@ -262,7 +311,8 @@ class _BitType:
     """Stands for MP-SPDZ's sbitvec and sbits."""
 
     def __init__(self, usage: Counts, size: int = 0) -> None:
-        self._usage, self._size = usage, size
+        self._usage = usage
+        self._size = size
 
     def get_type(self, size: int) -> "_BitType":
         return _BitType(self._usage, size)
@@ -279,13 +329,13 @@ class _BitType:
 
 
 def _in_turn(times: int) -> Callable[[Callable[[int], None]], None]:
-    """Stand for MP-SPDZ's for_range."""
+    """Stand for MP-SPDZ's for_range, a decorator that runs the function below it at once."""
 
-    def of(body: Callable[[int], None]) -> None:
+    def run(body: Callable[[int], None]) -> None:
         for turn in range(times):
             body(turn)
 
-    return of
+    return run
 
 
 def _do_nothing(*_: "int | str | Wire") -> None:

@@ -97,19 +97,21 @@ class WallClock:
 
 def parties_start_s(release: Request) -> float:
     """Return how long a run's parties take to start here."""
-    modules = (
-        *_OF_A_PARTY,
-        *(() if release.model.virtual_machine else _OF_MPYC),
-        *(_OF_DISTRIBUTED_NOISE if release.randomness.distribution else ()),
-    )
+    modules = list(_OF_A_PARTY)
+    if not release.model.virtual_machine:
+        modules += _OF_MPYC
+    if release.randomness.distribution:
+        modules += _OF_DISTRIBUTED_NOISE
     parties: int = release.model.parties
-    return starting_s(f"import {', '.join(modules)}") * parties / min(parties, os.cpu_count() or 1)
+    at_once = min(parties, os.cpu_count() or 1)
+    return starting_s(f"import {', '.join(modules)}") * parties / at_once
 
 
 @cache
 def starting_s(code: str) -> float:
     """Return the processor time of a Python process for this code."""
-    environment, before = {**os.environ, "PYTHONPATH": str(PROJECT)}, childrens_processor_s()
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    before = childrens_processor_s()
     subprocess.run([sys.executable, "-P", "-c", code], env=environment, capture_output=True, check=True)
     return childrens_processor_s() - before
 
@@ -124,13 +126,17 @@ def childrens_processor_s() -> float:
 def reading_s(kind: RecordKind) -> float:
     """Return how long reading a record takes here."""
     domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
-    names = [*(["group"] if domain.values else ["group", "label"]), *([str(kind)] if kind.of_each else [])]
+    names = ["group"]
+    if not domain.values:
+        names.append("label")
+    if kind.of_each:
+        names.append(str(kind))
     row = ",".join(_CELLS[name] for name in names)
+    lines = [",".join(["client_id", *names])]
+    lines += [f"{client},{row}" for client in range(_RECORDS)]
     with TemporaryDirectory() as scratch:
         path = Path(scratch, "records.csv")
-        path.write_text(
-            "\n".join([",".join(["client_id", *names]), *(f"{i},{row}" for i in range(_RECORDS))])
-        )
+        path.write_text("\n".join(lines))
         before = process_time()  # of all threads that read
         read_records(path, domain, kind=kind)
         return (process_time() - before) / _RECORDS
@@ -152,11 +158,17 @@ def sharing_s(federation: Federation, release: Request) -> float:
 
 
 def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
-    """Return how long a result takes here, by sizes per group and label; 0 but for sums of counts."""
-    release, outputs = prepared.plan.release, prepared.program.outputs
+    """Return how long it takes here to derive a result from opened values.
+
+    `sizes` are the expected records per group and label. For releases other than sums of counts, whose
+    opened values cannot be made up, the answer is 0.
+    """
+    release = prepared.plan.release
+    outputs = prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
         return 0.0
-    bins, before = release.cells // sizes.size, thread_time()
+    bins = release.cells // sizes.size
+    before = thread_time()
     nodes = np.zeros(release.nodes)
     for column, records in zip(release.columns, np.repeat(sizes.ravel() / bins, bins), strict=False):
         nodes[list(column)] += records
@@ -171,8 +183,15 @@ def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
 class PlannedRelease:
     """A release and its expected clients.
 
-    `held` are each client's records per group and label, shape (clients, k, m), or (clients, k, 1) for
-    values. None: all clients have as many, by the shares.
+    Attributes:
+        groups: The part of all records that each group has.
+        labels: The part of all records that each label has.
+        max_count: The most records of a client.
+        thresholds: The number of thresholds between scores.
+        steps: The steps of performance values.
+        cap: The contribution bound, if any.
+        held: Each client's records per group and label, shape (clients, k, m), or (clients, k, 1) for
+            values. None if all clients have equally many, divided as `groups` and `labels` say.
     """
 
     request: Request
@@ -194,7 +213,8 @@ class PlannedRelease:
     @property
     def domain(self) -> RecordDomain:
         """The domain that would be declared."""
-        groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
+        groups = tuple(sorted(self.groups))
+        labels = tuple(sorted(self.labels))
         if self.statistic.kind is RecordKind.VALUE:
             values = ValueGrid(0.0, 1.0, self.steps)
             return RecordDomain(groups, (), 1, kind=RecordKind.VALUE, values=values, cap=self.cap)
@@ -207,31 +227,40 @@ class PlannedRelease:
     def federation(self) -> Federation:
         """Clients and records of this size, to be made up."""
         return Federation(
-            self.clients,
-            self.records,
-            len(self.groups),
-            len(self.labels),
-            self.statistic.kind,
-            self.thresholds if self.statistic.kind is RecordKind.SCORE else 0,
-            self.cap.slots if self.cap else 0,
+            clients=self.clients,
+            records=self.records,
+            groups=len(self.groups),
+            labels=len(self.labels),
+            detail=self.statistic.kind,
+            thresholds=self.thresholds if self.statistic.kind is RecordKind.SCORE else 0,
+            cap=self.cap.slots if self.cap else 0,
         )
 
     @property
     def sizes(self) -> Floats:
-        """The counted records, or values' clients, of each group and label."""
-        alike = 1  # clients that each row stands for
+        """The number of records that count, or of clients with values, of each group and label."""
         if self.held is not None:
             held = self.held.astype(np.float64)
+            alike = 1  # clients that each row stands for
         else:
-            groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
-            labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
-            shares = groups[:, np.newaxis] * (1 if self.statistic.kind is RecordKind.VALUE else labels)
-            held, alike = self.records / self.clients * shares[np.newaxis], self.clients
+            held = self.records / self.clients * self._shares[np.newaxis]
+            alike = self.clients
+        most = np.inf
+        if self.cap is not None:
+            most = 1 if self.cap.weight_one else self.cap.slots
         of_client = np.maximum(held.sum(axis=(1, 2)), 1)
-        most = np.inf if self.cap is None else 1 if self.cap.weight_one else self.cap.slots
-        count = np.minimum(1.0, most / of_client)  # of a client's records, on average
-        sizes = alike * np.tensordot(count, held, axes=1)
+        counted = np.minimum(1.0, most / of_client)  # the part of a client's records, on average
+        sizes = alike * np.tensordot(counted, held, axes=1)
         return np.asarray(np.maximum(sizes, 1e-9))  # so that any error exceeds an empty cell
+
+    @property
+    def _shares(self) -> Floats:
+        """Each group and label's part of the records, shape (k, m), or (k, 1) for values."""
+        groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
+        if self.statistic.kind is RecordKind.VALUE:
+            return groups[:, np.newaxis]
+        labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
+        return np.asarray(groups[:, np.newaxis] * labels)
 
     @property
     def by_clients(self) -> bool:
@@ -259,30 +288,34 @@ class PlannedRelease:
         if self.statistic.kind is RecordKind.SIZE and self.clients > MOST_SLOTS:
             raise OptionError(
                 f"{named('clients')} is at most {MOST_SLOTS} where parties handle each client's slot, as "
-                "more was not "
-                f"measured; got {self.clients}."
+                f"more was not measured; got {self.clients}."
             )
         most = {KEYS.name: MOST_PLANNED, SLOTS.name: MOST_SLOTS}.get(form)
         if self.cap and most and self.clients * self.cap.slots > most:
             raise OptionError(
                 f"{named('clients')} times {named('cap')} is at most {most} where parties handle each of "
-                f"clients' {form}, as "
-                f"more was not measured; got {self.clients * self.cap.slots}."
+                f"clients' {form}, as more was not measured; got {self.clients * self.cap.slots}."
             )
 
     def job(self) -> Job:
         """Return the job of a run, without clients' values."""
-        domain, release = self.domain, self.request
+        domain = self.domain
+        release = self.request
+        parties = release.model.parties
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
-        nothing = [None] * release.model.parties
-        job = make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
-        return replace(job, pieces=tuple(Path() for _ in nothing)) if release.randomness.offline else job
+        job = make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, [None] * parties))
+        if release.randomness.offline:
+            job = replace(job, pieces=(Path(),) * parties)
+        return job
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
     """Return the cap for equal clients, chosen without noise."""
     caps = caps_to_choose_from(max_count)
-    return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
+    for cap in caps:
+        if cap * clients >= records:
+            return Cap(cap)
+    return Cap(caps[-1])
 
 
 @dataclass(frozen=True)
@@ -298,9 +331,18 @@ class Needed:
 class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
-    `needed` is None if the release keeps to an error of its own, or has none. `by_noise` is the RMS error of
-    a count by noise and how the noisy values are laid out for it, if the statistic has several ways, and
-    `elsewhere` that of mechanisms that are not built here. With `alone`, all models add this noise.
+    Attributes:
+        models: These models.
+        asked: The release in the first of them.
+        found: The expected error or cap.
+        needed: The records or clients that an error needs. None if the release keeps to an error of its own,
+            or has none.
+        by_noise: The RMS error of a count, by the noise and how the noisy values are laid out for it. Empty
+            if the statistic has a single layout.
+        elsewhere: The RMS error of a count by mechanisms that are not built here.
+        alone: Whether all models add this noise.
+        design_s: The seconds that choosing the noise takes here.
+        derive_s: The seconds that deriving the result takes here.
     """
 
     models: tuple[SecurityModel, ...]
@@ -322,57 +364,78 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
         release = asked.by(model).request
         by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
     for alike in by_noise.values():
-        here, needed, before = asked.by(alike[0]), None, thread_time()
-        prepared, design_s = here.prepared, thread_time() - before
+        here = asked.by(alike[0])
+        before = thread_time()
+        prepared = here.prepared
+        design_s = thread_time() - before
         derive_s = deriving_s(prepared, here.sizes)
         expected = here.statistic.expected_error(prepared, here.sizes)
+        needed: Needed | None = None
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
             needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
-        others = errors_by_noise(here) if here.statistic.layout(prepared) else {}
-        elsewhere = here.statistic.errors_elsewhere(prepared)
-        alone = len(alike) == len(models)
-        plans.append(
-            ReleasePlan(tuple(alike), here, expected, needed, others, elsewhere, alone, design_s, derive_s)
+        others: dict[str, float] = {}
+        if here.statistic.layout(prepared):
+            others = errors_by_noise(here)
+        plan = ReleasePlan(
+            models=tuple(alike),
+            asked=here,
+            found=expected,
+            needed=needed,
+            by_noise=others,
+            elsewhere=here.statistic.errors_elsewhere(prepared),
+            alone=len(alike) == len(models),
+            design_s=design_s,
+            derive_s=derive_s,
         )
+        plans.append(plan)
     return plans
 
 
 def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
-    """Return `ReleasePlan.by_noise`."""
-    request, errors = asked.request, dict[str, float]()
+    """Return the RMS error of a count for each noise that the release can have, with its layout."""
+    errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
-        one = replace(asked, request=request.but(noise=noise))
-        with suppress(OptionError):
-            one.request.program_of(one.statistic.spec)
-            expected = one.statistic.expected_error(one.prepared, one.sizes)
+        variant = replace(asked, request=asked.request.but(noise=noise))
+        statistic = variant.statistic
+        with suppress(OptionError):  # this noise is not possible
+            variant.request.program_of(statistic.spec)
+            expected = statistic.expected_error(variant.prepared, variant.sizes)
             assert isinstance(expected, ExpectedError)
-            errors[f"{noise}, {one.statistic.layout(one.prepared)}"] = expected.count
+            errors[f"{noise}, {statistic.layout(variant.prepared)}"] = expected.count
     return errors
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
-    """Return the least two-digit epsilon's guarantee with this worst error, or None."""
-    grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
+    """Return the guarantee with the least epsilon of two digits that keeps to this worst error, or None."""
+    grid: list[Fraction] = []
+    for power in range(-2, 3):
+        grid += [Fraction(digits, 100) * Fraction(10) ** power for digits in range(10, 100)]
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
-    def enough(epsilon: Fraction) -> bool:
-        one = replace(asked, request=asked.request.but(epsilon=epsilon))
+    def is_enough(epsilon: Fraction) -> bool:
+        variant = replace(asked, request=asked.request.but(epsilon=epsilon))
         try:
-            expected = one.statistic.expected_error(one.prepared, one.sizes)
+            expected = variant.statistic.expected_error(variant.prepared, variant.sizes)
         except OptionError:  # so small that no noise fits
             return False
         return isinstance(expected, ExpectedError) and expected.worst <= error
 
-    least = bisect_left(grid, True, key=enough)
-    return Guarantee(grid[least], asked.request.protect.delta) if least < len(grid) else None
+    least = bisect_left(grid, True, key=is_enough)
+    if least == len(grid):
+        return None
+    return Guarantee(grid[least], asked.request.protect.delta)
 
 
 @dataclass(frozen=True)
 class ModelPlan:
     """The cost of a run in one model.
 
-    `costs` are of its releases, None with a `refusal`. `missing` says why the model is not available here.
-    `wall` is of a command here, `ahead` of making noise ahead.
+    Attributes:
+        costs: The cost of each release. None if there is a `refusal`.
+        refusal: Why the model cannot run the release, or why its cost is unknown.
+        missing: Why the model is not available here.
+        wall: The seconds of a command on this machine.
+        ahead: The cost of making noise ahead.
     """
 
     model: SecurityModel
@@ -403,7 +466,10 @@ def plan_model(
     `started` returns the seconds in which a command begins. Raises CompileError, or OptionError if no noise
     fits the budget.
     """
-    engine, costs, ahead, compiling = engine_of(model), [], [], list[float | None]()
+    engine = engine_of(model)
+    costs: list[Cost] = []
+    ahead: list[Cost] = []
+    compiling: list[float | None] = []
     missing = engine.availability(model)
     asked_here = [asked.by(model) for asked in stages]
     for asked in asked_here:
@@ -424,12 +490,12 @@ def plan_model(
         return ModelPlan(model, tuple(costs), None, missing, ahead=before)
     last = asked_here[-1]
     wall = WallClock(
-        started() + sum(parties_start_s(asked.request) for asked in asked_here),
-        design_s,
-        last.records * reading_s(last.statistic.kind),
-        sum(sharing_s(asked.federation, asked.request) for asked in asked_here),
-        sum_if_known(compiling),
-        sum(cost.mpc_s for cost in costs),
-        derive_s,
+        start_s=started() + sum(parties_start_s(asked.request) for asked in asked_here),
+        design_s=design_s,
+        read_s=last.records * reading_s(last.statistic.kind),
+        share_s=sum(sharing_s(asked.federation, asked.request) for asked in asked_here),
+        compile_s=sum_if_known(compiling),
+        mpc_s=sum(cost.mpc_s for cost in costs),
+        derive_s=derive_s,
     )
     return ModelPlan(model, tuple(costs), None, missing, wall, before)

@@ -84,21 +84,22 @@ def planned(
                 _ = replace(release.asked, cap=largest).prepared
     plans = []
     for model in models:
-        of = [release for release in releases if model in release.models]
+        with_its_noise = [release for release in releases if model in release.models]
         planned_model = plan_model(
             stages,
             model,
             units,
             expected.network,
             started=started,
-            design_s=sum(release.design_s for release in of),
-            derive_s=sum(release.derive_s for release in of),
+            design_s=sum(release.design_s for release in with_its_noise),
+            derive_s=sum(release.derive_s for release in with_its_noise),
         )
         plans.append(planned_model)
     return Plan(stages, releases, plans, expected.network, units)
 
 
 def _stages(request: Request, expected: Expected, table: TabularRecords) -> list[PlannedRelease]:
+    """Return the release, or the release of an `auto` cap and the release with it; raises OptionError."""
     _refuse_strangers(request, expected)
     request.check_unit()
     kind = statistic_class(request.task).kind
@@ -113,23 +114,25 @@ def _stages(request: Request, expected: Expected, table: TabularRecords) -> list
         records = int(counts.sum())
     assert clients is not None and records is not None and groups is not None  # `Expected` asks for them
     max_count = expected.max_count or DEFAULT_MAX_COUNT
-    protect, cap = request.protect, request.protect.bound
+    protect = request.protect
+    cap = protect.bound
     if protect.chooses_cap:
         cap = expected_cap(clients, records, max_count)
     elif cap is None and kind is RecordKind.VALUE and protect.privacy_unit is PrivacyUnit.CLIENT:
         cap = Cap(1)
+    any_model = next(iter(MODELS.values()))
     stage = PlannedRelease(
-        request if request.security else request.but(security=next(iter(MODELS.values()))),
-        statistic_of(request),
-        clients,
-        records,
-        groups,
-        labels or parse_shares("2", "labels"),
-        max_count,
-        expected.thresholds or DEFAULT_THRESHOLDS,
-        expected.steps or DEFAULT_STEPS,
-        cap,
-        counts,
+        request=request if request.security else request.but(security=any_model),
+        statistic=statistic_of(request),
+        clients=clients,
+        records=records,
+        groups=groups,
+        labels=labels or parse_shares("2", "labels"),
+        max_count=max_count,
+        thresholds=expected.thresholds or DEFAULT_THRESHOLDS,
+        steps=expected.steps or DEFAULT_STEPS,
+        cap=cap,
+        held=counts,
     )
     return _after_cap(stage) if protect.chooses_cap else [stage]
 
@@ -137,30 +140,38 @@ def _stages(request: Request, expected: Expected, table: TabularRecords) -> list
 def _counted(
     request: Request, expected: Expected, kind: RecordKind, table: TabularRecords
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
-    of_shares = ("clients", "records", "groups", "labels")
-    given = [named(name) for name in of_shares if getattr(expected, name) is not None]
+    """Return the records of each client by group and label, and the shares of groups and of labels."""
+    replaced = {
+        "clients": expected.clients,
+        "records": expected.records,
+        "groups": expected.groups,
+        "labels": expected.labels,
+    }
+    given = [named(name) for name, value in replaced.items() if value is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     valued = kind is RecordKind.VALUE
     records = read_records(Named(table, {"label": "group"} if valued else {}), None)
     records.check_unit(request.protect.privacy_unit, request.protect.cap)
-    domain, size = records.domain, int(records.sizes.sum())
+    domain = records.domain
+    total = int(records.sizes.sum())
     counts = np.moveaxis(records.counts_per_client().reshape(*domain.shape, -1), -1, 0)
     if valued:
         counts = counts.sum(axis=2, keepdims=True)
+    groups = _shares_of(domain.groups, counts.sum(axis=(0, 2)), total)
+    labels: dict[str, Fraction] = {}
+    if not valued:
+        labels = _shares_of(domain.labels, counts.sum(axis=(0, 1)), total)
+    return counts, groups, labels
 
-    def shares(names: Sequence[str], sizes: npt.NDArray[np.int64]) -> dict[str, Fraction]:
-        return {name: Fraction(n, size) for name, n in zip(names, sizes.tolist(), strict=True)}
 
-    return (
-        counts,
-        shares(domain.groups, counts.sum(axis=(0, 2))),
-        {} if valued else shares(domain.labels, counts.sum(axis=(0, 1))),
-    )
+def _shares_of(names: Sequence[str], sizes: npt.NDArray[np.int64], total: int) -> dict[str, Fraction]:
+    """Return each name's part of the total."""
+    return {name: Fraction(size, total) for name, size in zip(names, sizes.tolist(), strict=True)}
 
 
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
-    """Return a domain's part of a plan."""
+    """Return a domain as a plan of a task shows it, each field as text."""
     declared: dict[str, Sequence[str] | int | None] = {"groups": domain.groups, "labels": domain.labels}
     if domain.values:
         declared["steps"] = domain.values.steps
@@ -172,6 +183,7 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
+    """Return the release that chooses the cap, and the release with it, which divide the budget."""
     request = stage.request
     spends, left = cap_and_release(request)
     statistic = CapStatistic(CapTarget(request.task, left, stage.thresholds, request.form.exchangeable))
@@ -182,7 +194,9 @@ def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
 
 
 def _refuse_strangers(request: Request, expected: Expected) -> None:
-    task, kind = request.task, kind_of(request.task)
+    """Raise OptionError for options that do not go with this release."""
+    task = request.task
+    kind = kind_of(task)
     if expected.thresholds is not None and not _takes_thresholds(task):
         raise _goes_with(named("thresholds"), filter(_takes_thresholds, REQUESTS), task)
     if expected.steps is not None and kind is not RecordKind.VALUE:

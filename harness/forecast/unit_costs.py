@@ -17,27 +17,48 @@ from fairshares.protocols.json_values import JsonObject
 UNITS = "units.json"
 RECORDED = Path(__file__).with_name("recorded_units")
 
-ROUNDS, SENT_BYTES, MPC_S, COMPILE_S = "rounds", "sent_bytes", "mpc_s", "compile_s"
+ROUNDS = "rounds"
+SENT_BYTES = "sent_bytes"
+MPC_S = "mpc_s"
+COMPILE_S = "compile_s"
 _MATERIAL = ("inputs", "input_bits", "ands", "dabits", "decomposed", "multiplications", "products")
-# What each figure is a sum over, by engine. MP-SPDZ makes its material in batches, and each takes rounds.
-FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
-    "mp-spdz": {
-        ROUNDS: (
-            *("run", "sum", "input", "steps", "input_batches", "ands", "and_batches", "dabit_batches"),
-            *("multiplied", "multiplication_batches", "decomposed_batches"),
-        ),
-        SENT_BYTES: ("run", "sum", "summed", "input", "dabit_batches", "multiplication_batches", *_MATERIAL),
-        MPC_S: (
-            *("run", "sum", "summed", "rounds", "and_batches", "dabit_batches", "multiplication_batches"),
-            *(name for name in _MATERIAL if name != "multiplications"),  # by the batch: one takes no time
-        ),
-        COMPILE_S: ("run", "sum", "steps", "gates", "input_bits", "added"),
-    },
-    "embedded": {
-        SENT_BYTES: ("run", "sum", "summed", "input", "gates", *_MATERIAL),
-        MPC_S: ("run", "sum", "summed", "gates", *_MATERIAL),
-    },
+_MATERIAL_THAT_TAKES_TIME = tuple(name for name in _MATERIAL if name != "multiplications")
+"""MP-SPDZ's multiplications take time by the batch alone."""
+
+# The things that each figure is a sum over, by engine. MP-SPDZ makes its material in batches, and each batch
+# takes rounds.
+_OF_MPSPDZ: dict[str, tuple[str, ...]] = {
+    ROUNDS: (
+        "run",
+        "sum",
+        "input",
+        "steps",
+        "input_batches",
+        "ands",
+        "and_batches",
+        "dabit_batches",
+        "multiplied",
+        "multiplication_batches",
+        "decomposed_batches",
+    ),
+    SENT_BYTES: ("run", "sum", "summed", "input", "dabit_batches", "multiplication_batches", *_MATERIAL),
+    MPC_S: (
+        "run",
+        "sum",
+        "summed",
+        "rounds",
+        "and_batches",
+        "dabit_batches",
+        "multiplication_batches",
+        *_MATERIAL_THAT_TAKES_TIME,
+    ),
+    COMPILE_S: ("run", "sum", "steps", "gates", "input_bits", "added"),
 }
+_OF_EMBEDDED: dict[str, tuple[str, ...]] = {
+    SENT_BYTES: ("run", "sum", "summed", "input", "gates", *_MATERIAL),
+    MPC_S: ("run", "sum", "summed", "gates", *_MATERIAL),
+}
+FIGURES = {"mp-spdz": _OF_MPSPDZ, "embedded": _OF_EMBEDDED}
 
 
 @dataclass(frozen=True)
@@ -64,8 +85,9 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
 class ModelUnits:
     """The unit costs of one model, by figure and thing.
 
-    `trips` are round-trip times per round, `link_share` the part of all bytes in the busiest direction of a
-    link.
+    Attributes:
+        trips: The round-trip times that a round takes.
+        link_share: The part of all bytes that the busiest direction of a link carries.
     """
 
     figures: Mapping[str, Mapping[str, float]]
@@ -91,7 +113,9 @@ class UnitCosts:
                 f"No unit costs of {model.name} are on file; {named_command('bench.run units')} measures "
                 "them."
             )
-        rounds = _total(units.figures[ROUNDS], amounts(counts)) if ROUNDS in units.figures else None
+        rounds: float | None = None
+        if ROUNDS in units.figures:
+            rounds = _total(units.figures[ROUNDS], amounts(counts))
         things = amounts(counts, rounds or 0.0)
         sent = _total(units.figures[SENT_BYTES], things)
         seconds = _total(units.figures[MPC_S], things)
@@ -100,9 +124,11 @@ class UnitCosts:
                 raise PlanError(f"No unit costs of {model.name} on a network are on file.")
             seconds += waiting_rounds(counts, rounds) * units.trips * network.rtt_s
             seconds += sent * units.link_share * 8 / network.bandwidth_bits_per_s
-        compiling: float | None = 0.0
-        if COMPILE_S in FIGURES[model.engine]:
-            compiling = _total(units.figures[COMPILE_S], things) if COMPILE_S in units.figures else None
+        compiling: float | None = None
+        if COMPILE_S not in FIGURES[model.engine]:  # this engine compiles nothing
+            compiling = 0.0
+        elif COMPILE_S in units.figures:
+            compiling = _total(units.figures[COMPILE_S], things)
         return Cost(seconds, sent, rounds, compiling)
 
 
@@ -112,31 +138,32 @@ def waiting_rounds(counts: Counts, rounds: float | None) -> float:
 
 
 def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
-    """Return the amounts of all things that cost."""
+    """Return the amount of each thing that costs; a thing that is there or not has the amount 1 or 0."""
     batch = counts.batch or 10_000  # MP-SPDZ's, where we choose none
     multiplied = counts.multiplications + counts.products
-
-    def batches(count: int) -> int:
-        return math.ceil(count / batch)
-
     joint = counts.ands > 0  # with distributed noise there are no bits, and all steps are in `sum`
     return {
-        "run": joint,
-        "sum": not joint,
+        "run": 1 if joint else 0,
+        "sum": 0 if joint else 1,
         "summed": 0 if joint else counts.inputs,
-        "input": counts.inputs > 0,
+        "input": 1 if counts.inputs > 0 else 0,
         "steps": counts.rounds if joint else 0,
         "rounds": rounds,
         "gates": counts.gates,
-        **{name: getattr(counts, name) for name in _MATERIAL},
         "inputs": counts.inputs if joint else 0,
-        "input_batches": batches(counts.inputs),
+        "input_bits": counts.input_bits,
+        "ands": counts.ands,
+        "dabits": counts.dabits,
+        "decomposed": counts.decomposed,
+        "multiplications": counts.multiplications,
+        "products": counts.products,
+        "input_batches": math.ceil(counts.inputs / batch),
         "and_batches": counts.ands / batch,
-        "dabit_batches": max(0, batches(counts.dabits) - 1),  # the first is part of every run
-        "multiplied": multiplied > 0,
-        "multiplication_batches": batches(multiplied),
+        "dabit_batches": max(0, math.ceil(counts.dabits / batch) - 1),  # the first is part of every run
+        "multiplied": 1 if multiplied > 0 else 0,
+        "multiplication_batches": math.ceil(multiplied / batch),
         "added": counts.added,
-        "decomposed_batches": batches(counts.decomposed),
+        "decomposed_batches": math.ceil(counts.decomposed / batch),
     }
 
 
@@ -165,7 +192,8 @@ def read_units(directory: Path) -> UnitCosts:
 def _model_units(model: SecurityModel, fields: dict[str, dict[str, float] | None]) -> ModelUnits:
     network = fields.pop("network")
     known = FIGURES[model.engine]
-    if {*fields, COMPILE_S} != {*known, COMPILE_S}:  # which is measured where programs were compiled
+    # The time to compile was measured only where programs were compiled.
+    if fields.keys() - {COMPILE_S} != known.keys() - {COMPILE_S}:
         raise ValueError
     figures = {figure: costs for figure, costs in fields.items() if costs is not None}
     if len(figures) < len(fields):

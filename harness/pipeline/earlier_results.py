@@ -128,20 +128,26 @@ def choose_again(
 
 
 def _as_written(read_curves: NoisyCurves, file: CurvesFile) -> bool:
-    curves = read_curves.curves
+    """Return whether a file is as curves that were read from it would be written.
+
+    Standard errors, and each curve's first counts against its totals, are sums: they may differ in the last
+    bits.
+    """
+    if read_curves.positive == read_curves.negative:
+        return False
     written = read_curves.file(file.privacy)
     errors = written.standard_error
-    sets = (curves, *read_curves.others.values())
-    counts = (
-        np.concatenate([counts_at for of in sets for counts_at in (of.tp, of.fp)])[:, 0],
-        np.concatenate([totals for of in sets for totals in (of.positives, of.negatives)]),
-    )
-    return (
-        read_curves.positive != read_curves.negative
-        and structs.replace(file, standard_error=errors) == written
-        and np.allclose(file.standard_error, errors, rtol=_CLOSE, atol=0)
-        and np.allclose(*counts, rtol=_CLOSE, atol=_CLOSE)
-    )
+    if structs.replace(file, standard_error=errors) != written:
+        return False
+    if not np.allclose(file.standard_error, errors, rtol=_CLOSE, atol=0):
+        return False
+    counts = []
+    totals = []
+    for curves in (read_curves.curves, *read_curves.others.values()):
+        counts += [curves.tp, curves.fp]
+        totals += [curves.positives, curves.negatives]
+    first_counts = np.concatenate(counts)[:, 0]
+    return np.allclose(first_counts, np.concatenate(totals), rtol=_CLOSE, atol=_CLOSE)
 
 
 @dataclass(frozen=True)
@@ -202,7 +208,7 @@ def found_in(earlier: EarlierFiles, directory: Path) -> Answer:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What all runs of a chain have in common."""
+    """The facts that all runs of a chain have in common."""
 
     ledger: str
     charge: int | None
@@ -214,6 +220,8 @@ class _Terms:
 
 @dataclass(frozen=True)
 class _Run:
+    """A run of a chain, as its files have it."""
+
     manifest: Manifest
     request: dict[str, str]
     terms: _Terms
@@ -257,8 +265,8 @@ def add_up(
     Args:
         directories: Of the runs.
         verify: Checks results that hosts signed; returns the SHA-256 of their certificates, party 0 first.
-        known: These, as the hosts' owners say them. Those of further certificates follow, where owners have
-            renewed their keys in between.
+        known: The SHA-256 of the certificates, as the hosts' owners say them. If owners have renewed their
+            keys in between, those of the renewed certificates follow.
     Raises:
         ResultFileError: A directory holds no run of the chain, or one that another holds.
         SignatureError: As the guarantee has it; or as `verify`.
@@ -334,6 +342,7 @@ def _check_signers(
 
 
 def _run_in(directory: Path) -> _Run:
+    """Return the run of a chain in a directory; ResultFileError or SignatureError as `add_up`."""
     earlier = read_files(directory)
     manifest = earlier.manifest
     on_hosts = isinstance(manifest, Manifest) and given(manifest.hosts) is not None
@@ -364,22 +373,23 @@ def _run_in(directory: Path) -> _Run:
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
         plan = statistic.prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(file.noisy_counts, dtype=np.float64), plan.noise)
+        terms = _Terms(
+            ledger=manifest.ledger.path,
+            charge=manifest.ledger.charge,
+            population=request.population,
+            chain=request.inputs.chain,
+            privacy=manifest.privacy,
+            domain=domain,
+        )
         run = _Run(
-            manifest,
-            asked,
-            _Terms(
-                manifest.ledger.path,
-                manifest.ledger.charge,
-                request.population,
-                request.inputs.chain,
-                manifest.privacy,
-                domain,
-            ),
-            uploads,
-            identities,
-            counts,
-            plan.noise,
-            statistic.reweighing,
+            manifest=manifest,
+            request=asked,
+            terms=terms,
+            uploads=uploads,
+            identities=identities,
+            counts=counts,
+            noise=plan.noise,
+            reweighing=statistic.reweighing,
         )
         intact = file.privacy == manifest.privacy and manifest.privacy.exact == plan.exact
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):

@@ -10,8 +10,17 @@ from fairshares.protocols.spec import ColumnSums
 
 def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJob:
     """Return the engine's job, with the arguments of the protocol's spec."""
-    release, plan, spec = prepared.release, prepared.plan, prepared.program
+    release = prepared.release
+    plan = prepared.plan
+    spec = prepared.program
     rows = 0 if release.form.summed_by_party else inputs.rows
+    fair_bits: tuple[tuple[int, int], ...] = ()
+    if not plan.own and not spec.uses_piece:
+        widths = input_widths(fair_bits_per_sample(plan.coins))
+        fair_bits = tuple((width, plan.nodes) for width in widths)
+    own: DistributedNoiseInput | None = None
+    if plan.own or spec.adds_to_sums:
+        own = _own_input(prepared, inputs, rows)
     arguments = {
         "form": release.form.name,
         "path": release.form.path.name,
@@ -33,17 +42,17 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         source=PROGRAMS / f"{spec.name}.mpc",
         arguments=tuple(str(arguments[name]) for name in spec.arguments),
         party_inputs=tuple(inputs.values),
-        fair_bits=()
-        if plan.own or spec.uses_piece
-        else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
+        fair_bits=fair_bits,
         clients=inputs.sending,
-        own=_own_input(prepared, inputs, rows) if plan.own or spec.adds_to_sums else None,
+        own=own,
     )
 
 
 def _own_input(prepared: PreparedRelease[Answer], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
     """Return how each party's noise enters its inputs; `rows` is 0 for sums."""
-    form, nodes, declared = prepared.release.form, prepared.plan.nodes, prepared.program.release
+    form = prepared.release.form
+    nodes = prepared.plan.nodes
+    declared = prepared.program.release
     if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
         return DistributedNoiseInput(nodes)
     columns = count_columns(inputs.domain, form.name)

@@ -1,4 +1,4 @@
-"""What the files of a run say of it: its computation, its environment, and the losses of several together."""
+"""The manifest of a run: its computation, its environment, and the loss of several releases together."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ from fairshares.protocols.guarantee import Guarantee
 
 
 def made_ahead(piece: Piece) -> Preprocessing:
-    """Return what a manifest says of a piece of noise."""
+    """Return the manifest's fields on a piece of noise that was made ahead."""
     return Preprocessing(
         piece=piece.name,
         attempts=piece.attempts,
@@ -145,6 +145,7 @@ def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee
     latest = last.with_loss(asked) if asked else last
     client_sent = [part.client_sent_bytes for part in manifests]
     client_received = [part.client_received_bytes for part in manifests]
+    of_parts = [part.peak_memory_bytes for part in manifests]
     return structs.replace(
         manifests[-1],
         task=task,
@@ -161,9 +162,7 @@ def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee
         sent_bytes=_sums_of_parties([part.sent_bytes for part in manifests]),
         client_sent_bytes=_sums_if_set(client_sent),
         client_received_bytes=_sums_if_set(client_received),
-        peak_memory_bytes=[
-            max(peaks) for peaks in zip(*(part.peak_memory_bytes for part in manifests), strict=False)
-        ],
+        peak_memory_bytes=[max(peaks) for peaks in zip(*of_parts, strict=False)],
         parts=dict(parts),
     )
 

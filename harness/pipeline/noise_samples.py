@@ -34,7 +34,8 @@ def open_noise(
     sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
 ) -> tuple[SampleSummary, SampleManifest]:
     """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
-    started, model = time.monotonic(), settings.release.model
+    started = time.monotonic()
+    model = settings.release.model
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         result = settings.runner.run(

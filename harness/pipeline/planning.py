@@ -67,7 +67,14 @@ def check_kind(statistic: Statistic[Answer], domain: RecordDomain) -> None:
 
 def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> PrivacyEvent:
     """Return the event for a ledger."""
-    plan, release = prepared.plan, prepared.release
+    plan = prepared.plan
+    release = prepared.release
+    noise: NoiseEvent | None = None
+    if plan.release and plan.largest == 1:
+        noise = NoiseEvent(plan.noise, plan.changed)
+    domain = ""
+    if release.inputs.chain:
+        domain = json.dumps(prepared.domain.to_json(), sort_keys=True)
     return PrivacyEvent(
         task=task,
         model=release.model.name,
@@ -75,7 +82,7 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         unit=plan.unit,
         relation=plan.relation,
         out=out,
-        noise=NoiseEvent(plan.noise, plan.changed) if plan.release and plan.largest == 1 else None,
+        noise=noise,
         chain=release.inputs.chain or "",
-        domain=json.dumps(prepared.domain.to_json(), sort_keys=True) if release.inputs.chain else "",
+        domain=domain,
     )

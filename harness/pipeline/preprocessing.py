@@ -1,4 +1,4 @@
-"""Offline phase: makes joint noise before inputs exist."""
+"""The offline phase, which makes joint noise before inputs exist."""
 
 import hashlib
 import json
@@ -23,7 +23,14 @@ from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 @dataclass(frozen=True)
 class JointNoise:
-    """A piece's samples, their distribution, and each party's random bits per sample."""
+    """The noise in a piece.
+
+    Attributes:
+        security: The model whose parties make and use it.
+        values: The number of samples.
+        law: The samples' distribution, as arguments of the program.
+        fair_bits: The random bits that each party draws per sample.
+    """
 
     security: SecurityModel
     values: int
@@ -45,13 +52,14 @@ def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
 def preprocess(
     noise: JointNoise, stock: Stock, runs: int, timeout_s: float, progress: Progress
 ) -> list[dict[str, JsonValue]]:
-    """Make the noise of so many runs, a piece each; return the costs.
+    """Make a piece of noise for each of `runs` runs; return the costs of each piece.
 
     Guarantees: a piece enters the stock only after every party has ended well. A failed piece leaves neither
     shares nor keys, and earlier pieces stay.  [test: tests/harness/pipeline/test_preprocessing.py]
     """
     model = noise.security
-    engine, terms = engine_of(model), terms_of(noise)
+    engine = engine_of(model)
+    terms = terms_of(noise)
     pieces: list[dict[str, JsonValue]] = []
     for number in range(runs):
         progress(f"piece {number + 1}")
@@ -88,10 +96,14 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> MadeUpJob:
 
 
 def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
-    """Return a noise's name, of its program, arguments, engine, model and hosts' certificates."""
+    """Return the name of this noise: a hash of its program, arguments, engine, model and certificates.
+
+    `certificates` are those of the hosts that make it; none on one machine.
+    """
     model = noise.security
     program_hash = engine_of(model).program_hash(noise_job(noise, [Path()] * model.parties), model)
-    terms = [model.name, program_hash, *sorted((certificates or {}).items())]
+    of_hosts = sorted((certificates or {}).items())
+    terms = [model.name, program_hash, *of_hosts]
     return hashlib.sha256(json.dumps(terms).encode()).hexdigest()
 
 
@@ -102,9 +114,10 @@ def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
 
 @contextmanager
 def charging_for(stock: Stock, piece: str) -> Iterator[None]:
-    """Wrap the charge of a run that has taken a piece (or ""); errors then say that the piece is gone.
+    """Wrap the charge of a run that has taken this piece, so that errors say that the piece is gone.
 
-    A piece that was used before destroys the whole stock.
+    The name is empty if the run has taken none. If the ledger says that the piece was used before, the whole
+    stock is destroyed.
     """
     try:
         yield

@@ -106,10 +106,12 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
     request = call.request.but(offline=True, security=call.request.security or choose_model(None))
     of_values = is_of_values(request.task)
     declared = domain_of_noise(call.declares, of_values=of_values)
-    kept = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
+    domain = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
     statistic = statistic_of(request)
     RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, call.grid))
+    if not of_values:
+        domain = domain.with_kind(statistic.kind, call.grid)
+    return statistic.prepare(request, domain)
 
 
 def domain_of_noise(declares: DeclaredDomain, *, of_values: bool = False) -> RecordDomain:
@@ -142,13 +144,16 @@ def chooses_cap(call: ReleaseCall) -> bool:
     return call.request.protect.chooses_cap and call.source.records is not None
 
 
-def _or_invitations() -> str:
-    return f", or {named('invite')} (a directory for invitations of clients)."
-
-
 def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: bool) -> None:
-    records, shares, invite = call.source.records, call.source.shares, invitations.invite
-    path, protect, declares = call.request.inputs.input_path, call.request.protect, call.declares
+    """Raise OptionError if the inputs conflict with each other, or with other fields of a call."""
+    records = call.source.records
+    shares = call.source.shares
+    invite = invitations.invite
+    path = call.request.inputs.input_path
+    protect = call.request.protect
+    or_invitations = "."
+    if invite:
+        or_invitations = f", or {named('invite')} (a directory for invitations of clients)."
     refuse(
         OptionError,
         (
@@ -159,7 +164,7 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
         (
             not at_hosts and sum(map(bool, (records, shares, invite))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
-            f"wrote){_or_invitations() if invite else '.'}",
+            f"wrote){or_invitations}",
         ),
         (
             not records and call.grid,
@@ -193,7 +198,7 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
     )
     if protect.chooses_cap and records is None:
         parse_cap(AUTO)  # raises with the reason
-    declared = [*declares.values().values(), protect.cap]
+    declared = [*call.declares.values().values(), protect.cap]
     refuse(
         OptionError,
         (
@@ -210,7 +215,8 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
 
 def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
     """Divide the budget of `cap="auto"` between bound and release."""
-    total, chosen = request.protect.guarantee, request.protect.cap_epsilon
+    total = request.protect.guarantee
+    chosen = request.protect.cap_epsilon
     of_cap = Guarantee(chosen or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
     if of_cap.epsilon >= total.epsilon:
         raise OptionError(
@@ -235,11 +241,13 @@ def declared_domain(declares: DeclaredDomain, *, of_values: bool = False) -> Rec
         return None
     if not declares.groups or not declares.labels:
         raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
-    groups, labels = tuple(sorted(declares.groups)), tuple(sorted(declares.labels))
+    groups = tuple(sorted(declares.groups))
+    labels = tuple(sorted(declares.labels))
     return RecordDomain(groups, labels, declares.max_count or DEFAULT_MAX_COUNT)
 
 
 def _declared_values(declares: DeclaredDomain) -> RecordDomain:
+    """Return the declared domain of performance values; OptionError if it is not declared whole."""
     if declares.domain or declares.labels or declares.max_count or not (declares.groups and declares.range):
         raise OptionError(
             f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
@@ -255,7 +263,9 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
 
     Raises OptionError if the domain has another bound, or a smaller maximum count.
     """
-    chosen = cap or domain.cap or (Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None)
+    chosen = cap or domain.cap
+    if chosen is None and domain.values and unit is PrivacyUnit.CLIENT:
+        chosen = Cap(1)
     if chosen is None:
         return domain
     refuse(
@@ -288,7 +298,8 @@ def run_on_records(
     `chosen` receives the bound, the number of clients, and the remaining budget.
     """
     request = settings.release
-    protect, most = call.request.protect, call.declares.max_count or DEFAULT_MAX_COUNT
+    protect = call.request.protect
+    most = call.declares.max_count or DEFAULT_MAX_COUNT
     statistic = _statistic(call, request)
     domain = declared_domain(call.declares, of_values=statistic.kind is RecordKind.VALUE)
     _check_unread(call, statistic, settings, domain, out)
@@ -334,7 +345,9 @@ def run_with_chosen_cap(
 
     If a run fails, `out` does not exist. Predictable faults are raised before anything is spent.
     """
-    domain, cap_out, release = records.domain, cap_directory(out), settings.release
+    domain = records.domain
+    cap_out = cap_directory(out)
+    release = settings.release
     if domain.cap:
         raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
@@ -343,16 +356,15 @@ def run_with_chosen_cap(
     event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(event)
     series = SeriesEntry(settings.account, event) if settings.account.declared else None
+    target = CapTarget(
+        statistic.name,
+        release.protect.guarantee,
+        len(domain.thresholds) or DEFAULT_THRESHOLDS,
+        release.malleable_slots,
+    )
     with nullcontext() if series is None else settled(series) as within:
         cap = run_release(
-            CapStatistic(
-                CapTarget(
-                    statistic.name,
-                    release.protect.guarantee,
-                    len(domain.thresholds) or DEFAULT_THRESHOLDS,
-                    release.malleable_slots,
-                )
-            ),
+            CapStatistic(target),
             RecordsSource(sizes_alone(records)),
             of_cap,
             cap_out,
@@ -379,7 +391,10 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Answer]:
-    return statistic_of(request.with_domain_of(call.declares.domain) if call.declares.domain else request)
+    """Return the statistic of a request, on the domain of the call's file if it has one."""
+    if call.declares.domain:
+        request = request.with_domain_of(call.declares.domain)
+    return statistic_of(request)
 
 
 def _check_unread(
@@ -393,15 +408,18 @@ def _check_unread(
 
     Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
-    request, total = settings.release, None
+    request = settings.release
+    total: Guarantee | None = None
     positive = next(iter(request.labels_named), _ANY[0])
-    labels = tuple(sorted((positive, _ANY[positive == _ANY[0]])))  # any other
+    negative = next(name for name in _ANY if name != positive)
+    labels = tuple(sorted((positive, negative)))
     domain = declared or RecordDomain(_ANY, labels, call.declares.max_count or DEFAULT_MAX_COUNT)
     if not domain.values:
         domain = domain.with_kind(statistic.kind, call.grid)
     cap = request.protect.bound
     if chooses_cap(call) and not domain.cap:
-        cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.protect.guarantee
+        cap = Cap(caps_to_choose_from(domain.max_count)[-1])
+        total = call.request.protect.guarantee
         check_new(cap_directory(out))
     domain = with_cap(domain, cap, request.protect.privacy_unit)
     check_new(out)

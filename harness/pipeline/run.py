@@ -1,4 +1,4 @@
-"""Runs any statistic: what is planned is allowed, delivered, made ready, charged, revealed and published."""
+"""Runs any statistic. A release is planned, allowed, delivered, made ready, charged, revealed, published."""
 
 import shutil
 import time
@@ -34,7 +34,16 @@ R = TypeVar("R", bound=Answer)
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a release is run: on a `network`, by `hosts`, with noise from `stock`, if any."""
+    """How a release is run.
+
+    Attributes:
+        release: What is released.
+        timeout_s: Seconds for the parties to start and compute.
+        account: Who is charged.
+        network: The emulated network between the parties, if any.
+        hosts: The hosts that run the parties; None for this machine's engine.
+        stock: Where noise that was made ahead is taken from; None if parties make it in the run.
+    """
 
     release: Request
     timeout_s: float = 600.0
@@ -72,7 +81,7 @@ class Planned(Generic[R]):
     """A release on inputs whose public facts are known. Nothing is shared yet.
 
     Attributes:
-        event: What the ledger is asked about it.
+        event: The event about which the ledger is asked.
     """
 
     prepared: PreparedRelease[R]
@@ -126,7 +135,8 @@ def run_release(
     same clients that led to this one. The files then state the loss of all, this one at its full budget,
     since its actual loss depends on earlier outcomes. `within` is the ledger entry of a series.
     """
-    began, release = time.monotonic(), settings.release
+    began = time.monotonic()
+    release = settings.release
     settings.check_supported(statistic.spec)
     with (
         entry(settings.account) if within is None else nullcontext(within) as charging,
@@ -188,7 +198,8 @@ def allow(planned: Planned[R], charging: Entry, stock: Stock | None, place: Path
 
 def deliver(allowed: Allowed[R], source: Source, context: RunContext) -> Delivered[R]:
     """Have the source share what it has, and lay out the parties' job."""
-    planned, piece = allowed.planned, allowed.piece
+    planned = allowed.planned
+    piece = allowed.piece
     inputs = source.deliver(context, planned.inputs, piece)
     job = make_job(planned.prepared, inputs)
     if piece is not None:
@@ -208,8 +219,11 @@ def charge(delivered: Delivered[R], charging: Entry, stock: Stock | None) -> Cha
 
 def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Manifest:
     """Return the manifest of one release, which began at this reading of the monotonic clock."""
-    delivered, result = revealed.delivered, revealed.result
-    prepared, piece, inputs = delivered.allowed.planned.prepared, delivered.allowed.piece, delivered.inputs
+    delivered = revealed.delivered
+    result = revealed.result
+    inputs = delivered.inputs
+    piece = delivered.allowed.piece
+    prepared = delivered.allowed.planned.prepared
     release = prepared.release
     noise = made_ahead(piece) if piece else result.preprocessing
     attempts = noise.attempts if noise is not None else 0
@@ -231,7 +245,10 @@ def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Ma
 def publish(partial: Path, files: Sequence[ResultFile], manifest: Manifest, result: EngineResult) -> None:
     """Write the results into a directory that nobody sees yet, and remove all else from it."""
     for leftover in partial.iterdir():  # the engine has removed the rest
-        leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
+        if leftover.is_file():
+            leftover.unlink()
+        else:
+            shutil.rmtree(leftover)
     if result.signed:
         write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
     write_all(partial, {**files_to_json(files), MANIFEST: as_json(manifest)})

@@ -32,7 +32,7 @@ from fairshares.harness.request.base import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.system.files import create_file
-from fairshares.harness.system.progress import part as one_of
+from fairshares.harness.system.progress import part_of_step
 from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
 from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.envelope import pieces_of
@@ -115,20 +115,23 @@ def with_excluded(public: Inputs, excluded: Mapping[str, int]) -> Inputs:
 
 def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
     """Raise ShareError unless a task's uploads fit the model and the encoding."""
-    wanted = (model.name, form.name, copies_of(form, model.parties))
-    shared = (task.security, task.form, task.copies)
-    if shared != wanted:
-        these, those = (
-            f"model {security}, as {name} in {'additive' if copies == 1 else 'replicated'} shares"
-            for security, name, copies in (shared, wanted)
-        )
+    copies = copies_of(form, model.parties)
+    if task.security != model.name or task.form != form.name or task.copies != copies:
+        shared = _shares_described(task.security, task.form, task.copies)
+        wanted = _shares_described(model.name, form.name, copies)
         raise ShareError(
-            f"Clients shared for {these}; this run would be of {those}. Choose the former by "
+            f"Clients shared for {shared}; this run would be of {wanted}. Choose the former by "
             f"{named('security')}, {named('input_form')} and {named('input_path')}, or have clients share "
             "for another task."
         )
-    if (task.arithmetic, len(task.parties)) != (shared_over(form, model.domain).name, model.parties):
+    if task.arithmetic != shared_over(form, model.domain).name or len(task.parties) != model.parties:
         raise ShareError(f"The task's arithmetic or number of parties is not that of model {model.name}.")
+
+
+def _shares_described(security: str, form: str, copies: int) -> str:
+    """Return a description of shares, for messages; each share is held in so many copies."""
+    kind = "additive" if copies == 1 else "replicated"
+    return f"model {security}, as {form} in {kind} shares"
 
 
 def feed_heads(
@@ -145,16 +148,17 @@ def inputs_in(
     header: Header, head: Path, form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
     """Return the inputs of one party's aggregate. Raises as `feed_heads`."""
-    task, uploads = header.task, header.uploads
+    task = header.task
+    uploads = header.uploads
     check_task(task, form, model)
     task.check_count(uploads)
     batches = read_uploads(head)
     return PartyInputs(
-        task.domain,
-        uploads,
-        uploads,
-        uploads,
-        [None] * model.parties,
+        domain=task.domain,
+        clients=uploads,
+        uploads=uploads,
+        rows=uploads,
+        values=[None] * model.parties,
         batches=batches,
         uploaded=uploaded,
         excluded=header.excluded,
@@ -199,32 +203,43 @@ class RecordsSource(Source):
     terms: dict[str, JsonValue] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
-        records, form = self.records, run.release.form
+        records = self.records
+        form = run.release.form
         rows = count_rows(records, form.name)
         if form.path is CLIENTS:
             check_sent(count_columns(records.domain, form.name) * rows)
         elif not rows:
             raise ShareError("No client has a record; there is nothing to compute.")
-        values = [None] * run.release.model.parties
-        return PartyInputs(records.domain, records.clients, 1, rows, values, columns=records.columns)
+        return PartyInputs(
+            domain=records.domain,
+            clients=records.clients,
+            uploads=1,
+            rows=rows,
+            values=[None] * run.release.model.parties,
+            columns=records.columns,
+        )
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
-        form, model = run.release.form, run.release.model
+        form = run.release.form
+        model = run.release.model
         if form.path is CLIENTS:
             rows = columns_of(self.records, form).T  # per client, or per record
-            sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # beyond that, all share one
+            sent = list(rows)
+            if len(rows) > MAX_CONNECTIONS:
+                sent = [rows.ravel()]  # all through a single connection
             terms = self.terms or terms_of(run.release, described.domain, piece)
             clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
         run.progress("share")
         values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
         shared = described.rows * count_columns(self.records.domain, form.name)
-        about = (copies_of(form, model.parties), shared * shared_over(form, model.domain).value_bytes)
-        uploaded = tuple(
-            sum(size for _, size in pieces_of(party, model.parties, *about, self.records.clients))
-            for party in range(model.parties)
-        )
-        return replace(described, values=values, uploaded=uploaded, share_s=share_s)
+        share_bytes = shared * shared_over(form, model.domain).value_bytes
+        copies = copies_of(form, model.parties)
+        uploaded = []  # bytes to each party
+        for party in range(model.parties):
+            pieces = pieces_of(party, model.parties, copies, share_bytes, self.records.clients)
+            uploaded.append(sum(size for _, size in pieces))
+        return replace(described, values=values, uploaded=tuple(uploaded), share_s=share_s)
 
 
 @dataclass(frozen=True)
@@ -234,7 +249,8 @@ class SharesSource(Source):
     directory: Path
 
     def describe(self, run: RunContext) -> PartyInputs:
-        form, model = run.release.form, run.release.model
+        form = run.release.form
+        model = run.release.model
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
         run.progress("aggregate")
         if aggregates:
@@ -247,14 +263,15 @@ class SharesSource(Source):
         task = read_task(self.directory / TASK)
         check_task(task, form, model)
         openers = [
-            Opener(task, i, task.secrets(i, self.directory / f"keys-{i}")) for i in range(model.parties)
+            Opener(task, party, task.secrets(party, self.directory / f"keys-{party}"))
+            for party in range(model.parties)
         ]
         counts = self._counts(openers)
         reports = [new_uploads(count.report(), run.admission.counted) for count in counts]
-        policies = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
-        uncovered = run.admission.uncovered(task.domain, policies)
+        sound = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
+        uncovered = run.admission.uncovered(task.domain, sound)
         agreement = common_uploads([report.without(uncovered) for report in reports])
-        policies = {name: policy for name, policy in policies.items() if name in agreement.accepted}
+        policies = {name: policy for name, policy in sound.items() if name in agreement.accepted}
         if any(count.identities != agreement.accepted for count in counts):
             counts = self._counts(openers, agreement.accepted)
         written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
@@ -263,16 +280,19 @@ class SharesSource(Source):
         return replace(feed_heads(written, form, model), values=written, policies=policies)
 
     def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
+        """Count each party's uploads, or the accepted ones alone."""
         counts = [Count(opener, accepted) for opener in openers]
         for party, count in enumerate(counts):
-            with one_of(party, len(counts)):
+            with part_of_step(party, len(counts)):
                 count.add(self.directory / f"party-{party}")
         return counts
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:  # noqa: ARG002
         aggregates = [path for path in described.values if path is not None]
-        places = [run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
-        return replace(described, values=list(map(extract_values, aggregates, places)))
+        values = []
+        for party, aggregate in enumerate(aggregates):
+            values.append(extract_values(aggregate, run.scratch / f"party-{party}.values"))
+        return replace(described, values=values)
 
 
 @dataclass(frozen=True)
@@ -285,13 +305,19 @@ class InvitedSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         check_sent(count_columns(self.domain, run.release.form.name) * self.clients)
-        nothing = [None] * run.release.model.parties
-        return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
+        return PartyInputs(
+            domain=self.domain,
+            clients=self.clients,
+            uploads=self.clients,
+            rows=self.clients,
+            values=[None] * run.release.model.parties,
+        )
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
+        release = run.release
         paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
-        terms, release = terms_of(run.release, described.domain, piece), run.release
+        terms = terms_of(release, described.domain, piece)
         return sent_inputs(
             self.domain,
             [certificate for certificate, _ in pairs],
@@ -324,14 +350,26 @@ def synthetic_inputs(
 
     [test: tests/commands/test_bench_measured.py]
     """
-    domain, clients, senders = federation.domain, federation.clients, None
+    domain = federation.domain
+    clients = federation.clients
     rows = federation.records if is_per_record(domain, form.name) else clients
+    senders: ClientInputs | None = None
     if form.path is CLIENTS:
         columns = count_columns(domain, form.name)
-        sizes = [columns] * rows if rows <= MAX_CONNECTIONS else [columns * rows]
+        sizes = [columns] * rows
+        if rows > MAX_CONNECTIONS:
+            sizes = [columns * rows]  # all through a single connection
         pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
-        senders = ClientInputs(tuple(Upload(*pair) for pair in pairs), BENCHMARK_TERMS)
-    return PartyInputs(domain, clients, 1, rows, [None] * model.parties, senders)
+        uploads = tuple(Upload(size, certificate) for size, certificate in pairs)
+        senders = ClientInputs(uploads, BENCHMARK_TERMS)
+    return PartyInputs(
+        domain=domain,
+        clients=clients,
+        uploads=1,
+        rows=rows,
+        values=[None] * model.parties,
+        sending=senders,
+    )
 
 
 def sent_inputs(
@@ -344,14 +382,22 @@ def sent_inputs(
     begin: Begin = started_elsewhere,
 ) -> PartyInputs:
     """Return the inputs of a run to which clients send."""
-    columns, clients = count_columns(domain, form.name), len(certificates)
+    columns = count_columns(domain, form.name)
+    clients = len(certificates)
     check_sent(columns * clients)
-    senders = ClientInputs(tuple(Upload(columns, one) for one in certificates), terms, begin)
-    return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
+    uploads = tuple(Upload(columns, certificate) for certificate in certificates)
+    return PartyInputs(
+        domain=domain,
+        clients=clients,
+        uploads=clients,
+        rows=clients,
+        values=[None] * model.parties,
+        sending=ClientInputs(uploads, terms, begin),
+    )
 
 
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, JsonValue]:
-    """Return the terms for clients, with the attempts to make noise ahead."""
+    """Return the terms for clients: the request, the domain, and the attempts to make noise ahead."""
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
     return {
         "request": public_request.to_json(),
@@ -409,7 +455,7 @@ def local_clients(
 ) -> ClientInputs:
     """Return clients in this process, each with a key and connection."""
     keys = _client_keys(directory, len(sent))
-    senders = [Sender(i, key, values) for i, (key, values) in enumerate(zip(keys, sent, strict=True))]
+    senders = [Sender(number, keys[number], values) for number, values in enumerate(sent)]
     uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)
     return ClientInputs(uploads, terms, partial(sending, senders, expected=terms, seconds=seconds))
 
@@ -429,18 +475,20 @@ def share_and_add_up(
     Guarantees: shares are drawn client by client, as by `share`, in memory.
     [test: tests/harness/inputs/test_synthetic.py]
     """
-    before, ring = time.monotonic(), shared_over(form, model.domain)
+    before = time.monotonic()
+    ring = shared_over(form, model.domain)
     columns = count_columns(records.domain, form.name)
-    shares: list[list[Words]] = [[] for _ in range(model.parties)]  # of each party, in blocks
+    shares: list[list[Words]] = [[] for _ in range(model.parties)]  # blocks of each share
     for part in in_parts_to_share(records, form, 64):  # a 64th of an upload fits a processor's cache
         split = split_into_shares(ring.encode(columns_of(part, form)), ring, model.parties)
         for blocks, (_, share) in zip(shares, split, strict=True):
             blocks.append(share.reshape(columns, -1, ring.words))
             if form.summed_by_party:
-                blocks[:] = [ring.total(np.concatenate(blocks, axis=1))[:, np.newaxis]]
+                sum_so_far = ring.total(np.concatenate(blocks, axis=1))[:, np.newaxis]
+                blocks[:] = [sum_so_far]
     share_s = time.monotonic() - before
     progress("aggregate")
-    files = [scratch / f"party-{i}.values" for i in range(model.parties)]
+    files = [scratch / f"party-{party}.values" for party in range(model.parties)]
     for party, path in enumerate(files):
         numbers = held_by(party, model.parties, copies_of(form, model.parties))
         create_file(path, *(ring.to_bytes(np.concatenate(shares[number], axis=1)) for number in numbers))

@@ -12,7 +12,8 @@ _listener: Listener | None = None
 def listening(listener: Listener) -> Iterator[None]:
     """Tell the listener, while the block runs, how many of a step's parts are done."""
     global _listener
-    before, _listener = _listener, listener
+    before = _listener
+    _listener = listener
     try:
         yield
     finally:
@@ -20,14 +21,19 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 @contextmanager
-def part(number: int, of: int) -> Iterator[None]:
-    """Count progress in the block as part `number` (from 0) of `of` equal parts."""
-    whole = _listener
-    with listening(lambda done, total: whole(number * total + done, of * total) if whole else None):
+def part_of_step(number: int, parts: int) -> Iterator[None]:
+    """Count progress in the block as that of part `number` (from 0) of a step of equal parts."""
+    outer = _listener
+
+    def told(done: int, total: int) -> None:
+        if outer is not None:
+            outer(number * total + done, parts * total)
+
+    with listening(told):
         yield
 
 
-def tell(done: int, of: int) -> None:
-    """Report how many parts of the step are done, both public numbers."""
+def tell(done: int, total: int) -> None:
+    """Report how many parts of the step are done, and how many there are; both are public."""
     if _listener is not None:
-        _listener(done, of)
+        _listener(done, total)

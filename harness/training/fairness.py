@@ -28,8 +28,15 @@ class FairGrad:
     """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
 
     Source: Maheshwari and Perrot 2023, without slack. A model is fair if all gaps F_k = C_k0 + sum_k' C_kk'
-    accuracy_k' are 0, with k' a group and a label. Weights are those of the Lagrangian. Counts take `share`
-    of the zCDP.
+    accuracy_k' are 0, with k' a group and a label. Weights are those of the Lagrangian.
+
+    Attributes:
+        fairness: The definition, one of `FAIRNESS`.
+        groups: The number of groups, k.
+        labels: The number of labels, m.
+        positive: The index of the positive label.
+        step: How much a gap changes its multiplier in a round.
+        share: The part of the zCDP that the counts take.
     """
 
     fairness: str
@@ -51,8 +58,16 @@ class FairGrad:
         return 2 * self.groups * self.labels
 
     def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
-        """Return each record's counts, shape (n, cells): a 1 in one cell."""
-        return np.asarray(np.eye(self.cells)[((1 - right) * self.groups + group) * self.labels + label])
+        """Return each record's counts, shape (n, cells): a 1 in its cell, else 0.
+
+        Args:
+            group: Each record's group, shape (n,).
+            label: Each record's label, shape (n,).
+            right: 1 where the model is right about a record, else 0, shape (n,).
+        """
+        wrong = 1 - right
+        cell = (wrong * self.groups + group) * self.labels + label
+        return np.asarray(np.eye(self.cells)[cell])
 
     def unit(self, norm: float) -> float:
         """Return the length of one count beside updates of this norm."""
@@ -61,12 +76,13 @@ class FairGrad:
     def weights(self, counts: Floats, rounds: int) -> Floats:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
-        Multipliers are `step` times `rounds` times the gaps of all counts so far. A weight is 1, less n times
-        the effect of one more right answer on all gaps, each times its multiplier. Rarer groups weigh as one
-        of 1 %.
+        A multiplier is `step` times `rounds` times the gap of all counts so far. A weight is 1, less n times
+        the effect that one more right answer has on all gaps, each gap times its multiplier. A group and
+        label with fewer than 1 % of all records counts as if it had 1 %.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
-        totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / 100)
+        records = np.abs(counts).sum() or 1.0
+        totals = np.maximum(right + wrong, records / 100)
         pools, sign = self._pools
         chosen = np.where(sign > 0, right, wrong) @ pools
         pooled = totals @ pools

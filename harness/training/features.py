@@ -36,44 +36,44 @@ class Feature:
                 raise FeaturesError("A feature has categories, or a low end and a high one above it.")
         elif self.low is not None or self.high is not None:
             raise FeaturesError("A feature has either categories, or a low and a high end.")
-        elif not 2 <= len(set(self.categories)) == len(self.categories):
+        elif len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
             raise FeaturesError("A feature has two or more categories, each named once.")
 
     @property
     def columns(self) -> int:
-        """The number of its columns."""
+        """The number of columns of numbers that this feature becomes."""
         return 1 if self.categories is None else len(self.categories)
 
     @property
     def expected(self) -> str:
-        """What a value of it is, in messages."""
+        """A description of this feature's values, for messages."""
         return "a number, such as 1.5" if self.categories is None else "one of its declared categories"
 
     @property
     def stands_for_unread(self) -> str:
-        """What a value counts as that is missing, or is not as declared, in messages."""
+        """A description, for messages, of what stands for a missing or undeclared value."""
         return "the middle of the range" if self.categories is None else "none of the categories"
 
     def encode(self, values: Sequence[str]) -> Floats:
         """Return any values as numbers, shape (n, columns).
 
-        A range becomes [-1, 1], values beyond it its nearer end, and what is no number or is missing becomes
-        its middle, 0. Truth is 1 or 0. A category is 1 in its own column, and any other value, or a missing
-        one, is all 0.  [test: tests/harness/training/test_features.py]
+        A range is scaled to [-1, 1]. A value beyond the range counts as its nearer end. A value that is
+        missing or is no number counts as the middle, 0. Truth is read as 1 or 0.
+
+        A declared category is 1 in its own column and 0 in the others. Any other value, or a missing value,
+        is 0 in all columns.  [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
-            return np.array(
-                [[float(value == category) for category in self.categories] for value in values]
-            ).reshape(-1, self.columns)
+            return _indicators(values, self.categories)
         assert self.low is not None and self.high is not None
-        numbers = _numbers(values)
+        middle = self.low / 2 + self.high / 2
         radius = self.high / 2 - self.low / 2
         with np.errstate(over="ignore"):
-            scaled = (numbers - (self.low / 2 + self.high / 2)) / radius
+            scaled = (_numbers(values) - middle) / radius
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
 
     def unread(self, values: Sequence[str]) -> list[str]:
-        """Return the values that are neither missing nor what is declared: no number, or no category."""
+        """Return the values that are there, but are no number of a range or no declared category."""
         filled = [value for value in values if value]
         if self.categories is not None:
             return [value for value in filled if value not in self.categories]
@@ -107,18 +107,21 @@ class Features:
     @property
     def named(self) -> list[str]:
         """The name of each column."""
-        return [
-            name if category is None else f"{name} = {category}"
-            for name, feature in self.by_name.items()
-            for category in feature.categories or (None,)
-        ]
+        names: list[str] = []
+        for name, feature in self.by_name.items():
+            if feature.categories is None:
+                names.append(name)
+            else:
+                names += [f"{name} = {category}" for category in feature.categories]
+        return names
 
     def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
-        """Return a table's texts as numbers, shape (n, columns)."""
-        return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
+        """Return a table's texts, by column, as numbers, shape (n, columns)."""
+        encoded = [feature.encode(table[name]) for name, feature in self.by_name.items()]
+        return np.concatenate(encoded, axis=1)
 
     def check_types(self, values: Mapping[str, Sequence[Hashable]]) -> None:
-        """Raise RecordsError for dates and times, of which no feature can be read."""
+        """Raise RecordsError if a column holds dates or times, as no feature can be read from these."""
         for name in self.by_name:
             for value in values[name]:
                 if isinstance(value, date | time | timedelta):
@@ -129,10 +132,10 @@ class Features:
                     )
 
     def misread(self, rows: Counted) -> Iterator[str]:
-        """Yield a sentence on each kind of values that count as nothing, which the declaration may not mean.
+        """Yield a sentence on each kind of values that do not fit the declaration, which may be a mistake.
 
         Args:
-            rows: Of records on this machine.
+            rows: Records on this machine.
         Raises:
             RecordsError: Nothing in a column can be read, or as `check_types`.
         """
@@ -141,7 +144,9 @@ class Features:
             texts = rows.texts[name]
             unread = feature.unread(texts)
             missing = sum(1 for text in texts if not text)
-            commonest = shown(Counter(unread).most_common(1)[0][0]) if unread else ""
+            commonest = ""
+            if unread:
+                commonest = shown(Counter(unread).most_common(1)[0][0])
             if texts and len(unread) + missing == len(texts):
                 holds = f"holds {commonest}, for example" if unread else "is empty"
                 raise RecordsError(
@@ -184,7 +189,7 @@ def features_from_json(declaration: JsonValue, where: str) -> Features:
 
 
 def _feature(fields: JsonFields, where: str) -> Feature:
-    """Return a declared feature; its categories may be numbers and truth, which stand for their texts."""
+    """Return a declared feature. A category that is a number or truth stands for its text."""
     unknown = [key for key in fields if key not in _KEYS]
     if unknown:
         raise FeaturesError(
@@ -198,8 +203,19 @@ def _feature(fields: JsonFields, where: str) -> Feature:
     return as_type(Feature, fields, _refusal(where))
 
 
+def _indicators(values: Sequence[str], categories: Sequence[str]) -> Floats:
+    """Return 1 where a value (row) is a category (column), else 0."""
+    column_of = {category: column for column, category in enumerate(categories)}
+    indicators = np.zeros((len(values), len(categories)))
+    for row, value in enumerate(values):
+        column = column_of.get(value)
+        if column is not None:
+            indicators[row, column] = 1.0
+    return indicators
+
+
 def _numbers(texts: Sequence[str]) -> Floats:
-    """Return each text's number, 1 and 0 for truth, and NaN for what is none or is missing."""
+    """Return each text's number. Truth is 1 or 0; a text that is empty or no number is NaN."""
     import pandas as pd  # takes a second to load
 
     plain = pd.Series([_TRUTH.get(text.lower(), text) for text in texts], dtype=object)

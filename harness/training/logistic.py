@@ -47,10 +47,16 @@ class Descent:
 
 @dataclass(frozen=True)
 class Examples:
-    """Records to train on: n of M clients, in arrays of n rows.
+    """The n records to train on, of M clients. Each array has n rows.
 
-    `label` is in [0, labels), `client` in [0, clients). `weight` None means 1 each; `group` is for
-    `FairGrad`.
+    Attributes:
+        features: The encoded features, shape (n, p).
+        label: Each record's label, in [0, labels).
+        client: Each record's client, in [0, clients).
+        clients: The number of clients, M.
+        labels: The number of labels, k.
+        weight: Each record's weight; None for 1 each.
+        group: Each record's group, which only `FairGrad` needs.
     """
 
     features: Floats
@@ -94,16 +100,19 @@ class Examples:
         fairgrad: FairGrad | None = None,
         weights: Floats | None = None,
     ) -> Floats:
-        """Return an update per protected unit, (n, d) of records or (M, d) of clients: clipped, then weighed.
+        """Return an update per protected unit, clipped, then weighed.
 
-        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are per group and label,
-        and the record's counts follow the update. A client without records has the update 0.
+        The shape is (n, d) if records are protected, (M, d) if clients are. Weights are cut to
+        [-largest_weight, largest_weight]. With `fairgrad`, `weights` are per group and label, and a record's
+        counts follow its update. A client's update is the mean of its records'; a client without records has
+        the update 0.
         Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
         """
         predicted = probabilities(parameters, self._inputs)
         off = predicted[:, 1:] - self._of_label
-        # The gradient is the outer product of both, so that its norm is that of their norms.
+        # A gradient is the outer product of a row of `off` and a row of inputs, so that its norm is the
+        # product of their norms.
         norms = np.linalg.norm(off, axis=1) * self._lengths
         scale = np.minimum(1, clip / np.maximum(norms, clip))
         weight = self.weight if weights is None else weights[self.group, self.label]
@@ -124,8 +133,8 @@ def fit(
 ) -> Floats:
     """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
 
-    Computes: the mean of the later half of the steps of gradient descent with heavy-ball momentum, over which
-    noise averages out.
+    Computes: gradient descent with heavy-ball momentum. The result is the mean of the parameters after each
+    step of the later half, as noise averages out over these.
     """
     parameters = np.zeros(examples.shape)
     velocity = np.zeros(examples.shape)
@@ -133,11 +142,10 @@ def fit(
     weights: Floats | None = None
     counts = np.zeros(fairgrad.cells if fairgrad else 0)
     for done in range(how.rounds):
-        noisy = sum_of(
-            examples.updates(
-                parameters, how.clip, how.largest_weight, unit, fairgrad=fairgrad, weights=weights
-            )
+        updates = examples.updates(
+            parameters, how.clip, how.largest_weight, unit, fairgrad=fairgrad, weights=weights
         )
+        noisy = sum_of(updates)
         velocity = how.momentum * velocity + noisy[: total.size].reshape(examples.shape) / examples.clients
         parameters = parameters - how.learning_rate * velocity
         if done >= how.rounds // 2:
@@ -154,8 +162,8 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
     The first label's score is 0.
     """
     scores = np.concatenate([np.zeros((len(inputs), 1)), inputs @ parameters.T], axis=1)
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
 
 def with_constant(features: Floats) -> Floats:
@@ -215,7 +223,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @classmethod
     def of(cls, stated: StatedModel, refusal: Refusal) -> "LogisticModel":
-        """Return the model that a file states, or refuse what is none."""
+        """Return the model that a file states, or raise `refusal`'s error if the file states none."""
         features = features_from_json(stated.features, refusal.where)
         sizes = [len(row) for row in stated.parameters]
         if sizes != [features.columns + 1] * (len(stated.labels) - 1) or not sizes:
@@ -282,6 +290,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
 
 def _framed(given: Samples, names: Sequence[str]) -> IntoFrame:
+    """Return a frame, or an array as a frame with these names; RecordsError as `predict_proba`."""
     frame = nw.from_native(given, pass_through=True)
     if isinstance(frame, nw.DataFrame | nw.LazyFrame):
         columns = frame.collect_schema().names()

@@ -159,7 +159,10 @@ class TrainRequest(Options):
 
     @property
     def of_weights(self) -> Guarantee:
-        """The budget of weights; OptionError if it has no use, or leaves nothing."""
+        """The budget of weights.
+
+        Raises OptionError if it is given without weights, or leaves nothing for the model.
+        """
         if "weights" not in self.parts:
             if self.weights_epsilon:
                 raise OptionError(
@@ -177,17 +180,20 @@ class TrainRequest(Options):
 
     @property
     def of_model(self) -> Guarantee:
-        """The budget of the model, and of the thresholds, which are of other clients."""
+        """The budget of the model. The thresholds have the same, as they come from other clients."""
         return self.protect.guarantee - self.of_weights
 
     def of_release(self, task: str) -> ReleaseCall:
-        """Return the call of weights or thresholds, with its budget, charged to nobody by itself."""
+        """Return the call of weights or thresholds beside the model.
+
+        The call has its part of the budget. It is charged to nobody, as the training is charged as a whole.
+        """
         from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
         budget = self.of_weights if task == "weights" else self.of_model
-        own = ("out", "offline", "stock")
-        left_out = (*Spending.declared, *Account.declared, "population", *own)
+        own = {"population", "out", "offline", "stock"}
+        left_out = own.union(Spending.declared, Account.declared)
         same = {
             name: self.value(name)
             for name in part.declared.keys() & self.declared.keys()

@@ -135,7 +135,9 @@ class Training:
         if self.thresholds:
             exact = _exact(self.thresholds, self.scored(domain))
             total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
-        return compose([_exact(self.weights, domain), total]) if self.weights else total
+        if self.weights:
+            total = compose([_exact(self.weights, domain), total])
+        return total
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """Return how groups are weighed, if at all."""
@@ -146,6 +148,7 @@ class Training:
 
 
 def _exact(part: RunSettings, domain: RecordDomain) -> Guarantee:
+    """Return the exact loss of a release beside the model."""
     return statistic_of(part.release).prepare(part.release, domain).plan.exact
 
 
@@ -215,11 +218,12 @@ def train(
                     beside, chosen.thresholds, scored, partial, progress=progress, series=series
                 )
             progress("write")
-            parts = {"training": _own_manifest(chosen, session, examples, series, domain.inferred)}
+            parts: dict[str, Manifest] = {}  # in the order in which they ran
             if weights is not None:
-                parts = {"weights": weights.manifest, **parts}
+                parts["weights"] = weights.manifest
+            parts["training"] = _own_manifest(chosen, session, examples, series, domain.inferred)
             if thresholds is not None:
-                parts = {**parts, "thresholds": thresholds.manifest}
+                parts["thresholds"] = thresholds.manifest
             manifest = structs.replace(
                 _manifest(chosen, parts, planned.total, domain),
                 inputs=Inputs(
@@ -237,12 +241,12 @@ def train(
 
 @dataclass(frozen=True)
 class _Split:
-    """Records by what they are for: each client's train the model, or lead to thresholds of its scores.
+    """Records divided by purpose. A client's records all train the model, or all lead to thresholds.
 
     Attributes:
-        training: Those of the clients that train it.
-        apart: Those of the others.
-        in_training: Which rows of all records are the first, shape (n,).
+        training: The records of the clients that train the model.
+        apart: The records of the other clients, for thresholds of the model's scores.
+        in_training: Which rows of all records train the model, shape (n,).
     """
 
     training: ClientRecords
@@ -250,23 +254,25 @@ class _Split:
     in_training: Bools
 
     def examples(self, encoded: Floats, weights: Run[Weights] | None) -> Examples:
-        """Return what the model learns from, each weighed by its group and label.
+        """Return the records that the model learns from, each weighed by its group and label.
 
         Args:
             encoded: The features of all records, shape (n, columns).
-            weights: The release that says so; without it each weighs 1.
+            weights: The release of weights; without it each record weighs 1.
         """
         training = self.training
         domain = training.domain
-        table = np.ones(domain.shape[:2]) if weights is None else weights.found.weights.weights
+        table = np.ones(domain.shape[:2])  # a weight for each group and label
+        if weights is not None:
+            table = weights.found.weights.weights
         return Examples(
-            encoded[self.in_training],
-            training.label,
-            training.client,
-            training.clients,
-            len(domain.labels),
-            table[training.group, training.label],
-            training.group,
+            features=encoded[self.in_training],
+            label=training.label,
+            client=training.client,
+            clients=training.clients,
+            labels=len(domain.labels),
+            weight=table[training.group, training.label],
+            group=training.group,
         )
 
     def kept_rows(self, encoded: Floats) -> Floats:
@@ -277,7 +283,7 @@ class _Split:
         """Return the records that the model did not see, with its scores.
 
         Args:
-            chosen: Which label is positive, and the thresholds between scores.
+            chosen: The options, which say which label is positive and where the bins of scores end.
             shares: Each label's probability by the model, shape (rows kept apart, labels).
         """
         positive = self.apart.domain.positive(chosen.request.positive_label)
@@ -290,7 +296,9 @@ class _Split:
 
 def _split(records: ClientRecords, *, keep_some: bool) -> _Split:
     """Keep some clients' records apart from training, or none; raises as `held_out`."""
-    kept = held_out(records.clients) if keep_some else np.zeros(records.clients, dtype=bool)
+    kept = np.zeros(records.clients, dtype=bool)
+    if keep_some:
+        kept = held_out(records.clients)
     return _Split(
         training=of_clients(records, ~kept),
         apart=of_clients(records, kept),
@@ -300,13 +308,13 @@ def _split(records: ClientRecords, *, keep_some: bool) -> _Split:
 
 @dataclass(frozen=True)
 class PlannedTraining:
-    """A training whose noise and loss are known: nothing is shared yet.
+    """A training whose noise and loss are known. Nothing is shared yet.
 
     Attributes:
         session: The model's rounds, not yet open.
         fairgrad: How groups are weighed, if at all.
         total: The loss of the rounds and of the releases beside the model.
-        whole: What the ledger is asked about all of it.
+        whole: The event of the whole training, about which the ledger is asked.
     """
 
     session: SumSession
@@ -350,7 +358,7 @@ def _say_part(progress: Progress, name: str, step: str) -> None:
 
 
 def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
-    """Return what a manifest says of how the model was trained."""
+    """Return the manifest's fields on how the model was trained."""
     fairgrad = planned.fairgrad
     loss = planned.session.plan.loss
     return TrainingSettings(
@@ -458,13 +466,36 @@ def _manifest(
 def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> Manifest:
-    noise, piece, request = session.plan.noise, session.piece, chosen.request
-    size, counted = session.rule.coordinates, ""
+    """Return the manifest of the model's rounds, as that of a release among others."""
+    noise = session.plan.noise
+    exact = session.plan.exact
+    piece = session.piece
+    request = chosen.request
+    size = session.rule.coordinates
+    input_path = SHARES.described
+    counted = ""
     if chosen.fairness is not None:
         counted = " and of the records that the model gets right and wrong, by group and label"
-    exact, input_path = session.plan.exact, SHARES.described
-    bits = bits_of(failure_of(request.model.security_bits(0)) * (1 + (piece.attempts if piece else 0)))
-    distributed = state_distributed_noise(noise, SPLIT) if isinstance(noise, DistributedNoise) else None
+    computations = 1  # each of which fails with a small probability
+    if piece is not None:
+        computations += piece.attempts
+    bits = bits_of(failure_of(request.model.security_bits(0)) * computations)
+    distributed = None
+    if isinstance(noise, DistributedNoise):
+        distributed = state_distributed_noise(noise, SPLIT)
+    public = [
+        "number of clients",
+        "features and their ranges",
+        "number of rounds",
+        "clipping norm",
+        "largest weight",
+        "learning rate",
+        "momentum",
+    ]
+    if chosen.fairness is not None:
+        public.append("fairness")
+    if inferred:
+        public.append(INFERRED)
     stated = StatedPrivacy(
         epsilon=float_up(exact.epsilon),
         delta=float_up(exact.delta),
@@ -484,12 +515,7 @@ def _own_manifest(
         honest_parties=distributed.honest_parties if distributed else UNSET,
         shifted=distributed.shifted if distributed else UNSET,
         made_ahead=True if piece else UNSET,
-        public=[
-            *("number of clients", "features and their ranges", "number of rounds", "clipping norm"),
-            *("largest weight", "learning rate", "momentum"),
-            *(["fairness"] if counted else []),
-            *([INFERRED] if inferred else []),
-        ],
+        public=public,
         end_to_end=end_to_end(request.model, exact, bits, input_path=input_path, assumes=False),
     )
     return manifest_of(
@@ -535,7 +561,7 @@ def trained(
 def preprocessed(
     request: TrainRequest, features: Features, runs: int, progress: Progress
 ) -> tuple[Path, list[dict[str, JsonValue]]]:
-    """Make the noise of all rounds of so many trainings; return its directory and costs.
+    """Make the noise of all rounds of `runs` trainings; return its directory and costs.
 
     After an error, finished noise stays.
     """
@@ -548,25 +574,34 @@ def preprocessed(
 
 
 def _chosen(request: TrainRequest, account: Account) -> Training:
+    """Return the options of a training; OptionError if they conflict."""
     request = request.but(security=request.security or choose_model(None))
     domain = declared_domain(request.declares)
+    grid = even_grid()
+    if domain is not None and domain.thresholds:
+        grid = domain.thresholds
     usual_largest_weight = 1.0
     if "weights" in request.parts:
         usual_largest_weight = 2.0
     elif request.sought:
         usual_largest_weight = 1.25
+    guarantee = request.of_model
+    descent = Descent(
+        rounds=request.rounds,
+        clip=request.clip,
+        largest_weight=request.largest_weight or usual_largest_weight,
+        learning_rate=request.learning_rate,
+        momentum=request.momentum,
+    )
+    fairness = request.sought
+    beside = {task: settings_of(request.of_release(task)) for task in request.parts}
     return Training(
-        request,
-        account,
-        request.of_model,
-        Descent(
-            request.rounds,
-            request.clip,
-            request.largest_weight or usual_largest_weight,
-            request.learning_rate,
-            request.momentum,
-        ),
-        (domain and domain.thresholds) or even_grid(),
-        request.sought,
-        **{task: settings_of(request.of_release(task)) for task in request.parts},
+        request=request,
+        account=account,
+        guarantee=guarantee,
+        how=descent,
+        grid=grid,
+        fairness=fairness,
+        weights=beside.get("weights"),
+        thresholds=beside.get("thresholds"),
     )

@@ -1,5 +1,6 @@
 """Rounds of noisy sums by parties that stay up, with one budget, spent before the first."""
 
+import math
 import sys
 import tempfile
 import time
@@ -38,6 +39,8 @@ from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import NO_INPUT
+
+_VALUES_AT_A_TIME = 1 << 22  # that are split into shares, to bound memory
 
 
 class SumSession:
@@ -106,9 +109,9 @@ class SumSession:
             coordinates: The length of a vector.
             rounds: The number of rounds.
             clip: The largest norm of a row before weighing; noise grows with it.
-            epsilon: The loss of all rounds together.
-            delta: Likewise.
-            largest_weight: A bound that is fixed beforehand; noise grows with it.
+            epsilon: The ε of all rounds together.
+            delta: The δ of all rounds together.
+            largest_weight: The bound on a row's weight, fixed beforehand; noise grows with it.
             unit: Who is protected, "client" or "record".
             rows: Whose vector a row is. Protected records in clients' rows double the noise.
             noise: "joint" Gaussian noise that nobody knows; or "distributed", each party's own, for long
@@ -166,7 +169,8 @@ class SumSession:
 
     def check_supported(self) -> None:
         """Raise UnsupportedError if the model cannot run the session here."""
-        if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
+        reason = engine_of(self.model).supports(self._spec, self.model, NO_INPUT)
+        if reason:
             raise UnsupportedError(reason)
 
     def preprocess(
@@ -176,9 +180,10 @@ class SumSession:
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
     def take(self, place: Path) -> str:
-        """Take noise made ahead out of the stock into `place`, for good; return its name, or "".
+        """Take noise made ahead out of the stock into `place`, for good; return its name.
 
-        Whoever has a larger run charged calls this before `part_of`, as that charge names the noise.
+        The name is empty if noise is not made ahead. Whoever has a larger run charged calls this before
+        `part_of`, as that charge names the noise.
         """
         if self.offline and self.piece is None:
             self.piece = taken(self._noise, self.stock, place)
@@ -187,7 +192,7 @@ class SumSession:
     def part_of(self, series: Entry) -> "SumSession":
         """Have a larger run charged in place of these rounds, and return the session, not yet open.
 
-        `take` is called before, if the noise is made ahead, as the larger run's charge names it.
+        If the noise is made ahead, call `take` before: the larger run's charge names the noise.
         """
         self._series = series
         return self
@@ -201,7 +206,8 @@ class SumSession:
         if self._stack is not None or self.seconds:
             raise OptionError("This session was opened before; make another one.")
         self.check_supported()
-        stack = self._stack = ExitStack()
+        stack = ExitStack()
+        self._stack = stack
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
             work = stack.enter_context(working_directory(Path(tempfile.gettempdir())))
@@ -224,6 +230,7 @@ class SumSession:
         return self
 
     def _charge(self, charging: Entry) -> Charged:
+        """Charge all rounds to an entry, which may be that of a larger run."""
         event = self.event
         with charging_for(self.stock, event.piece):
             return charging.charge(event)
@@ -362,19 +369,22 @@ class SumSession:
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
+    """Split rows of integers into shares, and return each party's sum of its shares, as bytes."""
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
-    for part in np.array_split(encoded, -(-rows * width // (1 << 22)) or 1):  # so many values at a time
-        values = domain.encode(part.T)
-        for i, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
-            columns[i] = domain.add(columns[i], domain.total(share.reshape(values.shape)))
+    blocks = max(1, math.ceil(rows * width / _VALUES_AT_A_TIME))
+    for block in np.array_split(encoded, blocks):
+        values = domain.encode(block.T)
+        for party, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
+            columns[party] = domain.add(columns[party], domain.total(share.reshape(values.shape)))
     return [domain.to_bytes(column) for column in columns]
 
 
 def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
+    """Return who is charged, for the arguments of a Python call."""
     with naming(PYTHON):
         given = AccountFields(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)

@@ -1,4 +1,4 @@
-"""What rounds of noisy sums are asked for, and the step and noise that follow. Nothing is charged here."""
+"""The arguments of rounds of noisy sums, and the step and noise that follow. Nothing is charged here."""
 
 import math
 from dataclasses import dataclass, replace
@@ -154,7 +154,7 @@ class WantedSums:
         try:
             return self._at(rule, max(1, math.ceil(rule.clip / step)), distributed)
         except ValueError as error:
-            self._with_usual_step(rule, 1, distributed)  # which says so if no step does
+            self._with_usual_step(rule, 1, distributed)  # raises if there is no noise for any step
             raise OptionError(f"A step of {step}: {error}; so does a coarser step.") from None
 
     def _with_usual_step(
@@ -162,8 +162,8 @@ class WantedSums:
     ) -> tuple[UpdateRule, RoundsPlan]:
         """Return the rule with a step that does no harm, and its noise.
 
-        Rounding adds at most 4 % to a norm, if there is noise of as many units; and its error, over all
-        clients, is at most `_ROUNDING_SHARE` of the noise's, as far as there is noise of as many units.
+        Two bounds make the step finer, as far as there is noise of as many units. Rounding adds at most 4 %
+        to a norm. The rounding error of all clients together is at most `_ROUNDING_SHARE` of the noise.
         """
         units = units_for(rule.coordinates, rule.largest_weight)
         while True:

@@ -12,7 +12,8 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.arrays import Floats, Integers
 
 MAX_COORDINATES = 1 << 24
-MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
+MIN_WEIGHT = 1e-6
+MAX_WEIGHT = 1 << 20
 
 _SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
 _ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
@@ -21,26 +22,27 @@ _COIN_BITS = 32  # of the coin that rounds a coordinate; its mean is off by 2^-3
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
-    """Return the units at which rounding adds at most 4 % to a norm."""
-    return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / largest_weight)))
+    """Return the units per clipping norm, a power of 2, at which rounding adds at most 4 % to a norm."""
+    least = _ROUNDING * math.sqrt(coordinates) / largest_weight
+    return 1 << max(0, math.ceil(math.log2(least)))
 
 
 def rounding_error(rows: int) -> float:
-    """Return the most standard deviation that rounding gives a sum of so many rows, in units.
+    """Return a bound on the standard deviation that rounding adds to a sum of `rows` vectors, in units.
 
-    Computes: sqrt(rows) / 2, as a coordinate between two units is rounded up or down by a coin.
+    Computes: sqrt(rows) / 2. A coin decides whether a coordinate between two units is rounded up or down.
     """
     return math.sqrt(rows) / 2
 
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """How a vector becomes integers, and how far one that comes or goes moves their sum.
+    """How a vector becomes integers, and how far a vector that comes or goes moves their sum.
 
     Attributes:
         coordinates: The length d of a vector.
         clip: The largest norm C before weighing, above 0.
-        largest_weight: A bound w_max that nobody reads off data.
+        largest_weight: A bound w_max on weights. It is chosen without looking at data.
         units: Units of the grid per clipping norm.
         unit: Who is protected.
         rows: Whose vector a row is, a client's or a record's.
@@ -79,14 +81,16 @@ class UpdateRule:
     def squares(self) -> int:
         """The largest squared distance between two neighbors' sums, in units.
 
-        Computes: (C w_max + sqrt(d))^2 for a vector that comes or goes, since rounding adds at most 1 to each
-        coordinate, whatever the coins are. The norm doubles for a client's vector in which one record comes
-        or goes.
+        Computes: (C w_max + sqrt(d))^2 for a vector that comes or goes. Rounding adds at most 1 to each
+        coordinate, whatever the coins are. If one record of a client's vector comes or goes, the vector
+        changes by at most twice its norm, so that the square is four times as large.
         [test: tests/harness/training/test_updates.py]
         """
-        root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)
+        root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)  # above sqrt(d)
         squares = self.norm**2 + 2 * self.norm * root + self.coordinates
-        return math.floor(squares * (1 if self.unit is self.rows else 4))
+        if self.unit is not self.rows:
+            squares *= 4
+        return math.floor(squares)
 
     @property
     def largest(self) -> int:
@@ -104,13 +108,13 @@ class UpdateRule:
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
         """Return the vectors, shape (rows, coordinates), as integers in units; OptionError for other shapes.
 
-        Each coordinate is rounded up or down at random, so that its mean is itself: errors of like clients
-        would add up, where noise does not.
+        Each coordinate is rounded up or down at random, so that its mean is the coordinate itself. With
+        rounding to the nearest unit, the errors of clients that are alike would add up.
         Guarantees: whatever the coins are, each row's squared norm is at most `squares`, and no coordinate
         exceeds `largest`.
         [test: tests/harness/training/test_updates.py]
-        Edge cases: a row that is not finite counts as zeros. Weights, one per row, are cut to [0,
-        largest_weight], and NaN counts as 0.
+        Edge cases: a row that is not finite counts as zeros. There is one weight per row. Weights are cut to
+        [0, largest_weight], and NaN counts as 0.
         """
         updates = np.asarray(updates, dtype=np.float64)
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
@@ -132,11 +136,12 @@ class UpdateRule:
         return integers
 
     def decode(self, sums: Integers | Floats) -> Floats:
-        """Return the sums of vectors for these sums of integers."""
+        """Return the sums of vectors, in their own units, for sums of the integers of `encode`."""
         return np.asarray(sums * (self.clip / self.units), dtype=np.float64)
 
 
 def _coins(shape: tuple[int, ...]) -> Floats:
-    """Return the operating system's random numbers from 0 to 1 - 2^-32."""
-    words = np.frombuffer(os.urandom(math.prod(shape) * _COIN_BITS // 8), dtype=np.uint32)
+    """Return random numbers from 0 to 1 - 2^-32, drawn by the operating system."""
+    random_bytes = os.urandom(math.prod(shape) * _COIN_BITS // 8)
+    words = np.frombuffer(random_bytes, dtype=np.uint32)
     return words.reshape(shape) / 2.0**_COIN_BITS

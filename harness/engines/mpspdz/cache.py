@@ -68,7 +68,7 @@ def is_intact(entry: Path) -> bool:
 def keep(made: Path, entry: Path) -> None:
     """Move a new directory into the cache, unless another process has kept the same meanwhile.
 
-    What is there, and damaged, is removed. Raises OSError.
+    A damaged entry that is in its place is removed. Raises OSError.
     """
     (made / _DIGEST).write_text(_digest_of(made))
     with in_turn(entry.parent):
@@ -94,13 +94,13 @@ def _digest_of(entry: Path) -> str:
         if path == entry / _DIGEST:
             continue
         content = os.fsencode(path.readlink()) if path.is_symlink() else _sha256(path)
-        digest.update(
-            b"%s\0%s\n" % (os.fsencode(path.relative_to(entry)).hex().encode(), content.hex().encode())
-        )
+        name = os.fsencode(path.relative_to(entry))
+        digest.update(f"{name.hex()}\0{content.hex()}\n".encode())
     return digest.hexdigest()
 
 
 def _below(entry: Path) -> Iterator[Path]:
+    """Yield all files and links below a directory; links are not followed."""
     for directory, directories, files in os.walk(entry):
         for name in files:
             yield Path(directory, name)

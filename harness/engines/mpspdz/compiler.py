@@ -54,23 +54,29 @@ def is_cached(digest: str) -> bool:
 
 
 def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
-    """Return the job's options, or the model's without edaBits (-X for -Y) if few would be used."""
-    return job.compile_options or tuple(
-        "-X" if option == "-Y" and not job.spec.uses_edabits else option for option in model.compile_options
-    )
+    """Return the job's own options, or the model's.
+
+    If the program would use few edaBits, the model's option -Y, which has them, is replaced by -X.
+    """
+    if job.compile_options:
+        return job.compile_options
+    if job.spec.uses_edabits:
+        return model.compile_options
+    return tuple("-X" if option == "-Y" else option for option in model.compile_options)
 
 
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
     """Compile the job's program for MP-SPDZ's `version`, or find it compiled; or raise CompileError.
 
     Guarantees: a cached program is complete and as it was made, from the same sources, arguments and options,
-    by the same MP-SPDZ, and only this user could change it: a changed program could leave out the noise, and
-    a damaged one would be charged before it fails. What differs is compiled again.
+    by the same MP-SPDZ. Only this user could change it. A changed program could leave out the noise, and a
+    damaged program would be charged before it fails. A program that differs is compiled again.
     [test: tests/programs/test_bytecode.py]
     """
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
-    compile_s, started = 0.0, time.monotonic()
+    compile_s = 0.0
+    started = time.monotonic()
     with cannot(
         f"keep compiled programs in {cache_directory()}",
         CompileError,
@@ -123,7 +129,8 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
     if done.returncode:
         output = done.stderr.strip() or done.stdout.strip()
         lines = [line.strip() for line in output.splitlines() if line.strip("^~ ")]
-        last = " | ".join(lines[-1 if job.is_production else -3 :]) or "no message"
+        most = 1 if job.is_production else 3
+        last = " | ".join(lines[-most:]) or "no message"
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
     return done.stdout
 
@@ -191,11 +198,18 @@ def find_installation() -> Installation | str:
 
 
 def _inspect(home: Path) -> Installation:
+    """Return the release and the commit of an installation, and whether it has the fix."""
+    release = "unknown"
+    number: tuple[int, ...] = ()
     changes = home / "CHANGELOG.md"
-    match = re.search(r"^## (\d+(?:\.\d+)+)", changes.read_text() if changes.is_file() else "", re.MULTILINE)
-    release = match[1] if match else "unknown"
-    number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
-    commit = git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
+    if changes.is_file():
+        match = re.search(r"^## (\d+(?:\.\d+)+)", changes.read_text(), re.MULTILINE)
+        if match:
+            release = match[1]
+            number = tuple(int(part) for part in release.split("."))
+    commit: str | None = None
+    if (home / ".git").exists():
+        commit = git(home, "rev-parse", "HEAD")
     if commit is None:
         return Installation(home, "unknown", release, number >= (0, 4, 3))
     fixed = git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None

@@ -1,5 +1,6 @@
 """The engine for the user's build of MP-SPDZ."""
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,11 @@ _PERSISTENCE = {
 }
 _RING_BITS = 64  # of the ring, which such a file states
 
+# Lines in which a machine reports its costs.
+_TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
+_SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
+_PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
+
 
 class MpSpdzEngine(Engine):
     """Runs MP-SPDZ's compiler and virtual machines."""
@@ -44,15 +50,16 @@ class MpSpdzEngine(Engine):
 
     def availability(self, model: SecurityModel) -> str | None:
         installation = find_installation()
-        return (
-            installation if isinstance(installation, str) else installation.fault(str(model.virtual_machine))
-        )
+        if isinstance(installation, str):
+            return installation
+        return installation.fault(str(model.virtual_machine))
 
     def fault_of_links(self, model: SecurityModel) -> str | None:
         asking = self._asking_library(model)
         return asking if isinstance(asking, str) else None
 
     def _asking_library(self, model: SecurityModel) -> Path | str:
+        """Return the library that makes machines ask for certificates, or a sentence on why there is none."""
         installation = find_installation()
         if isinstance(installation, str):
             return installation
@@ -79,58 +86,76 @@ class MpSpdzEngine(Engine):
         assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
         bytecode = compile_program(job, installation.home, installation.full_version, options)
-        batch, run_options, library = job.batch(model), _options(model), self._asking_library(model)
-        fault = library if isinstance(library, str) else None
+        batch = job.batch(model)
+        run_options = _options(model)
         if model.virtual_machine == "spdz2k-party.x":
             batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
             run_options = options_that_work(run_options, bytecode.estimate)
+        # -OF . prints opened values at every party, so that their agreement can be checked.
+        machine = installation.home / str(model.virtual_machine)
+        command = [str(machine), "-ip", "hosts", "-v", "-OF", "."]
+        command += run_options
+        if batch:
+            command += ["-b", str(batch)]
+        command.append(bytecode.name)
+        links = {"Programs": str(bytecode.programs)}
+        environment: dict[str, str] = {}
+        fault: str | None = None
+        library = self._asking_library(model)
+        if isinstance(library, str):  # why there is none
+            fault = library
+        else:
+            links[LIBRARY] = str(library)
+            environment = ENVIRONMENT
         return Prepared(
-            job,
-            model,
-            installation.version,
-            bytecode.program_hash,
-            options,
-            bytecode.compile_s,
-            (
-                str(installation.home / str(model.virtual_machine)),
-                # -OF . prints opened values at every party, so that their agreement can be checked.
-                *("-ip", "hosts", "-v", "-OF", "."),
-                *run_options,
-                *(("-b", str(batch)) if batch else ()),
-                bytecode.name,
-            ),
-            {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
-            {} if fault else ENVIRONMENT,
-            fault,
+            job=job,
+            model=model,
+            engine_version=installation.version,
+            program_hash=bytecode.program_hash,
+            compile_options=options,
+            compile_s=bytecode.compile_s,
+            command=tuple(command),
+            links=links,
+            environment=environment,
+            fault_of_links=fault,
         )
 
     def _part(self, prepared: Prepared, party: int) -> EnginePart:
         machine, *words = prepared.command
+        reads = [machine]
+        reads += prepared.links.values()
+        reads += libraries_of(machine)
         return EnginePart(
             engine=Machine(argv=(machine, "-p", str(party), *words), environment=dict(prepared.environment)),
-            reads=(machine, *prepared.links.values(), *libraries_of(machine)),
+            reads=tuple(reads),
             links=prepared.links,
             replicated=_replicated_shares(prepared.model),
         )
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        seconds, sent, phases = (
-            [match.groups() for line in lines if (match := re.match(pattern, line))]
-            for pattern in (
-                r"Time = ([\d.e+-]+) seconds",
-                r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds",
-                r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds",
-            )
-        )
-        megabytes, rounds = sent[-1]  # the machine's own come last, after lines that a program may print
-        online, offline = map(float, phases[-1]) if phases else (None, None)
-        if offline is not None:
+        # The machine's own lines come last, after lines that a program may print.
+        (seconds,) = _matches(_TIME, lines)[-1]
+        megabytes, rounds = _matches(_SENT, lines)[-1]
+        online: float | None = None
+        offline: float | None = None
+        phases = _matches(_PHASES, lines)
+        if phases:
+            online, offline = map(float, phases[-1])
             offline = max(0.0, offline)  # the difference of two clocks, which without preprocessing is near 0
-        return PartyCosts(float(seconds[-1][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
+        return PartyCosts(float(seconds), round(float(megabytes) * 1e6), int(rounds), online, offline)
+
+
+def _matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the groups of each line that begins with a pattern."""
+    found = [pattern.match(line) for line in lines]
+    return [match.groups() for match in found if match is not None]
 
 
 def _options(model: SecurityModel) -> tuple[str, ...]:
-    return (*(("-N", "2") if model.parties == 2 else ()), *model.run_options)
+    """Return the options of a model's virtual machine."""
+    if model.parties == 2:
+        return ("-N", "2", *model.run_options)
+    return tuple(model.run_options)
 
 
 def _replicated_shares(model: SecurityModel) -> ReplicatedShares | None:
@@ -146,19 +171,26 @@ def _replicated_shares(model: SecurityModel) -> ReplicatedShares | None:
 def batch_that_works(batch: int, estimate: str) -> int:
     """Return the largest size of batches up to `batch` with which spdz2k-party.x does not abort.
 
-    An assertion fails if the machine makes 14 modulo 16 values at once (docs/upstream). It makes a batch plus
-    one; and daBits, 41 plus a program's n, in the fewest equal parts, of 1 to 10, that fit into a batch, or
-    else a batch.
+    An assertion fails if the machine makes 14 modulo 16 values at once (docs/upstream). The machine makes a
+    batch plus 1. It also makes daBits: the program's n, in equal parts that fit into a batch, plus 41. It
+    takes the fewest of 1 to 10 parts that fit, or else a whole batch.
     [test: tests/programs/test_batches.py]
     """
     dabits = counted(estimate).get("integer dabits", 0)
+    for size in range(batch, 0, -1):
+        aborts = (size + 1) % 16 == 14 or (_dabits_at_once(dabits, size) + 41) % 16 == 14
+        if not aborts:
+            return size
+    raise AssertionError("batches of a single value always work")
 
-    def works(size: int) -> bool:
-        parts = (-(-dabits // i) for i in range(1, 11))
-        at_once = next((part for part in parts if part <= size), size)
-        return 14 not in {(size + 1) % 16, (at_once + 41) % 16}
 
-    return next(size for size in range(batch, 0, -1) if works(size))
+def _dabits_at_once(dabits: int, size: int) -> int:
+    """Return how many daBits a machine makes at once, as `batch_that_works` has it."""
+    for parts in range(1, 11):
+        part = math.ceil(dabits / parts)
+        if part <= size:
+            return part
+    return size
 
 
 def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
@@ -168,7 +200,7 @@ def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
     security, but not at 64, which is slower.
     [test: tests/programs/test_batches.py]
     """
-    aborts = any(
-        n % 16 == 13 for what, n in counted(estimate).items() if what.startswith("integer inputs from player")
-    )
-    return tuple("64" if aborts and word == "48" else word for word in options)
+    of_parties = [n for what, n in counted(estimate).items() if what.startswith("integer inputs from player")]
+    if any((n + 1) % 16 == 14 for n in of_parties):
+        return tuple("64" if word == "48" else word for word in options)
+    return tuple(options)

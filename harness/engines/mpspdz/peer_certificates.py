@@ -30,7 +30,8 @@ ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a mach
 _PLACE = "links"  # in the cache
 _SOURCE = Path(__file__).with_suffix(".c")
 _NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # names no program: links come first
-_PATIENCE_S, _POLL_S = 60.0, 0.01
+_PATIENCE_S = 60.0
+_POLL_S = 0.01
 _LETS_IN = "A virtual machine of MP-SPDZ lets in a peer that shows no certificate, unless it is prevented"
 
 
@@ -47,8 +48,11 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
         directory = trusted_place(_PLACE)
         library = _built(directory)
         parts = [part for part in (machine, machine.parent / "libSPDZ.so") if part.exists()]
-        states = [(part.stat().st_ino, part.stat().st_size, part.stat().st_ctime_ns) for part in parts]
-        build = (parts, states, options, library.read_bytes())  # the kernel sets ctime at every change
+        states = []
+        for part in parts:
+            state = part.stat()
+            states.append((state.st_ino, state.st_size, state.st_ctime_ns))  # changes with every change
+        build = (parts, states, options, library.read_bytes())
         tried = directory / f"{hashlib.sha256(repr(build).encode()).hexdigest()}.tried"
         if not tried.exists():
             _try(directory, machine, parties, options, library)
@@ -62,14 +66,13 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
 
 
 def _built(directory: Path) -> Path:
+    """Return the compiled library, kept in a directory; UnsupportedError if it cannot be compiled."""
     entry = directory / hashlib.sha256(_SOURCE.read_bytes()).hexdigest()
     if entry.exists():
         check_entry(entry)
     if not is_intact(entry):
-        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         with scratch_directory(directory) as partial:
-            command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(partial / LIBRARY), str(_SOURCE)]
-            if compiler is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            if not _compiles(partial / LIBRARY):
                 raise UnsupportedError(
                     f"{_LETS_IN} by a library, which could not be compiled here: install a C compiler and "
                     "OpenSSL's headers (on Debian: apt install gcc libc6-dev libssl-dev)."
@@ -78,7 +81,19 @@ def _built(directory: Path) -> Path:
     return entry / LIBRARY
 
 
+def _compiles(library: Path) -> bool:
+    """Compile the library with the first C compiler that is there; return whether this worked."""
+    compilers = [shutil.which(name) for name in ("cc", "gcc", "clang")]
+    for compiler in compilers:
+        if compiler is not None:
+            command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(_SOURCE)]
+            done = subprocess.run(command, capture_output=True, check=False)
+            return done.returncode == 0
+    return False
+
+
 def _try(directory: Path, machine: Path, parties: int, options: Sequence[str], library: Path) -> None:
+    """Raise UnsupportedError unless a machine lets in peers with certificates, and none without."""
     for shown in (True, False):
         with scratch_directory(directory) as scratch:
             let_in = let_in_by(scratch, machine, parties, options, library, shown=shown)
@@ -94,9 +109,11 @@ def let_in_by(
 ) -> bool:
     """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
 
-    Their certificates are the expected ones if `shown`. A `library` must also note them.
+    If `shown`, the stand-ins show the expected certificates, and a `library` must also note them. Else they
+    show none.
     """
-    data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
+    data = scratch / DATA
+    schedules = scratch / "Programs" / "Schedules"
     data.mkdir()
     schedules.mkdir(parents=True)
     create_file(schedules / "none.sch", _NO_PROGRAM)
@@ -116,20 +133,20 @@ def let_in_by(
             stderr=subprocess.DEVNULL,
         )
         try:
-            links = [
-                pool.submit(
-                    _is_let_in, process, ports[0], f"{link}{certificate.stem}", certificate, shown=shown
-                )
-                for certificate in certificates[1:]
-                for link in ("machine", "machinerecv")  # MP-SPDZ's names of the two links to each peer
-            ]
+            links = []
+            for certificate in certificates[1:]:
+                for link in ("machine", "machinerecv"):  # MP-SPDZ's names of the two links to each peer
+                    name = f"{link}{certificate.stem}"
+                    links.append(pool.submit(_is_let_in, process, ports[0], name, certificate, shown=shown))
             let_in = [link.result() for link in links]
             # A machine shakes hands one link after the other, so each peer's first link is noted by now.
             due = {fingerprint(certificate.read_bytes()) for certificate in certificates[1:]}
-            if {*let_in} == {None}:
+            if all(answer is None for answer in let_in):
                 raise UnsupportedError(f"{machine} ended before any peer could show a certificate.")
-            noted = library is None or due <= {*met(scratch)}
-            return all(let_in) and noted if shown else any(let_in)
+            if not shown:
+                return any(let_in)
+            are_noted = library is None or due.issubset(met(scratch))
+            return all(let_in) and are_noted
         finally:
             process.kill()
             process.wait()
@@ -138,16 +155,22 @@ def let_in_by(
 def _is_let_in(
     process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
 ) -> bool | None:
+    """Return whether a machine lets in a peer of this name; None if it did not answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     if shown:
         context.load_cert_chain(certificate, certificate.with_suffix(".key"))
     try:
         with _connected(process, port) as plain:
             plain.sendall(struct.pack("<I", len(name)) + name.encode())  # MP-SPDZ wants it before TLS
             context.wrap_socket(plain).close()  # TLS 1.2: who finishes is accepted
-    except OSError as error:
-        return False if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError) else None
+    except ssl.SSLEOFError:
+        return None
+    except ssl.SSLError:
+        return False
+    except OSError:
+        return None
     return True
 
 

@@ -49,7 +49,8 @@ class EmbeddedEngine(Engine):
         return Prepared(job, model, self.version(), self.program_hash(job, model))
 
     def _part(self, prepared: Prepared, party: int) -> EnginePart:  # noqa: ARG002
-        job, model = prepared.job, prepared.model
+        job = prepared.job
+        model = prepared.model
         assert model.statistical_security_bits is not None, "the model masks what it compares"
         source = str(job.source.resolve())
         return EnginePart(

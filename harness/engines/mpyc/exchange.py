@@ -103,7 +103,9 @@ class Exchange:
         if len(inputs) != 1:
             _refuse("input of more than one array")
         own = inputs[0]
-        mpc, array, shape = self._mpc, type(own), own.shape
+        mpc = self._mpc
+        array = type(own)
+        shape = own.shape
         field = _field_of(array.sectype.field)
         await mpc.returnType((array, shape), len(senders), 1)
         awaited: list[asyncio.Future[bytes] | bytes | Integers] = []

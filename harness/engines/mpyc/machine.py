@@ -132,8 +132,9 @@ def split(secrets: Integers) -> list[Integers]:
     [test: tests/harness/engines/test_mpyc_splitting.py]
     """
     p = FIELD.modulus
-    raw, integer = os.urandom(_BYTES * len(secrets)), int.from_bytes
-    drawn = (integer(raw[at : at + _BYTES], "little") & p for at in range(0, len(raw), _BYTES))
+    from_bytes = int.from_bytes  # looked up once, as this runs for each element
+    raw = os.urandom(_BYTES * len(secrets))
+    drawn = (from_bytes(raw[at : at + _BYTES], "little") & p for at in range(0, len(raw), _BYTES))
     first = np.fromiter(drawn, object, count=len(secrets))
     first[first == p] = 0
     slope = first - secrets

@@ -135,7 +135,8 @@ class _Vector(Value, name="vector"):
             return 0  # an integer, as in MP-SPDZ
         return self if _is(other, 1) else self._apply(operator.mul, other)
 
-    __radd__, __rmul__ = __add__, __mul__
+    __radd__ = __add__
+    __rmul__ = __mul__
 
     def _apply(self, operation: Callable[[Lanes, Lanes | int], Lanes], other: ProgramValue) -> Self:
         operand = self._operand(other)
@@ -280,7 +281,8 @@ class Bits(Value, name="sbits"):
         return self._of(self._lanes * self._same(other))
 
     def __xor__(self, other: ProgramValue) -> Self:
-        a, b = self._lanes, self._same(other)
+        a = self._lanes
+        b = self._same(other)
         both = a * b
         return self._of((a - both) + (b - both))
 

@@ -54,10 +54,12 @@ def run_party(config: PartyConfig, engine: Embedded) -> int:
 
 
 def _lay_out_certificates(party: int, parties: int) -> None:
-    data, config = Path(DATA), Path(".config")
+    """Link the party's key and all certificates to where MPyC reads them."""
+    data = Path(DATA)
+    config = Path(".config")
     config.mkdir(mode=0o700)
-    for suffix, wanted in ("pem", "crt"), ("key", "key"):
-        (config / f"party_{party}.{wanted}").symlink_to(Path("..") / data / f"P{party}.{suffix}")
+    (config / f"party_{party}.crt").symlink_to(Path("..") / data / f"P{party}.pem")
+    (config / f"party_{party}.key").symlink_to(Path("..") / data / f"P{party}.key")
     authority = config / "mpyc_ca.crt"
     authority.write_text("".join((data / certificate_file(i)).read_text() for i in range(parties)))
     # MPyC also trusts the system's authorities, so these are replaced by the parties.

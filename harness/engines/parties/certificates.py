@@ -78,18 +78,24 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
 def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = None) -> x509.Certificate:
     """Return a certificate that is fit to be that party's, or raise as `trust`.
 
-    One that is for a run alone `lasts` no longer than that.
+    Args:
+        pem: The certificate.
+        common_name: The party's name in it.
+        called: What messages call it.
+        lasts: The longest time for which a certificate of a single run is valid. None for others.
     """
     try:  # its parts are parsed as they are asked for
         certificate = x509.load_pem_x509_certificate(pem)
         extensions = [extension.value for extension in certificate.extensions]
         names = [str(attribute.value) for attribute in certificate.subject]
         is_own_issuer = certificate.issuer == certificate.subject
-        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        first = certificate.not_valid_before_utc
+        last = certificate.not_valid_after_utc
         alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
     except _UNREADABLE:
         raise CertificateError(f"{called} is not a certificate.") from None
-    now, day = datetime.now(UTC), "%-d %B %Y"
+    now = datetime.now(UTC)
+    day = "%-d %B %Y"
     refuse(
         CertificateError,
         (not alone, f"{called} is not one certificate alone: OpenSSL would trust all in its file."),
@@ -117,7 +123,8 @@ def fingerprint(pem: bytes) -> str:
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:
     """Return the variable that names certificates to accept."""
-    return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
+    fingerprints = [fingerprint(certificate.read_bytes()) for certificate in certificates]
+    return {"FAIRSHARES_PEERS": " ".join(fingerprints)}
 
 
 def subject_hash(name: x509.Name) -> str:

@@ -41,7 +41,7 @@ class Embedded(Struct, frozen=True, kw_only=True, tag="embedded", forbid_unknown
 
     Attributes:
         program: The file of the program.
-        arguments: Of the program, its name first.
+        arguments: The program's name and arguments.
         threshold: How many parties may collude.
         security_bits: The statistical security of masks of compared integers.
     """
@@ -59,8 +59,8 @@ class RoundsOfColumns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A party that gets a column of values for each round, on its standard input.
 
     Attributes:
-        number: Of rounds.
-        column_bytes: Bytes of a column.
+        number: The number of rounds.
+        column_bytes: The bytes of a column.
     """
 
     number: Size

@@ -216,7 +216,8 @@ class LocalProcess(PartyProcess):
 
     def _lay_out(self) -> None:
         """Make the party's directory."""
-        directory, setup = self._directory, self._setup
+        directory = self._directory
+        setup = self._setup
         for new in (directory, directory / DATA, directory / PEERS):
             new.mkdir(mode=0o700)
         if setup.values is not None:
@@ -387,9 +388,11 @@ class PeakMemory:
     """
 
     def __init__(self, process: int, *, children: bool = False) -> None:
-        self._process, self._with_children = process, children
+        self._process = process
+        self._with_children = children
         self._peaks: dict[int, int] = {}
-        self._began = self._due = time.monotonic()
+        self._began = time.monotonic()
+        self._due = self._began
 
     def look_if_due(self) -> None:
         """Look, unless the last look is recent."""
@@ -400,8 +403,11 @@ class PeakMemory:
 
     def look(self) -> None:
         """Read the peaks; an ended process keeps its last."""
-        path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
-        for process in (self._process, *(map(int, _read(path).split()) if self._with_children else ())):
+        processes = [self._process]
+        if self._with_children:
+            path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
+            processes += map(int, _read(path).split())
+        for process in processes:
             peak = re.search(rb"VmHWM:\s*(\d+) kB", _read(_PROCESSES / str(process) / "status"))
             if peak is not None:
                 self._peaks[process] = int(peak[1]) * 1024
@@ -451,7 +457,7 @@ def _log_size(directory: Path) -> int:
 
 
 def _kept_lines(directory: Path) -> Iterator[str]:
-    """Yield what may be shown of a party's log, which a hostile party writes as it likes.
+    """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
 
     Guarantees: little more memory than `_MOST_LOG` bytes, and no more than `_MOST_KEPT` lines. A log that
     goes on has a last line that says so.
@@ -469,6 +475,7 @@ def _kept_lines(directory: Path) -> Iterator[str]:
 
 
 def _read_lines(directory: Path) -> Iterator[str]:
+    """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it

@@ -21,20 +21,31 @@ from pathlib import Path
 from fairshares.harness.errors import SandboxError
 
 _PROJECT = Path(__file__).resolve().parents[3]
-_CODE = (
-    "fairshares",
-    "harness",
-    "protocols",
-    "Programs",
-)  # of the project; an owner's directory may be beside them
+# Directories of the project's code. An owner's own directories may be beside them.
+_CODE = ("fairshares", "harness", "protocols", "Programs")
 
 # What programs of the system read. Of /etc no directory is here, as other programs keep secrets there.
 _SYSTEM = (
-    *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/nix/store", "/gnu/store"),
-    *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/ssl/openssl.cnf"),
-    *("/etc/pki/tls/openssl.cnf", "/etc/crypto-policies/back-ends/opensslcnf.config"),
-    *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu"),
-    *("/dev/zero", "/dev/random", "/dev/urandom"),
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/bin",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.preload",
+    "/etc/localtime",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/openssl.cnf",
+    "/etc/crypto-policies/back-ends/opensslcnf.config",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/sys/devices/system/cpu",
+    "/dev/zero",
+    "/dev/random",
+    "/dev/urandom",
 )
 
 
@@ -70,29 +81,56 @@ class Reach:
 
 
 # Landlock, from linux/landlock.h. Its numbers of system calls are the same on all machines of this module.
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_RESTRICT_SELF = 446
 _ASK_VERSION = 1
-_BENEATH, _PORT = 1, 2  # kinds of rules
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+# Kinds of rules: for a file or a directory and all below it, and for a TCP port.
+_BENEATH = 1
+_PORT = 2
+# Rights to files.
+_EXECUTE = 1 << 0
+_WRITE_FILE = 1 << 1
+_READ_FILE = 1 << 2
+_READ_DIR = 1 << 3
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _TRUNCATE = 1 << 14
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE  # rights that a rule for a file may have
-_BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
+# Rights to ports.
+_BIND_TCP = 1 << 0
+_CONNECT_TCP = 1 << 1
 _SCOPED = 1 << 0 | 1 << 1  # abstract Unix sockets, and signals
 # Rights to files that are known from each version on: 1 has the first 13, 2 moving between directories, 3
 # truncating, 5 control of devices.
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-_PORTS_FROM, _SCOPES_FROM, _TRUNCATING_FROM = 4, 6, 3
+# The versions that know truncating, ports, and scopes.
+_TRUNCATING_FROM = 3
+_PORTS_FROM = 4
+_SCOPES_FROM = 6
 
 # prctl and seccomp, from linux/prctl.h, linux/seccomp.h and linux/filter.h.
-_NO_NEW_PRIVILEGES, _GET_SECCOMP, _SET_SECCOMP, _FILTER = 38, 21, 22, 2
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 1  # the latter answers EPERM
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _MASK, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_NUMBER_AT, _MACHINE_AT = 0, 4  # offsets in the data of a call; arguments are at `_argument_at`
+_NO_NEW_PRIVILEGES = 38
+_GET_SECCOMP = 21
+_SET_SECCOMP = 22
+_FILTER = 2
+# Answers of a filter.
+_ALLOW = 0x7FFF0000
+_REFUSE = 0x00050000 | 1  # with the error EPERM
+# Instructions of a filter.
+_LOAD = 0x20
+_EQUAL = 0x15
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45
+_MASK = 0x54
+_RETURN = 0x06
+# Offsets in the data of a call. Arguments are at `_argument_at`.
+_NUMBER_AT = 0
+_MACHINE_AT = 4
 _FIRST_X32 = 0x40000000  # numbers of another calling convention of x86-64
 
 # System calls: the number on x86-64 (None where there is none), and on 64-bit ARM.
-_X86_64, _ARM_64 = "x86_64", "aarch64"
+_X86_64 = "x86_64"
+_ARM_64 = "aarch64"
 _MACHINES = {_X86_64: 0xC000003E, _ARM_64: 0xC00000B7}
 REFUSED: dict[str, tuple[int | None, int | None]] = {
     # other processes
@@ -199,7 +237,9 @@ _FAST_OPEN = 0x20000000  # a flag of messages that connects without asking Landl
 _OWNERS_OF_SIGNALS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: who gets which signal of a descriptor
 _OWNERS_BY_IOCTL = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
 
-_CAPABILITIES_VERSION, _CAPGET, _CAPSET = 0x20080522, {_X86_64: 125, _ARM_64: 90}, {_X86_64: 126, _ARM_64: 91}
+_CAPABILITIES_VERSION = 0x20080522
+_CAPGET = {_X86_64: 125, _ARM_64: 90}
+_CAPSET = {_X86_64: 126, _ARM_64: 91}
 # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, as root's files may be below another user's directory, and
 # CAP_NET_BIND_SERVICE.
 _KEPT_CAPABILITIES = 1 << 1 | 1 << 2 | 1 << 10
@@ -220,11 +260,12 @@ def has_filter() -> bool:
 
 
 def missing() -> tuple[Protection, ...]:
-    """Return the protections that cannot be had on this machine; none where all can be had.
+    """Return the protections that this machine cannot give; none where it gives all.
 
     Guarantees: all others hold in a party's process.  [test: tests/harness/engines/test_sandbox.py]
     """
-    version, filtered = landlock_version(), has_filter()
+    version = landlock_version()
+    filtered = has_filter()
     lacks = {
         Protection.FILES: version == 0,
         Protection.TRACING: version == 0,
@@ -240,9 +281,11 @@ def missing() -> tuple[Protection, ...]:
 def confine(reach: Reach) -> None:
     """Restrict this process, for good, to what it may reach, as far as this machine can.
 
-    Guarantees: afterwards only `missing()` can be done. Raises SandboxError if what the machine offers
-    fails, or if a thread runs already, which would go on without restriction.
+    Guarantees: afterwards the process can do nothing beyond its reach but what `missing()` names.
     [test: tests/harness/engines/test_sandbox.py]
+
+    Raises SandboxError if a protection that the machine offers fails, or if a thread runs already, which
+    would go on without restriction.
     """
     if sys.platform != "linux":
         return
@@ -264,9 +307,10 @@ def confine(reach: Reach) -> None:
 
 
 def signal_only(*processes: int) -> None:
-    """Let this process, and its children from now on, signal no processes but these.
+    """Let this process, and its children from now on, send signals to these processes alone.
 
-    `confine` came before. Landlock denies signals to others from version 6 on, and this denies them on all.
+    Call `confine` before. Landlock denies signals from version 6 on; this filter denies them with every
+    version.
     """
     if sys.platform == "linux" and has_filter():
         _install(_filter_of_signals(processes))
@@ -286,6 +330,7 @@ def files_of_python() -> tuple[Path, ...]:
 
 
 def _drop_capabilities() -> None:
+    """Give up root's capabilities, except for `_KEPT_CAPABILITIES`."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         return
@@ -297,6 +342,7 @@ def _drop_capabilities() -> None:
 
 
 def _restrict_files_and_ports(version: int, reach: Reach) -> None:
+    """Restrict this process by Landlock of this version; OSError if that fails."""
     rights = _FILE_RIGHTS[max(known for known in _FILE_RIGHTS if known <= version)]
     fields = [rights]
     if version >= _PORTS_FROM:
@@ -306,8 +352,9 @@ def _restrict_files_and_ports(version: int, reach: Reach) -> None:
     ruleset = _created(struct.pack(f"={len(fields)}Q", *fields))
     try:
         reading = _EXECUTE | _READ_FILE | _READ_DIR
-        for path in [*map(Path, _SYSTEM), *files_of_python(), *reach.reads]:
-            _allow_beneath(ruleset, path, reading & rights)
+        for readable in (map(Path, _SYSTEM), files_of_python(), reach.reads):
+            for path in readable:
+                _allow_beneath(ruleset, path, reading & rights)
         _allow_beneath(ruleset, Path(os.devnull), (_READ_FILE | _WRITE_FILE | _TRUNCATE) & rights)
         _allow_beneath(ruleset, reach.directory, rights & ~_EXECUTE & ~_MAKE_DEVICES)
         if version >= _PORTS_FROM:
@@ -320,6 +367,7 @@ def _restrict_files_and_ports(version: int, reach: Reach) -> None:
 
 
 def _created(attributes: bytes) -> int:
+    """Return the descriptor of a new set of rules."""
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     size = ctypes.c_size_t(len(attributes))
     ruleset: int = _libc().syscall(_CREATE_RULESET, buffer, size, ctypes.c_uint32(0))
@@ -341,7 +389,11 @@ def _allow_beneath(ruleset: int, path: Path, rights: int) -> None:
 
 
 def _allow_port(ruleset: int, port: int, *, listens: bool, calls: bool) -> None:
-    rights = (_BIND_TCP if listens else 0) | (_CONNECT_TCP if calls else 0)
+    rights = 0
+    if listens:
+        rights |= _BIND_TCP
+    if calls:
+        rights |= _CONNECT_TCP
     _add_rule(ruleset, _PORT, struct.pack("=QQ", rights, port))
 
 
@@ -352,13 +404,13 @@ def _add_rule(ruleset: int, kind: int, rule: bytes) -> None:
 
 
 def _general_filter() -> bytes:
-    refused = [rule for name in REFUSED for rule in _rule(REFUSED[name], [], _returning(_REFUSE))]
-    checked = [
-        rule
-        for name, refusals in _refusals().items()
-        for rule in _rule(CHECKED[name], refusals, _returning(_ALLOW))
-    ]
-    return _filter_of([*checked, *refused])
+    """Return the filter that refuses calls of `REFUSED`, and calls of `CHECKED` with harmful arguments."""
+    rules: list[bytes] = []
+    for name, refusals in _refusals().items():
+        rules += _rule(CHECKED[name], refusals, _returning(_ALLOW))
+    for numbers in REFUSED.values():
+        rules += _rule(numbers, [], _returning(_REFUSE))
+    return _filter_of(rules)
 
 
 def _refusals() -> dict[str, list[bytes]]:
@@ -367,7 +419,10 @@ def _refusals() -> dict[str, list[bytes]]:
     Sockets are TCP over IPv4 or IPv6, as Landlock knows ports of these alone. Pairs of sockets are streams,
     which cannot be connected anew.
     """
-    family, kind, protocol = 0, 1, 2
+    # Places of the arguments of `socket` and `socketpair`.
+    family = 0
+    kind = 1
+    protocol = 2
     return {
         "socket": [
             *_refuse_unless(family, (socket.AF_INET, socket.AF_INET6)),
@@ -385,48 +440,63 @@ def _refusals() -> dict[str, list[bytes]]:
 
 
 def _filter_of_signals(processes: Collection[int]) -> bytes:
+    """Return the filter that refuses signals to other processes."""
     refusals = _refuse_unless(0, processes)
-    rules = [_rule(CHECKED[name], refusals, _returning(_ALLOW)) for name in ("kill", "tgkill")]
-    return _filter_of([instruction for rule in rules for instruction in rule])
+    rules: list[bytes] = []
+    for name in ("kill", "tgkill"):
+        rules += _rule(CHECKED[name], refusals, _returning(_ALLOW))
+    return _filter_of(rules)
 
 
 def _rule(numbers: tuple[int | None, int | None], refusals: list[bytes], otherwise: bytes) -> list[bytes]:
-    """Return instructions for one system call; for all others they are skipped, its number still loaded."""
-    number = numbers[0 if os.uname().machine == _X86_64 else 1]
+    """Return instructions for one system call: its refusals, then what answers it otherwise.
+
+    For other calls these instructions are skipped, and the number of the call stays loaded.
+    """
+    on_x86_64, on_arm_64 = numbers
+    number = on_x86_64 if os.uname().machine == _X86_64 else on_arm_64
     if number is None:
         return []
     return [_jump(_EQUAL, number, 0, len(refusals) + 1), *refusals, otherwise]
 
 
 def _refuse_unless(argument: int, values: Collection[int], mask: int | None = None) -> list[bytes]:
-    masked = [] if mask is None else [_instruction(_MASK, mask)]
-    past_refusal = [_jump(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
-    return [_load(_argument_at(argument)), *masked, *past_refusal, _returning(_REFUSE)]
+    """Return instructions that refuse a call unless an argument, or its masked part, is among the values."""
+    instructions = [_load(_argument_at(argument))]
+    if mask is not None:
+        instructions.append(_instruction(_MASK, mask))
+    for left, value in zip(range(len(values), 0, -1), values, strict=True):
+        instructions.append(_jump(_EQUAL, value, left, 0))  # past the refusal, which comes after all values
+    instructions.append(_returning(_REFUSE))
+    return instructions
 
 
 def _refuse_if(argument: int, values: Iterable[int]) -> list[bytes]:
-    compared = [step for value in values for step in (_jump(_EQUAL, value, 0, 1), _returning(_REFUSE))]
-    return [_load(_argument_at(argument)), *compared]
+    """Return instructions that refuse a call if an argument is one of these values."""
+    instructions = [_load(_argument_at(argument))]
+    for value in values:
+        instructions += [_jump(_EQUAL, value, 0, 1), _returning(_REFUSE)]
+    return instructions
 
 
 def _refuse_bits(argument: int, bits: int) -> list[bytes]:
+    """Return instructions that refuse a call if an argument has any of these bits."""
     return [_load(_argument_at(argument)), _jump(_ANY_BIT, bits, 0, 1), _returning(_REFUSE)]
 
 
 def _filter_of(rules: Iterable[bytes]) -> bytes:
     """Return a filter that allows what no rule refuses; a rule finds the number of the call loaded."""
-    foreign = [_jump(_AT_LEAST, _FIRST_X32, 0, 1), _returning(_REFUSE)]
-    return b"".join(
+    before_rules = b"".join(
         [
             _load(_MACHINE_AT),
             _jump(_EQUAL, _MACHINES[os.uname().machine], 1, 0),
             _returning(_REFUSE),  # a call of another architecture, whose numbers differ
             _load(_NUMBER_AT),
-            *foreign,
-            *rules,
-            _returning(_ALLOW),
+            _jump(_AT_LEAST, _FIRST_X32, 0, 1),
+            _returning(_REFUSE),  # a call by another convention
         ]
     )
+    return before_rules + b"".join(rules) + _returning(_ALLOW)
 
 
 def _argument_at(argument: int) -> int:
@@ -446,10 +516,12 @@ def _instruction(code: int, value: int) -> bytes:
 
 
 def _jump(code: int, value: int, if_so: int, if_not: int) -> bytes:
+    """Return a comparison with what is loaded, and how many instructions either outcome skips."""
     return struct.pack("=HBBI", code, if_so, if_not, value)
 
 
 def _install(program: bytes) -> None:
+    """Have the kernel filter this process's system calls by a program; OSError if it does not."""
     size = len(_returning(_ALLOW))
     instructions = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("@HP", len(program) // size, ctypes.addressof(instructions))
@@ -458,6 +530,7 @@ def _install(program: bytes) -> None:
 
 
 def _call(name: str, answer: int) -> None:
+    """Raise OSError if a system call answered with an error."""
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)

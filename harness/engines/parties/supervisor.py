@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -52,10 +52,14 @@ def free_ports(count: int) -> Iterator[list[int]]:
     Guarantees: no two holders on one machine share a port, as each binds the first port of its block.
     [test: tests/harness/engines/test_ports.py]
     """
-    for first in random.SystemRandom().sample(_PORTS[::_BLOCK], len(_PORTS[::_BLOCK])):
-        ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
+    blocks = _PORTS[::_BLOCK]
+    for first in random.SystemRandom().sample(blocks, len(blocks)):
         with socket.socket() as guard:
-            if _bind(guard, first) and len(free := [port for port in ports if _is_free(port)]) >= count:
+            if not _bind(guard, first):
+                continue
+            ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
+            free = [port for port in ports if _is_free(port)]
+            if len(free) >= count:
                 yield free[:count]
                 return
     raise UnsupportedError(
@@ -68,11 +72,13 @@ def _is_free(port: int) -> bool:
         return _bind(probe, port)
 
 
-def _bind(one: socket.socket, port: int) -> bool:
-    with suppress(OSError):
-        one.bind(("", port))
-        return True
-    return False
+def _bind(unbound: socket.socket, port: int) -> bool:
+    """Bind a socket to a port; return whether the port was free."""
+    try:
+        unbound.bind(("", port))
+    except OSError:
+        return False
+    return True
 
 
 StartsParty: TypeAlias = Callable[[PartySetup, Path], LocalProcess]
@@ -114,7 +120,10 @@ class Rounds:
     def __init__(
         self, job: Job, parties: Sequence[LocalProcess], logs: list[BinaryIO], timeout_s: float
     ) -> None:
-        self._outputs, self._parties, self._logs, self._timeout_s = job.spec.outputs, parties, logs, timeout_s
+        self._outputs = job.spec.outputs
+        self._parties = parties
+        self._logs = logs
+        self._timeout_s = timeout_s
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
         """Hand each party its column; return the opened values.
@@ -122,35 +131,44 @@ class Rounds:
         Raises PartyFailedError, PartyTimeoutError or OutputError.
         """
         deadline = time.monotonic() + self._timeout_s
-        for party, column in zip(
-            self._parties, columns, strict=True
-        ):  # in threads, as a pipe has little room
+        for party, column in zip(self._parties, columns, strict=True):
+            # In threads, as a pipe has little room.
             Thread(target=party.send, args=(column,), daemon=True).start()
-        lines: dict[int, str] = {}
+        lines: dict[int, str] = {}  # by party
         pause = 0.0005  # between looks at the outputs, at first
-        while missing := [i for i in range(len(self._parties)) if i not in lines]:
-            found = {i: line for i in missing if (line := self._next_line(i)) is not None}
-            lines |= found
-            if not found:
-                if any(party.exit_code() for party in self._parties):
-                    _watch(self._parties, deadline, self._timeout_s)
-                if time.monotonic() > deadline:
-                    raise PartyTimeoutError(_still_running(self._parties, lines, self._timeout_s))
-                time.sleep(pause)
-                pause = min(_POLL_S, 1.2 * pause)
-        return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
+        while len(lines) < len(self._parties):
+            before = len(lines)
+            self._read_new_lines(lines)
+            if len(lines) > before:
+                continue
+            if any(party.exit_code() for party in self._parties):
+                _watch(self._parties, deadline, self._timeout_s)
+            if time.monotonic() > deadline:
+                raise PartyTimeoutError(_still_running(self._parties, lines, self._timeout_s))
+            time.sleep(pause)
+            pause = min(_POLL_S, 1.2 * pause)
+        return parse_outputs([[lines[number]] for number in range(len(lines))], self._outputs)
+
+    def _read_new_lines(self, lines: dict[int, str]) -> None:
+        """Add the line of this round of each party that has printed it meanwhile."""
+        for number in range(len(self._parties)):
+            if number not in lines:
+                line = self._next_line(number)
+                if line is not None:
+                    lines[number] = line
 
     def finish(self) -> list[PartyState]:
         """Wait for the parties' end; return their states, or raise as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
         return [party.state() for party in self._parties]
 
-    def _next_line(self, i: int) -> str | None:
-        log = self._logs[i]
+    def _next_line(self, number: int) -> str | None:
+        """Return a party's next line of opened values, or None while it is not there."""
+        log = self._logs[number]
         while True:
             begin = log.tell()
             line = log.readline()
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n"):  # half a line, which is read again when it is whole
                 log.seek(begin)
                 return None
             if line.startswith(b"OUT "):
@@ -163,9 +181,9 @@ class Waiting:
 
     Attributes:
         parties: In the order of their numbers.
-        certificates: Of their links, by party.
+        certificates: The certificate of each party's links, by party.
         left_s: The seconds that are left for the computation. A charge takes nothing of them.
-        timeout_s: What is said to have been too short.
+        timeout_s: The time limit that messages name.
     """
 
     parties: Sequence[PartyProcess]
@@ -174,7 +192,7 @@ class Waiting:
     timeout_s: float
 
     def go(self) -> float:
-        """Hand all parties the others' certificates, and return until when they have time."""
+        """Hand all parties the others' certificates, and return the deadline of their computation."""
         deadline = time.monotonic() + self.left_s
         with ThreadPoolExecutor(len(self.parties)) as pool:  # at once, as they wait for each other
             list(pool.map(self._let_go, self.parties))
@@ -267,22 +285,36 @@ class WaitingParties:
 
 
 def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:
+    """Wait for all parties' end; raise the failure if a party fails, or PartyTimeoutError."""
     codes: dict[int, int] = {}
     failed_at = math.inf
     while len(codes) < len(parties):
         time.sleep(_POLL_S)
         now = time.monotonic()
-        codes = {i: code for i, party in enumerate(parties) if (code := party.exit_code()) is not None}
-        failed = [i for i, code in codes.items() if code]
+        codes = _exit_codes(parties)
+        failed = [number for number, code in codes.items() if code != 0]
         if not failed and now > deadline:
             raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
-        failed_at = min(failed_at, now) if failed else math.inf
+        if failed:
+            failed_at = min(failed_at, now)
+        else:
+            failed_at = math.inf
         all_ended = len(codes) == len(parties)
         if failed and (all_ended or now - failed_at > _GRACE_S):
             errors = [reasons_in(party.state().lines) for party in parties]
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
                 raise _failure(parties, codes, errors, failed, culprits)
+
+
+def _exit_codes(parties: Sequence[PartyProcess]) -> dict[int, int]:
+    """Return the exit codes of the parties that have ended, by number."""
+    codes: dict[int, int] = {}
+    for number, party in enumerate(parties):
+        code = party.exit_code()
+        if code is not None:
+            codes[number] = code
+    return codes
 
 
 def _failure(
@@ -292,31 +324,54 @@ def _failure(
     failed: Sequence[int],
     culprits: Sequence[int],
 ) -> FairSharesError:
+    """Return the error that says why a run failed.
+
+    Args:
+        parties: All parties.
+        codes: The exit codes of those that have ended.
+        errors: The reasons that each party gives.
+        failed: The parties that failed.
+        culprits: Those that did more than lose another party, the likeliest first.
+    """
     for reason in chain.from_iterable(errors):
         if reason.is_of_clients:
             return ClientError(f"{reason.text} The parties were stopped; no result was written.")
     if not culprits:
-        lines = dict.fromkeys(reason.shown for i in failed for reason in errors[i])
+        lines: dict[str, None] = {}  # each once, in order
+        for number in failed:
+            lines |= dict.fromkeys(reason.shown for reason in errors[number])
         return PartyFailedError(
             f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no "
             "party failed otherwise: look at the network between them. All were stopped and no result was "
             f"written. Last lines: {' | '.join(lines)}"
         )
-    failed_checks = {i: [match for reason in errors[i] if (match := reason.failed_check)] for i in failed}
-    checks = {i: matches[0] for i, matches in sorted(failed_checks.items()) if matches}
+    checks: dict[int, re.Match[str]] = {}  # the first check that failed at each party
+    for number in sorted(failed):
+        for reason in errors[number]:
+            match = reason.failed_check
+            if match is not None:
+                checks[number] = match
+                break
     if checks and codes[culprits[0]] > 0:
-        return PartyFailedError(_one_of(len(errors), checks))
+        return PartyFailedError(_suspects(len(errors), checks))
     return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
 
 
 def _culprits(
     codes: Mapping[int, int], errors: Sequence[Sequence[Reason]], failed: Sequence[int]
 ) -> list[int]:
-    """Return failed parties that did more than lose a peer, the likeliest first."""
-    killed = [i for i in failed if codes[i] < 0]
-    # A party that lost its peer fails right after it, and may be seen first.
-    lost_nobody = [i for i in failed if not any(reason.is_lost_peer for reason in errors[i])]
-    did_more = [i for i in failed if not all(reason.is_lost_peer for reason in errors[i])]
+    """Return failed parties that did more than lose a peer, the likeliest first; some are there twice."""
+    killed = []
+    lost_nobody = []  # a party that lost its peer fails right after the peer, and may be seen first
+    did_more = []
+    for number in failed:
+        lost = [reason.is_lost_peer for reason in errors[number]]
+        if codes[number] < 0:
+            killed.append(number)
+        if not any(lost):
+            lost_nobody.append(number)
+        if not all(lost):
+            did_more.append(number)
     return killed + lost_nobody + did_more
 
 
@@ -326,11 +381,16 @@ def _end_of(
     culprit: int,
     errors: Sequence[Sequence[Reason]],
 ) -> str:
+    """Say how a party ended, and how the others did."""
     code = codes[culprit]
-    names = {number.value: number.name for number in signal.Signals}
-    how = f"was killed by {names.get(-code, -code)}" if code < 0 else f"ended with exit code {code}"
+    how = f"ended with exit code {code}"
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        how = f"was killed by {names.get(-code, -code)}"
     shown = [reason.shown for reason in errors[culprit][-3:]]
-    last = f" Its last lines: {' | '.join(shown)}" if shown else ""
+    last = ""
+    if shown:
+        last = f" Its last lines: {' | '.join(shown)}"
     if parties[culprit].state().no_room:
         last = f" There is no room left on the disk.{last}"
     others = ", ".join(f"{i}: {codes.get(i)}" for i in range(len(parties)) if i != culprit)
@@ -340,11 +400,18 @@ def _end_of(
     )
 
 
-def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say who may have deviated; a party that accuses two others may lie."""
-    pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
+def _suspects(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
+    """Say who may have deviated.
+
+    A party that accuses two others may lie, so that each accusation has three suspects. Who deviated is a
+    suspect of all accusations.
+    """
     everybody = set(range(parties))
-    who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))
+    suspects = everybody
+    for number, match in checks.items():
+        if match[3]:  # the check names a sender and a backup
+            suspects = suspects & {int(match[3]), int(match[4]), number}
+    who = " or ".join(map(str, sorted(suspects or everybody)))
     texts = " | ".join(dict.fromkeys(match[0] for match in checks.values()))
     return (
         f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {texts}): "
@@ -354,9 +421,12 @@ def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
 
 
 def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], timeout_s: float) -> str:
-    running = [i for i in range(len(parties)) if i not in ended]
-    stopped = [i for i in running if parties[i].state().stopped]
-    hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""
+    """Say which parties had too little time."""
+    running = [number for number in range(len(parties)) if number not in ended]
+    stopped = [number for number in running if parties[number].state().stopped]
+    hint = ""
+    if stopped:
+        hint = f" (stopped: {', '.join(map(str, stopped))})"
     return (
         f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
         f"all were stopped and no result was written. Give more time with {named('timeout')}."

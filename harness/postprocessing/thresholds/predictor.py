@@ -92,8 +92,10 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             ResultFileError: The file cannot be read, or holds no rules.
             ThresholdRuleError: A rule makes no sense.
         """
-        result, path = read_result(path, FILE), result_path(path, FILE)
-        rule_fields, positive_label = result.get("thresholds"), result.get("positive_label")
+        result = read_result(path, FILE)
+        path = result_path(path, FILE)
+        rule_fields = result.get("thresholds")
+        positive_label = result.get("positive_label")
         labels = result.get("labels")
         if (
             not isinstance(rule_fields, dict)
@@ -174,7 +176,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Return the probability of each class under `predict`, shape (n, 2)."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
-        return both if self._positive_class() else both[:, ::-1]
+        if self._positive_class() == 0:
+            both = both[:, ::-1]
+        return both
 
     def score(  # type: ignore[override, unused-ignore]
         self,
@@ -204,6 +208,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return probability
 
     def _positive_class(self) -> int:
+        """Return the place of the positive label among the classes; RecordsError if it is none of them."""
         if self.positive_label is None or (self.estimator is None and self.labels is None):
             return 1
         names = as_names(pd.Series(self.classes_)).tolist()
@@ -240,6 +245,7 @@ def _collected(given: Samples) -> Samples | nw.DataFrame[IntoDataFrame] | nw.Ser
 
 
 def _scores(given_scores: Samples) -> Floats:
+    """Return positive scores, shape (n,); raises RecordsError as `predict`."""
     values = _collected(given_scores)
     if isinstance(values, nw.DataFrame | nw.Series):
         values = values.to_numpy()
@@ -260,6 +266,13 @@ def _scores(given_scores: Samples) -> Floats:
 
 
 def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Series[str]:
+    """Return the groups of so many samples, as in a file; raises RecordsError as `predict`.
+
+    Args:
+        given: The groups.
+        index: The samples' index, if they have one, which the groups' must equal.
+        samples: The number of samples.
+    """
     groups = _collected(given)
     if isinstance(groups, nw.DataFrame):
         if groups.shape[1] != 1:

@@ -53,10 +53,13 @@ class ThresholdTask:
     @cached_property
     def curves(self) -> "tuple[GroupPoints, ...]":
         """The distinct points of each group; a rate that is 0/0 is 0."""
-        rates = (self.points.true_positive_rate, self.points.false_positive_rate, self.points.selection_rate)
-        return tuple(
-            _group_points(self.points.thresholds, *of_group) for of_group in zip(*rates, strict=True)
-        )
+        points = self.points
+        curves = []
+        for tpr, fpr, selection in zip(
+            points.true_positive_rate, points.false_positive_rate, points.selection_rate, strict=True
+        ):
+            curves.append(_group_points(points.thresholds, tpr, fpr, selection))
+        return tuple(curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +82,22 @@ def task_for(points: OperatingPoints, constraint: str, objective: str) -> Thresh
     Balanced accuracy counts all groups together under equalized odds; otherwise it averages theirs by size,
     as Fairlearn does.
     """
-    gain, loss, constant = points.positives, points.negatives, 0.5
-    sizes = gain + loss
+    positives = points.positives
+    negatives = points.negatives
+    sizes = positives + negatives
     if objective == ACCURACY:
-        gain, loss, constant = gain / sizes.sum(), loss / sizes.sum(), loss.sum() / sizes.sum()
+        constant = float(negatives.sum() / sizes.sum())
+        gain = positives / sizes.sum()
+        loss = negatives / sizes.sum()
     elif constraint == EQUALIZED_ODDS:
-        gain, loss = gain / gain.sum() / 2, loss / loss.sum() / 2
+        constant = 0.5
+        gain = positives / positives.sum() / 2
+        loss = negatives / negatives.sum() / 2
     else:
-        gain = loss = sizes / sizes.sum() / 2
-    return ThresholdTask(points, constraint, objective, float(constant), gain, loss)
+        constant = 0.5
+        gain = sizes / sizes.sum() / 2
+        loss = gain
+    return ThresholdTask(points, constraint, objective, constant, gain, loss)
 
 
 def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule]:
@@ -110,21 +120,25 @@ def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule
     """
     chosen = _best_points(task, tolerance, slice(None))
     free = [int(np.argmax(value)) for _, value in _one_rate(task)]
-    if chosen is None or (
-        _is_trivial(task, chosen)
-        and not _is_trivial(task, free)
-        and _best_points(task, tolerance, slice(1, -1)) is None
-    ):
+    if chosen is None:
         return None
+    if _is_trivial(task, chosen) and not _is_trivial(task, free):
+        between = _best_points(task, tolerance, slice(1, -1))  # neither everybody nor nobody
+        if between is None:
+            return None
     return [curve.rule([(point, 1.0)]) for curve, point in zip(task.curves, chosen, strict=True)]
 
 
 def least_tolerance(task: ThresholdTask) -> float:
     """Return the least tolerance of `best_pure_rules`, at most 2 % too large."""
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while high - low > 0.02 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if best_pure_rules(task, middle) is None else (low, middle)
+        if best_pure_rules(task, middle) is None:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -133,6 +147,7 @@ _Points: TypeAlias = "slice[int | None, int | None, None]"
 
 
 def _best_points(task: ThresholdTask, tolerance: float, among: _Points) -> list[int] | None:
+    """Return each curve's best point among some of its points, None if no choice is within the tolerance."""
     if any(len(curve.thresholds[among]) == 0 for curve in task.curves):
         return None
     if task.constraint == EQUALIZED_ODDS:
@@ -142,29 +157,34 @@ def _best_points(task: ThresholdTask, tolerance: float, among: _Points) -> list[
         chosen = pure_two_rates(points, task.gain, task.loss, tolerance)
     else:
         chosen = pure_one_rate([(rate[among], value[among]) for rate, value in _one_rate(task)], tolerance)
-    return None if chosen is None else (chosen + (among.start or 0)).tolist()
+    if chosen is None:
+        return None
+    first = among.start or 0
+    return [first + point for point in chosen.tolist()]
 
 
 def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
+    """Return whether all groups accept everybody, or nobody."""
     lasts = [len(curve.thresholds) - 1 for curve in task.curves]
     return not any(chosen) or list(chosen) == lasts
 
 
 def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
-    return [
-        (
-            getattr(curve, task.constrained[0]),
-            np.asarray(gain * curve.true_positive_rate - loss * curve.false_positive_rate),
-        )
-        for curve, gain, loss in zip(task.curves, task.gain, task.loss, strict=True)
-    ]
+    """Return, of each group's points, the rate that is to be alike, and the part of the objective."""
+    rates_and_values = []
+    for curve, gain, loss in zip(task.curves, task.gain, task.loss, strict=True):
+        rate: Floats = getattr(curve, task.constrained[0])
+        value = np.asarray(gain * curve.true_positive_rate - loss * curve.false_positive_rate)
+        rates_and_values.append((rate, value))
+    return rates_and_values
 
 
 def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: list[float]) -> ThresholdRule:
     """Return a rule with these rates: on the hull exact, below by two thresholds, or else three."""
     if y >= float(hull.at(x)) - 1e-9:
         return curve.rule(hull.mix(x))
-    if pair := _pair_at(curve, x, y, half_a_record):
+    pair = _pair_at(curve, x, y, half_a_record)
+    if pair:
         return curve.rule(pair)
     beside = hull.y * x - hull.x * y  # falls along the hull, 0 where the line meets it
     right = min(int(np.flatnonzero(beside >= 0)[-1]) + 1, len(beside) - 1)
@@ -179,19 +199,26 @@ def _pair_at(
     curve: GroupPoints, x: float, y: float, half_a_record: list[float]
 ) -> list[tuple[int, float]] | None:
     """Return two points, with shares, that mix to about (x, y), or None."""
-    x_of, y_of = curve.false_positive_rate - x, curve.true_positive_rate - y
+    x_of = curve.false_positive_rate - x
+    y_of = curve.true_positive_rate - y
     x_slack, y_slack = (max(half, PAIR_SLACK) for half in half_a_record)
     first = np.flatnonzero((x_of <= x_slack) & (y_of <= y_slack))
     second = np.flatnonzero((x_of >= -x_slack) & (y_of >= -y_slack))
-    x_first, y_first = x_of[first, np.newaxis], y_of[first, np.newaxis]
-    x_step, y_step = x_of[second] - x_first, y_of[second] - y_first
+    # Arrays from here on have a row for each first point, and a column for each second one.
+    x_first = x_of[first, np.newaxis]
+    y_first = y_of[first, np.newaxis]
+    x_step = x_of[second] - x_first
+    y_step = y_of[second] - y_first
     length = np.maximum(x_step**2 + y_step**2, 1e-30)  # 0 between a point and itself
     share = snapped(-(x_first * x_step + y_first * y_step) / length)
-    x_missed, y_missed = abs(x_first + share * x_step), abs(y_first + share * y_step)
+    x_missed = abs(x_first + share * x_step)
+    y_missed = abs(y_first + share * y_step)
     by_chance = abs(curve.selection_rate[second] - curve.selection_rate[first, np.newaxis])
     missed = np.maximum(x_missed, y_missed)
     within = (x_missed <= x_slack) & (y_missed <= y_slack)
-    cost = np.where(within, np.where(missed <= PAIR_SLACK, by_chance - 1, missed), np.inf)
+    # Pairs that hit the point come first, and among them those that leave least to chance.
+    cost_within = np.where(missed <= PAIR_SLACK, by_chance - 1, missed)
+    cost = np.where(within, cost_within, np.inf)
     if not np.isfinite(cost).any():
         return None
     i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
@@ -200,10 +227,13 @@ def _pair_at(
 
 def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Floats) -> GroupPoints:
     """Merge thresholds with the same rates into the middle one, except at the ends."""
-    tpr, fpr = np.nan_to_num(tpr), np.nan_to_num(fpr)
-    ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [len(tpr) - 1]])
+    tpr = np.nan_to_num(tpr)
+    fpr = np.nan_to_num(fpr)
+    last = len(tpr) - 1
+    ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [last]])
     begins = np.concatenate([[0], ends[:-1] + 1])
     middle = (begins + ends) // 2
-    middle[0], middle[-1] = 0, len(tpr) - 1
+    middle[0] = 0
+    middle[-1] = last
     at = middle[::-1]
     return GroupPoints(thresholds[at], tpr[at], fpr[at], selection[at])

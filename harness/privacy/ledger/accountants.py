@@ -21,7 +21,9 @@ from fairshares.protocols.exact_numbers import stated_number
 from fairshares.protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
 from fairshares.protocols.noise.added import BITS, DistributedNoise, Single, coins_in
 
-_FINEST, _MOST_STEPS = 1e-4, 2e5  # finest step, and most steps, of the numerical privacy loss
+# The finest step, and the most steps, of the numerical privacy loss.
+_FINEST = 1e-4
+_MOST_STEPS = 2e5
 _FIXED = 256  # fractional bits
 _ONE = 1 << _FIXED
 _STEPS = 64  # of the loss, in epsilon of one value
@@ -110,9 +112,12 @@ class DeclaredRuns(Accountant):
     @property
     def kept(self) -> bool:
         """Whether all declared runs are within the budget."""
-        delta, runs = self.budget.delta, self.budget.runs
+        delta = self.budget.delta
+        runs = self.budget.runs
         assert delta is not None and runs
-        return not self.losses or _delta_of_all(self.losses[0], runs, self.budget.epsilon) <= delta
+        if not self.losses:
+            return True
+        return _delta_of_all(self.losses[0], runs, self.budget.epsilon) <= delta
 
     @property
     def left(self) -> Budget:
@@ -126,9 +131,11 @@ class Renyi(Accountant):
     @property
     def kept(self) -> bool:
         """Whether either rule is kept; both share delta."""
-        (lost, tail), delta = self.deltas, self.budget.delta
+        delta = self.budget.delta
         assert delta is not None
-        if compose(loss.exact for loss in self.losses).within(Guarantee(self.budget.epsilon, delta * SUMMED)):
+        lost, tail = self.deltas
+        total = compose(loss.exact for loss in self.losses)
+        if total.within(Guarantee(self.budget.epsilon, delta * SUMMED)):
             return True
         return lost <= delta * LOST and tail <= delta * (1 - 2 * LOST - SUMMED)
 
@@ -145,10 +152,13 @@ class Renyi(Accountant):
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
         """The lost mass of all runs, and the rest's delta."""
-        order, moment, lost = self.budget.order or 0, _ONE, Fraction(0)
+        order = self.budget.order or 0
+        moment = _ONE
+        lost = Fraction(0)
         for loss, times in Counter(self.losses).items():
-            more, apart = _moment(loss, order, self.budget.epsilon)
-            moment, lost = _product(moment, _power(more, times)), lost + times * apart
+            moment_of_run, lost_by_run = _moment(loss, order, self.budget.epsilon)
+            moment = _product(moment, _power(moment_of_run, times))
+            lost += times * lost_by_run
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
         return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)
@@ -156,15 +166,18 @@ class Renyi(Accountant):
 
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
     """Return a budget's accountant."""
-    kind = Renyi if budget.order else DeclaredRuns if budget.runs else Accountant
-    return kind(budget, tuple(losses))
+    if budget.order:
+        return Renyi(budget, tuple(losses))
+    if budget.runs:
+        return DeclaredRuns(budget, tuple(losses))
+    return Accountant(budget, tuple(losses))
 
 
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     """Return an epsilon that all runs together keep to at this delta; None if there is none.
 
-    Google's optional `dp_accounting` computes it in floats, for information only, with unknown noise at its
-    worst.
+    Google's optional `dp_accounting` computes it in floats, for information only. Runs whose noise is not
+    known count as the worst runs of their epsilon and delta.
     Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons if delta is
     at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
@@ -184,40 +197,49 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
             exact = common.DifferentialPrivacyParameters(float(loss.exact.epsilon), float(loss.exact.delta))
             return pld.from_privacy_parameters(exact, value_discretization_interval=step)
         outcomes, values = _outcomes(loss)
-        upper, lower = (
-            {i: math.log(masses[side]) for i, masses in enumerate(outcomes) if masses[side]}
-            for side in (0, 1)
-        )
-        one = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=step)
-        return one.self_compose(values)
+        upper = {i: math.log(p) for i, (p, _) in enumerate(outcomes) if p}
+        lower = {i: math.log(q) for i, (_, q) in enumerate(outcomes) if q}
+        of_value = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=step)
+        return of_value.self_compose(values)
 
     distributions = [distribution(loss).self_compose(times) for loss, times in Counter(losses).items()]
     epsilon = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
-    least = min(epsilon, most) if total.delta <= delta else epsilon
-    return least if math.isfinite(least) else None
+    if total.delta <= delta:
+        epsilon = min(epsilon, most)
+    return epsilon if math.isfinite(epsilon) else None
 
 
 @lru_cache(maxsize=256)
 def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
-    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and P's mass less R's.
+    """Return a run's E_Q[(R / Q)^order] in fixed point, rounded up, and P's mass less R's.
 
-    It is at least 1: a run that reveals nothing makes no room for others.
+    P and Q are the run's outputs on neighbors, and R is P where Q is not 0. The moment is at least 1: a run
+    that reveals nothing makes no room for others.
     """
     if isinstance(loss.noise, Concentrated):
         exponent = order * (order - 1) * loss.noise.rho
         parts = math.ceil(exponent) or 1
         return _power(_up(exp_bounds(exponent / parts)[1]), parts), loss.noise.lost_at(epsilon)
     outcomes, values = _outcomes(loss)
-    moment = sum(_up(p * Fraction(_power(_up(p / q), order - 1), _ONE)) for p, q in outcomes if q)
-    return max(_ONE, _power(moment, values)), values * sum((p for p, q in outcomes if not q), Fraction(0))
+    moment = 0
+    lost = Fraction(0)
+    for p, q in outcomes:
+        if q:
+            moment += _up(p * Fraction(_power(_up(p / q), order - 1), _ONE))
+        else:
+            lost += p
+    return max(_ONE, _power(moment, values)), values * lost
 
 
 @lru_cache(maxsize=64)
 def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
+    """Return a delta of so many equal runs together at this epsilon."""
     if isinstance(loss.noise, Concentrated):
         return loss.noise.delta(epsilon, runs)
     outcomes, values = _outcomes(loss)
-    total = math.lcm(*(mass.denominator for pair in outcomes for mass in pair))
+    total = 1  # a denominator of all masses
+    for p, q in outcomes:
+        total = math.lcm(total, p.denominator, q.denominator)
     step = Fraction(max(1, round(loss.exact.epsilon * 10**12 / (_STEPS * values))), 10**12)
     distribution = loss_distribution([(int(p * total), int(q * total)) for p, q in outcomes], total, step)
     return distribution.times(runs * values).delta(epsilon)
@@ -228,7 +250,8 @@ def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
 
     Source: Murtagh and Vadhan 2016, Lemma 3.2, for unknown noise.
     """
-    known, exact = loss.noise, loss.exact
+    known = loss.noise
+    exact = loss.exact
     if isinstance(known, NoiseEvent):
         noise = known.noise
         if not isinstance(noise, DistributedNoise):
@@ -244,17 +267,23 @@ def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
 
 
 def _up(x: Fraction) -> int:
+    """Return a number in fixed point, rounded up."""
     return -(-(x.numerator << _FIXED) // x.denominator)
 
 
 def _product(x: int, y: int) -> int:
+    """Return the product of two numbers in fixed point, rounded up."""
     return -(-x * y >> _FIXED)
 
 
 def _power(x: int, n: int) -> int:
+    """Return a number in fixed point to the power of n, rounded up, by repeated squaring."""
     power = _ONE
-    while n:
-        if n & 1:
-            power = _product(power, x)
-        x, n = _product(x, x), n >> 1
+    square = x
+    left = n
+    while left:
+        if left & 1:
+            power = _product(power, square)
+        square = _product(square, square)
+        left >>= 1
     return power

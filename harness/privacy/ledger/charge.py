@@ -64,8 +64,10 @@ class Account:
     @property
     def declared(self) -> bool:
         """Whether the budget is for a declared number of runs."""
-        known = self.ledger.populations(self.population) if self.population else []
-        return any(budget and budget.runs for budget in (self.budget, *(one.budget for one in known)))
+        budgets = [self.budget]
+        if self.population:
+            budgets += [population.budget for population in self.ledger.populations(self.population)]
+        return any(budget is not None and budget.runs for budget in budgets)
 
 
 def chosen_account(
@@ -81,14 +83,15 @@ def chosen_account(
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
     named although the ledger has budgets, or a name may be misspelt.
     """
-    place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
+    place = chosen_ledger(ledger)
+    charged = None if population == UNCHARGED else population
     _announce(place, charged, budget, say)
-    known = [] if population else place.populations()
-    guarded = [
-        existing.name
-        for existing in known
-        if existing.budget and not existing.retired and not (of_records and existing.of_uploads)
-    ]
+    guarded = []  # populations that a run without a name might be of
+    if not population:
+        for existing in place.populations():
+            is_elsewhere = of_records and existing.of_uploads
+            if existing.budget and not existing.retired and not is_elsewhere:
+                guarded.append(existing.name)
     if guarded:
         raise PopulationError(
             f"{place.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
@@ -99,6 +102,7 @@ def chosen_account(
 
 
 def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
+    """Announce a new population; OptionError or PopulationError as `chosen_account`."""
     if budget and not name:
         raise OptionError(f"{named('budget')} belongs to a population; name it with {named('population')}.")
     if name and not ledger.populations(name):
@@ -115,7 +119,8 @@ def populations_of(
     say: Say = nothing_said,
 ) -> tuple[Path, list[Population]]:
     """Set a budget or retire a population; return the file, and the chosen populations."""
-    place, name = chosen_ledger(ledger), name or retire
+    place = chosen_ledger(ledger)
+    name = name or retire
     if budget:
         _announce(place, name, budget, say)
         place.set_budget(name or "", budget)
@@ -135,8 +140,9 @@ class ChargedRun(Charged):
 
     Attributes:
         event: What was charged.
-        number: Of the charge in the ledger; None if nobody is charged, and nothing had to be marked as used.
-        population: Who was charged, with this charge; None for nobody.
+        number: The charge's number in the ledger. None if nobody is charged, and nothing had to be marked as
+            used.
+        population: Who was charged, with this charge. None for nobody.
     """
 
     def __init__(self, account: Account, event: PrivacyEvent) -> None:
@@ -201,7 +207,7 @@ class Entry:
         return None if self.charged is None else self.charged.population
 
     def stated(self) -> "StatedCharge | None":
-        """Return what a manifest says of the charge, None if nobody was charged."""
+        """Return the charge as a manifest states it, None if nobody was charged."""
         charged = self.charged
         if charged is None or charged.population is None:
             return None
@@ -245,6 +251,7 @@ class SeriesEntry(Entry):
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
+    """Return the sentence on the loss of a run whose parties may have started."""
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"

@@ -39,7 +39,8 @@ class Database:
     schema: ClassVar[int]
 
     def __init__(self, path: Path, timeout_s: float) -> None:
-        self.path, self.timeout_s = path.absolute(), timeout_s
+        self.path = path.absolute()
+        self.timeout_s = timeout_s
 
     def exists(self) -> bool:
         """Return whether there is a file."""
@@ -110,6 +111,7 @@ class Database:
             raise self.error(_REASONS[sqlite3.SQLITE_CANTOPEN])
 
     def _check(self, connection: sqlite3.Connection) -> None:
+        """Raise LedgerError unless a file is a sound ledger of this version."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
         schema = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -244,10 +244,12 @@ class Ledger(Database):
 
 
 def _find(connection: sqlite3.Connection, name: str) -> Population | None:
+    """Return the population of a name, None if there is none."""
     return next(iter(_populations(connection, key_of(name))), None)
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
+    """Return the charges of nobody that had some of these uploads."""
     numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 
@@ -343,10 +345,10 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
         str(number): Guarantee(stated_number(epsilon), stated_number(delta))
         for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
-    totals = {
-        charges: compose(of_charges[one] for one in charges.split(","))
-        for charges in {charges for _, charges in of_uploads}
-    }
+    totals: dict[str, Guarantee] = {}  # of each list of charges, as many uploads have the same
+    for _, charges in of_uploads:
+        if charges not in totals:
+            totals[charges] = compose(of_charges[charge] for charge in charges.split(","))
     return {upload: totals[charges] for upload, charges in of_uploads}
 
 
@@ -375,7 +377,10 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     if delta is None:
         return Budget(stated_number(epsilon))
     limit, *rule = delta.split()
-    chosen = {name: int(number) for name, number in (part.split("=") for part in rule)}
+    chosen: dict[str, int] = {}
+    for part in rule:
+        name, number = part.split("=")
+        chosen[name] = int(number)
     return Budget(stated_number(epsilon), stated_number(limit), **chosen)
 
 

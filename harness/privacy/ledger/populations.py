@@ -181,7 +181,9 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
     Guarantees: no sum is too low; a run may take all that is left.
     [test: tests/harness/privacy/test_ledger.py, tests/harness/privacy/test_ledger_rules.py]
     """
-    budget, accountant, runs = population.budget, population.accountant, runs_text(population.charges)
+    budget = population.budget
+    accountant = population.accountant
+    runs = runs_text(population.charges)
     if budget is None or accountant is None or accountant.allows(loss):
         return
     if budget.runs is not None:
@@ -206,18 +208,21 @@ def uncovered(
     A policy covers its tasks, for its unit or a stronger one, up to a total loss.
     [test: tests/harness/privacy/test_populations.py]
     """
-    return frozenset(
-        upload
-        for upload, policy in policies.items()
-        if not policy.covers(
-            release.task, release.unit, compose([*filter(None, [spent.get(upload)]), release.exact])
-        )
-    )
+    left_out = set()
+    for upload, policy in policies.items():
+        total = release.exact
+        before = spent.get(upload)
+        if before is not None:
+            total = compose([before, release.exact])
+        if not policy.covers(release.task, release.unit, total):
+            left_out.add(upload)
+    return frozenset(left_out)
 
 
 def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
     """Raise BudgetError unless all clients' policies cover a release."""
-    if lacking := uncovered(release.policies, release, spent):
+    lacking = uncovered(release.policies, release, spent)
+    if lacking:
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
             f"uploads; {min(lacking)} is one. {NOTHING_COMPUTED} Run it again on share files, which leaves "
@@ -375,10 +380,14 @@ def budget_text(budget: Budget | None) -> str:
     """Say a budget exactly, as options do."""
     if budget is None:
         return "none"
-    rule = ",renyi" if budget.order else f",{budget.runs}" if budget.runs else ""
-    return (
-        exact_text(budget.epsilon) + ("" if budget.delta is None else f",{exact_text(budget.delta)}") + rule
-    )
+    text = exact_text(budget.epsilon)
+    if budget.delta is not None:
+        text += f",{exact_text(budget.delta)}"
+    if budget.order:
+        text += ",renyi"
+    elif budget.runs:
+        text += f",{budget.runs}"
+    return text
 
 
 def runs_text(charges: tuple[Charge, ...]) -> str:
