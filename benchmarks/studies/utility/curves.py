@@ -8,9 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.studies.local_simulation import summed_geometric
+from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.errors import UndefinedRateError
 from fairshares.harness.evaluation.before_after import fit, held_out_scores
-from fairshares.harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
+from fairshares.harness.evaluation.labeled_data import FIXED_SPLIT
 from fairshares.harness.inputs.record_schema import Grid, bins_of, even_grid
 from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves, OperatingPoints, exact_curves
 from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
