@@ -300,7 +300,7 @@ class AuditOptions(
 
     sampler = optional(
         one_of(lambda: ("default", "published")),
-        "default or published; instead of the reference set",
+        "default, or in a clone of the project published; instead of the reference set",
     )
     release = optional(
         one_of(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),

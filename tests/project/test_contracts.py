@@ -22,6 +22,8 @@ FORBIDDEN = (
     ("fairshares.protocols.spec", "fairshares.harness.security_models"),
     ("benchmarks.measure.cell", "fairshares.harness.cli.terminal"),
     ("fairshares.data.movielens", "fairshares.harness.engines.registry"),
+    ("fairshares.harness.privacy.audit.samplers", "benchmarks.papers.published_baselines"),
+    ("fairshares.protocols.reference", "benchmarks.papers"),
     ("fairshares.harness.evaluation.before_after", "fairshares.data.loanapp"),
 )
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from benchmarks.papers.published_baselines import each_threshold
 from benchmarks.studies.local_simulation import summed_geometric
 from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.errors import UndefinedRateError
@@ -31,7 +32,6 @@ from fairshares.protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL,
 from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
 from fairshares.protocols.noise.added import NoiseDistribution, simulated_noise
 from fairshares.protocols.noise.truncated import log_upper_bound
-from fairshares.protocols.published_baselines import each_threshold
 
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
 UNMITIGATED = ThresholdRule((0.5,))
