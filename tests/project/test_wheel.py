@@ -29,6 +29,8 @@ assert len(r.weights) == 4 and fs.load("kept").weights.index.equals(r.weights.in
 import data, harness, protocols
 assert data.MINE and harness.MINE and protocols.MINE
 assert not [name for name in sys.modules if name.startswith(("data.", "harness.", "protocols."))]
+from fairshares.data.loanapp import load_loanapp
+assert len(load_loanapp().y_true) == 1989  # for the quickstart
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.hosts.local_host import SOURCES
 print(r.manifest["program_hash"], *(sources_hash(*directories) for directories in SOURCES.values()))
