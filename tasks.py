@@ -3,14 +3,17 @@
 from invoke import Collection
 
 from benchmarks.commands import options as of_benchmarks
-from fairshares.harness.cli.command_line import BENCHMARKS, PROJECT, Command
-from fairshares.harness.cli.options import CheckOptions, DocsOptions, TestOptions
+from fairshares.harness.cli.command_line import ANALYST, BENCHMARKS, PROJECT, Command
+from fairshares.harness.cli.options import AuditOptions, CheckOptions, DocsOptions, TestOptions
 from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
 
 _RUNS = "benchmarks.commands"
 
+# In the place of the users' command: it has published mechanisms, too.
+_AUDIT = Command("audit", AuditOptions, f"{_RUNS}.audit:audit", ANALYST)
+
 namespace = Collection(
-    *COMMANDS,
+    *(_AUDIT if command.name == _AUDIT.name else command for command in COMMANDS),
     Command("check", CheckOptions, "fairshares.harness.cli.commands.installation:check", PROJECT),
     Command("test", TestOptions, "fairshares.harness.cli.commands.installation:test", PROJECT),
     Command("docs", DocsOptions, "fairshares.harness.cli.commands.installation:docs", PROJECT),

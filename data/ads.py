@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.movielens import LIKED, OLD, Ratings
+from fairshares.data.movielens import LIKED, OLD, Ratings
 from fairshares.harness.errors import DataSetError
 from fairshares.protocols.arrays import Floats
 

@@ -1,7 +1,8 @@
 """From client records to differentially private results: one package per concept.
 
 Imports go down only: cli, views, hosts, forecast, training, pipeline, privacy, releases, request, evaluation,
-reweighing, postprocessing, engines, clients, security_models, inputs, system, errors. Start with `inputs`.
+reweighing, postprocessing, engines, online, uploads, security_models, inputs, system, errors. Start with
+`inputs`.
 """
 
 if __name__ != "fairshares.harness":

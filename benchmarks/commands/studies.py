@@ -24,7 +24,7 @@ from benchmarks.studies.outcome import StudyResult
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
 from fairshares.harness.cli import terminal
-from fairshares.harness.evaluation.loanapp import SPLITS
+from fairshares.harness.evaluation.labeled_data import SPLITS
 from fairshares.harness.request.fields import typed
 from fairshares.harness.request.readers import one_of, separated
 from fairshares.harness.system.result_files import check_new, new_directory

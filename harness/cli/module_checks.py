@@ -24,7 +24,7 @@ from fairshares.harness.errors import OptionError
 
 LISTED = "tests/modules.toml"
 PACKAGES = ("benchmarks", "data", "docs", "examples", "fairshares", "harness", "protocols", "tests")
-LINKED = ("harness", "protocols")  # which fairshares/ has a link to
+LINKED = ("data", "harness", "protocols")  # which fairshares/ has a link to
 SCRIPTS = ("inv", "tasks.py")
 CODE = (".py", ".mpc")
 CHECKED = (*CODE, ".md")

@@ -2,6 +2,7 @@
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import (
+    ACCEPTED_DELTA,
     CAP_HELP,
     INPUT_FORM_HELP,
     NOISES,
@@ -59,7 +60,6 @@ def parse_last_day(text: str, option: str) -> str:
     return text
 
 
-ACCEPTED_DELTA = "2^-30"  # default δ of all runs on a client's values
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 
 
@@ -300,7 +300,7 @@ class AuditOptions(
 
     sampler = optional(
         one_of(lambda: ("default", "published")),
-        "default or published; instead of the reference set",
+        "default, or in a clone of the project published; instead of the reference set",
     )
     release = optional(
         one_of(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from fairshares.harness.evaluation.loanapp import LoanApplications
+from fairshares.harness.evaluation.labeled_data import LabeledData
 from fairshares.harness.evaluation.metrics import METRICS, assess
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
@@ -26,7 +26,7 @@ from fairshares.protocols.arrays import Floats, Integers
 UNMITIGATED = "unmitigated"
 
 
-def model_for(data: LoanApplications) -> Pipeline:
+def model_for(data: LabeledData) -> Pipeline:
     """Return an unfitted pipeline: impute, scale or encode, logistic regression.
 
     It lacks the sensitive feature, and learns medians and scales, too, in `fit`.
@@ -49,7 +49,7 @@ def model_for(data: LoanApplications) -> Pipeline:
     return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=1000))])
 
 
-def fit(data: LoanApplications, rows: Integers, weights: WeightsTable | None = None) -> Pipeline:
+def fit(data: LabeledData, rows: Integers, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model, each row weighted by its group and label; ConvergenceWarning if it stops early."""
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
@@ -65,7 +65,7 @@ def fit(data: LoanApplications, rows: Integers, weights: WeightsTable | None = N
 class Fold:
     """One split of a data set, and the unmitigated model."""
 
-    data: LoanApplications
+    data: LabeledData
     seed: int
     train: Integers
     test: Integers
@@ -81,7 +81,7 @@ class Fold:
         return fit(self.data, self.train)
 
 
-def held_out_scores(data: LoanApplications, rows: Integers) -> Floats:
+def held_out_scores(data: LabeledData, rows: Integers) -> Floats:
     """Return each row's score from a model that was fitted without it, by three-fold cross-validation."""
     with threadpool_limits(limits=1):
         predicted = cross_val_predict(
@@ -146,7 +146,7 @@ def changes(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def evaluate(
-    data: LoanApplications,
+    data: LabeledData,
     mitigations: Mapping[str, Mitigation],
     splits: Iterable[int],
     progress: Callable[[int, int], None] | None = None,

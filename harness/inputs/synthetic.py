@@ -1,6 +1,5 @@
 """Synthetic records for measuring costs, the same at each call."""
 
-import random
 import zlib
 from dataclasses import dataclass, field
 
@@ -91,9 +90,3 @@ class Federation:
             bytes(values.nbytes) if number else over.to_bytes(values)
             for number in held_by(party, parties, copies_of(form, parties))
         )
-
-
-def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
-    """Return each party's input to any program: integers below 2^16."""
-    rng = random.Random(SEED)
-    return tuple(tuple(rng.randrange(1 << 16) for _ in range(each)) for _ in range(parties))

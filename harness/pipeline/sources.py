@@ -1,4 +1,4 @@
-"""Sources of a run's inputs: records, share files, clients that send, or synthetic records."""
+"""Sources of a run's inputs: records, share files, or clients that send."""
 
 import time
 from abc import ABC, abstractmethod
@@ -326,21 +326,6 @@ class InvitedSource(Source):
             terms,
             begin=partial(invitations, pairs, terms, self.directory),
         )
-
-
-@dataclass(frozen=True)
-class SyntheticSource(Source):
-    """Synthetic records; clients that send run in this process."""
-
-    federation: Federation
-
-    def describe(self, run: RunContext) -> PartyInputs:
-        return synthetic_inputs(self.federation, run.release.form, run.release.model)
-
-    def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
-        if run.release.form.path is not CLIENTS:
-            return described
-        return RecordsSource(self.federation.made_up(), BENCHMARK_TERMS).deliver(run, described, piece)
 
 
 def synthetic_inputs(

@@ -42,6 +42,7 @@ DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
     "distributed-gaussian",
 )  # each party adds its own; the sum is Laplace's or Gauss's
 DEFAULT_DELTA = "2^-40"
+ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values
 
 AT_REST = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "

@@ -9,5 +9,7 @@
 - `lists`, `identities`, `reasons`: a party's list of its uploads, signed by `signatures`, and what all
   parties accept. `aggregates` are their inputs to runs.
 
+What a task may be for are releases, so it is made, and explained, by `pipeline.tasks`.
+
 Imports: `inputs` and below. Start with `task`, then `envelope`, `client` and `opening`.
 """

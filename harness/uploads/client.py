@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -103,6 +103,11 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
                 f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
             ) from None
         raise
+
+
+def count_earlier(out: Path, sealed: Collection[str]) -> int:
+    """Return how many uploads a directory holds beside those that were just sealed there."""
+    return len(list(out.glob(f"party-0/*{SUFFIX}"))) - len(sealed)
 
 
 def _make_places(out: Path, names: Sequence[str]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairshares.harness.errors import RecordsError, cannot, named, named_command
+from fairshares.harness.errors import OptionError, RecordsError, cannot, named, named_command
+from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.system.documents import Refusal, as_type, read_json
 from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, write_whole
@@ -19,6 +20,15 @@ SCHEMA = 2
 class _Counted:
     records: dict[str, int] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+
+
+def check_cap_is_a_number(domain: RecordDomain) -> None:
+    """Raise OptionError if a client's bound can't be counted over several uploads."""
+    if domain.cap and domain.cap.weight_one:
+        raise OptionError(
+            f"{named('counted')} keeps all uploads of a client to one cap, and that of this task is no "
+            "number."
+        )
 
 
 def records_left(records: ClientRecords, source: Path, file: Path) -> ClientRecords:

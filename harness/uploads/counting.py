@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairshares.harness.errors import ShareError, cannot, named_command
+from fairshares.harness.errors import OptionError, ShareError, cannot, named, named_command
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.files import append
 from fairshares.harness.system.progress import tell
@@ -183,6 +183,31 @@ class Opener:
 
 
 OpenedBy = Callable[[Opener], AbstractContextManager[Opening]]
+
+
+def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -> Opener:
+    """Return what opens a party's envelopes, for runs that a policy states.
+
+    Args:
+        task: The task that clients shared for.
+        party: The party's number, from 0.
+        keys: Its directory of keys.
+        policy: The releases and the most that they spend; None for all that the task allows. Uploads whose
+            clients allow less are left out.
+
+    Raises:
+        OptionError: The task does not allow that, or has no such party.
+        ShareError: The directory has no key of the party.
+    """
+    stated = policy or task.allowed
+    for release in stated.tasks:
+        if not task.allowed.covers(release, stated.unit, stated.total):
+            raise OptionError(
+                f"The task does not allow runs of {release} that spend that much; ask for less."
+            )
+    if party >= len(task.parties):
+        raise OptionError(f"The task has {len(task.parties)} parties; name one of them by {named('party')}.")
+    return Opener(task, party, task.secrets(party, keys), stated)
 
 
 class _Opening(NamedTuple):

@@ -27,6 +27,14 @@ def check_place(out: Path) -> None:
         )
 
 
+def place_of_party(place: Path | str, party: int) -> Path | str:
+    """Return where a party's uploads are: a store as it is named, a directory, or the party's within it."""
+    if isinstance(place, str):
+        return place
+    within = place / f"party-{party}"
+    return within if within.is_dir() else place
+
+
 def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
     """Write a file whole or not at all, or raise ShareError."""
     with cannot(f"write {out}", ShareError):

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from fairshares.harness.errors import ShareError, cannot, named_command
+from fairshares.harness.errors import OptionError, ShareError, cannot, named, named_command
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
 from fairshares.harness.system.files import (
     changeable_by_others,
@@ -263,6 +263,37 @@ def _not_own(reason: str, directory: Path) -> ShareError:
         f"{reason}, so others could replace the keys in {directory}; take that right away (chmod go-w) if "
         "they are as you made them, or make others in a directory that only you can change."
     )
+
+
+def party_with_keys(
+    directory: Path, *, name: str, address: str, until: str | None, hybrid: bool
+) -> SealingParty:
+    """Return the party whose keys a directory holds, after a new key was made if a day is given.
+
+    Args:
+        directory: The party's own; it is made with the first key.
+        name: Whose keys these are, if the directory has none yet.
+        address: Where uploads are put, likewise; empty for no address.
+        until: The last day of a new key; None makes none.
+        hybrid: Whether a new key withstands attacks on elliptic curves.
+
+    Raises:
+        OptionError: There are no keys, and none is made.
+        ShareError: A key cannot be written, or others could replace the party's keys.
+    """
+    if directory.is_dir():
+        check_place_of_keys(directory)
+    file = directory / FILE
+    party = read_party(file) if file.exists() else SealingParty(name, address, [])
+    if until:
+        make_place_of_keys(directory)
+        with cannot(f"write a key to {directory}", ShareError):
+            party = party.with_new_key(directory, until, hybrid)
+    if not party.keys:
+        raise OptionError(
+            f"{directory} holds no keys; make one with {named('until')}, the day on which it expires."
+        )
+    return party
 
 
 def has_too_many_keys(party: JsonValue) -> bool:

@@ -9,7 +9,7 @@ import secrets
 import ssl
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, StrEnum, auto
 from pathlib import Path
 
@@ -23,15 +23,17 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from fairshares.harness.errors import ShareError, named
+from fairshares.harness.errors import OptionError, ShareError, named, refuse
 from fairshares.harness.system import stores
 from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, writable_by_others
 from fairshares.harness.system.progress import tell
 from fairshares.harness.uploads import limited_connections
 from fairshares.harness.uploads.files import SUFFIX
+from fairshares.harness.uploads.task import CERTIFICATE, URLS, Task
 
 _HTTPS = "https://"
 SCHEMES = (_HTTPS, "s3://", "gs://", "sftp://")
+TO_TASK = "task"  # in place of addresses: those in the task
 _SENDING = ".sending"
 _SENT = ".sent"
 _TIMEOUT_S = 30.0  # of silence
@@ -46,6 +48,51 @@ class Outcome(StrEnum):
     STORED = "stored"
     UNKNOWN = "unknown until the party lists its uploads"
     FAILED = "not stored"
+
+
+def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
+    """Return where each party's uploads go, party 0 first.
+
+    Args:
+        task: The task that they are for.
+        to: `TO_TASK` for the addresses in the task; otherwise a URL per party, separated by spaces.
+        certificate: The client's, for servers that ask; None without one.
+
+    Raises:
+        OptionError: There are more or fewer addresses than parties, or the task's servers want a certificate
+            or a URL for each upload.
+    """
+    addresses = [party.address for party in task.parties] if to == TO_TASK else to.split()
+    refuse(
+        OptionError,
+        (
+            len(addresses) != len(task.parties),
+            f"The task has {len(task.parties)} parties; {named('to')} names {len(addresses)}.",
+        ),
+        (
+            task.admission == CERTIFICATE and not certificate,
+            f"The task's servers want a certificate of each client; show yours by {named('certificate')}.",
+        ),
+        (
+            task.admission == URLS and any(address.endswith("/") for address in addresses),
+            f"The task has a URL of its own for each upload; name those of yours by {named('to')}.",
+        ),
+    )
+    return addresses
+
+
+def check_stored(ends: Iterable[Mapping[str, int]], out: Path) -> None:
+    """Raise ShareError unless every upload is known to be stored at every party.
+
+    Args:
+        ends: What `send` returns.
+        out: The directory that keeps the uploads.
+    """
+    if any(not how.startswith(Outcome.STORED) for end in ends for how in end):
+        raise ShareError(
+            f"Not every upload is known to be stored; {out} keeps them. Send the rest by this "
+            f"command without {named('records')}; sharing again would count the records twice."
+        )
 
 
 def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
-from fairshares.harness.privacy.audit.samplers import DELTAS, EMULATED, Audited, Figure
+from fairshares.harness.privacy.audit.samplers import DELTAS, Audited, Figure
 from fairshares.harness.views.parts import Findings, Part, Stacked, Table
 from fairshares.harness.views.rendering.plots import deltas
 from fairshares.protocols.accounting.rounding import digits_up, exact_text
@@ -14,7 +14,7 @@ from fairshares.protocols.circuits.coins import exp_bounds
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
     """Show each kind of audited item, and whether claims hold."""
-    curves = [audited for audited in audits if audited.curve and not audited.name.endswith(EMULATED)]
+    curves = [audited for audited in audits if audited.curve and audited.drawn]
     if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
         yield deltas(
             "delta",
@@ -29,9 +29,7 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
         )
     if noise := [audited for audited in audits if "largest_noise" in audited.figures]:
         yield from _noise(noise)
-    for audited in audits:
-        if "samples" in audited.parameters:
-            yield _empirical(audited)
+    yield from dict.fromkeys(audited.note for audited in audits if audited.note)  # each sentence once
     if releases := [audited for audited in audits if "values_moved" in audited.figures]:
         yield _releases(releases)
     if local := [audited for audited in audits if "epsilon_claimed" in audited.figures]:
@@ -65,11 +63,6 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
         "and δ is rounded up.",
         if_wide=[*columns[5:7], columns[-1]],
     )
-    if any(audited.name.startswith("published") for audited in audits):
-        yield (
-            "published: PrivFairFL's Protocol 1 with 16 fractional bits, revealed raw, or after rounding to "
-            "an integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
-        )
 
 
 def _of_noise(figures: Mapping[str, Figure]) -> list[str]:
@@ -83,17 +76,6 @@ def _of_noise(figures: Mapping[str, Figure]) -> list[str]:
         f"{math.sqrt(Fraction(square)):.2f}",
         f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
     ]
-
-
-def _empirical(audited: Audited) -> str:
-    low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
-    at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
-    return (
-        f"Empirical: {audited.name}, ε = {exact_text(audited.requested.epsilon)}: δ is at least "
-        f"{at_least:.3f}. One event tells neighbors apart by {float(value):.3f} ({at_least:.3f} – "
-        f"{most:.3f}, confidence 1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ "
-        "revealed; another event may do better."
-    )
 
 
 def _releases(audits: Sequence[Audited]) -> Table:

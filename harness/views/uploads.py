@@ -1,9 +1,59 @@
-"""The costs of many uploads."""
+"""What a task means, and the costs of many uploads."""
+
+from collections.abc import Iterator, Sequence
 
 from fairshares.harness.forecast.uploads import UploadCosts
+from fairshares.harness.privacy.ledger.populations import spent_text
+from fairshares.harness.security_models import get_model
+from fairshares.harness.uploads.keys import today
+from fairshares.harness.uploads.task import ADMISSIONS, Task
 from fairshares.harness.views.parts import Table
 
 _CORES = 32
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
+    """Yield the lines that say what a task means to those who upload for it.
+
+    Args:
+        task: The task.
+        revealed: What its runs may reveal, in words.
+    """
+    model, domain, allowed = get_model(task.security), task.domain, task.allowed
+    ended = f", which is over, as this machine has {today()}" if today() > task.until else ""
+    yield (
+        f"Task {task.name}: clients share until {task.until}{ended}; "
+        f"a run counts at least {task.least_uploads}."
+    )
+    which_count = f", of which {domain.cap.slots} count." if domain.cap else "."
+    yield (
+        f"Records: groups {', '.join(domain.groups)}; labels {', '.join(domain.labels) or 'none'}; "
+        f"at most {counted(domain.max_count, 'record')} of a client{which_count}"
+    )
+    yield f"Revealed, by {', '.join(allowed.tasks)}: {'; '.join(revealed)}."
+    yield f"Clients: {ADMISSIONS[task.admission]}. The task says so; each server's owner sees to it."
+    yield f"All runs on an upload spend at most {spent_text(allowed.total)}, per {allowed.unit}."
+    for number, party in enumerate(task.parties):
+        keys = [f"key {key.id.hex()} {state} until {key.until}" for key, state in party.states().items()]
+        yield (
+            f"Party {number}: {party.name}, {party.address or 'no address'}; "
+            f"{task.envelope_bytes(number)} bytes of an envelope; {', '.join(keys)}"
+        )
+    colluding = model.corruptions + 1
+    read_uploads = colluding if task.copies > 1 else model.parties
+    yield (
+        f"Model {model.name}: {model.corruptions} of the parties may be corrupt ({model.tolerates}). "
+        f"{colluding} that collude can read what is computed on; {read_uploads}, single uploads."
+    )
+    if task.parties[0].keys[0].hybrid:
+        yield "Sealed by ML-KEM-768 and X25519 together."
+    else:
+        yield "Sealed by X25519 alone: whoever keeps all envelopes until that is broken can read them."
 
 
 def planned(costs: UploadCosts, uploads: int) -> Table:

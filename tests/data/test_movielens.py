@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.studies.capping.errors import movielens
-from data.movielens import load_movielens
+from fairshares.data.movielens import load_movielens
 from fairshares.harness.errors import DataSetError
 
 ML_1M = {

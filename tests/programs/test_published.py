@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.papers.published_baselines import ONE, mp_spdz_log
 from fairshares.harness.security_models import get_model
-from fairshares.protocols.published_baselines import ONE, mp_spdz_log
 from tests.support.running import TEST_PROGRAMS, Inputs, program_spec, run
 
 SPEC = program_spec("published_log", "log")

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairshares.harness.cli.project_checks import STATIC_CHECKS
 from tests.conftest import PROJECT
 
-PACKAGES = ("protocols", "harness", "fairshares", "benchmarks")
+PACKAGES = ("protocols", "harness", "data", "fairshares", "benchmarks")
 
 
 FORBIDDEN = (
@@ -21,6 +21,10 @@ FORBIDDEN = (
     ("fairshares.harness.cli.user_commands", "fairshares"),
     ("fairshares.protocols.spec", "fairshares.harness.security_models"),
     ("benchmarks.measure.cell", "fairshares.harness.cli.terminal"),
+    ("fairshares.data.movielens", "fairshares.harness.engines.registry"),
+    ("fairshares.harness.privacy.audit.samplers", "benchmarks.papers.published_baselines"),
+    ("fairshares.protocols.reference", "benchmarks.papers"),
+    ("fairshares.harness.evaluation.before_after", "fairshares.data.loanapp"),
 )
 
 

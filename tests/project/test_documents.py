@@ -107,7 +107,7 @@ def a_machine_of_its_own(page: Page, directory: Path) -> Iterator[None]:
         name for name in needed if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None
     ]:
         pytest.skip(f"it takes root and {', '.join(lacking)}")
-    for name in (".venv", "Programs", "docs", "fairshares", "harness", "protocols"):
+    for name in (".venv", "Programs", "docs", "data", "fairshares", "harness", "protocols"):
         (directory / name).symlink_to(PROJECT / name)
     with in_turn(Path("/run")):  # names of networks are the machine's
         try:

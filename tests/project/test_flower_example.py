@@ -6,7 +6,7 @@ import pytest
 
 from examples.flower.federation import training
 from fairshares import sample_weight
-from fairshares.harness.evaluation.loanapp import load_loanapp
+from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.reweighing.formulas import weights_of_counts
 
 CLIENTS, SPLITS = 10, range(3)

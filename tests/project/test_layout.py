@@ -38,7 +38,7 @@ def imports(file: Path, root: Path) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             place = file.relative_to(root).parts
-            inside = ("fairshares", *place) if place[0] in ("harness", "protocols") else place
+            inside = ("fairshares", *place) if place[0] in ("data", "harness", "protocols") else place
             package = inside[: -node.level] if node.level else ()
             origin = ".".join([*package, *([node.module] if node.module else [])])
             names |= {f"{origin}.{alias.name}" for alias in node.names}

@@ -13,7 +13,7 @@ from fairshares.harness.engines.program_hash import _code
 from tests.conftest import PROJECT
 from tests.support.sources import files
 
-LINKED = ("harness", "protocols")
+LINKED = ("data", "harness", "protocols")
 CODE = (".py", ".mpc")
 # A user's own packages of these names, in sources that tests write.
 OF_USERS = ("tests/project/test_wheel.py", "tests/project/test_one_name.py")
@@ -91,8 +91,9 @@ import importlib, json, sys
 for name in json.load(sys.stdin):
     importlib.import_module(name)
 places = {}
+ours = ("fairshares", "data", "harness", "protocols")
 for name, module in list(sys.modules.items()):
-    if name.split(".")[0] in ("fairshares", "harness", "protocols") and getattr(module, "__file__", None):
+    if name.split(".")[0] in ours and getattr(module, "__file__", None):
         places.setdefault(importlib.import_module("os").path.realpath(module.__file__), []).append(name)
 print(json.dumps({place: names for place, names in places.items() if len(names) > 1}))
 """

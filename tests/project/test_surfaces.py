@@ -52,7 +52,6 @@ OTHERS = {
     "harness/engines/mpyc/installed.py",
     "harness/engines/mpyc/party.py",
     "harness/errors.py",
-    "harness/evaluation/loanapp.py",
     "harness/request/releases.py",
 }
 

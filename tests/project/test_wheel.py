@@ -17,18 +17,20 @@ from tests.conftest import PROJECT
 from tests.locks.__main__ import BUILD_LOCK
 from tests.support.user_types import KINDS, said_by_mypy
 
-USERS_OWN = ("harness", "protocols")  # packages of theirs that are called as two of ours
+USERS_OWN = ("data", "harness", "protocols")  # packages of theirs that are called as ours
 SCRIPT = """
 import sys
 if sys.argv[2] == "before":
-    import harness, protocols
+    import data, harness, protocols
 import fairshares as fs
 assert fs.OptionError.__module__ == "fairshares" and issubclass(fs.OptionError, fs.FairSharesError)
 r = fs.weights("my.csv", epsilon=5, security=sys.argv[1])
 assert len(r.weights) == 4 and fs.load("kept").weights.index.equals(r.weights.index)
-import harness, protocols
-assert harness.MINE and protocols.MINE
-assert not [name for name in sys.modules if name.startswith(("harness.", "protocols."))]
+import data, harness, protocols
+assert data.MINE and harness.MINE and protocols.MINE
+assert not [name for name in sys.modules if name.startswith(("data.", "harness.", "protocols."))]
+from fairshares.data.loanapp import load_loanapp
+assert len(load_loanapp().y_true) == 1989  # for the quickstart
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.hosts.local_host import SOURCES
 print(r.manifest["program_hash"], *(sources_hash(*directories) for directories in SOURCES.values()))
@@ -78,7 +80,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_what_is_run_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    folders = ("fairshares", "harness", "protocols", "Programs")
+    folders = ("fairshares", "data", "harness", "protocols", "Programs")
     command = ["git", "ls-files", *folders]
     tracked = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split()
     inside = {name for name in names if name.startswith("fairshares/")}

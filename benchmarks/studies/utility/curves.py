@@ -7,10 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from benchmarks.papers.published_baselines import each_threshold
 from benchmarks.studies.local_simulation import summed_geometric
+from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.errors import UndefinedRateError
 from fairshares.harness.evaluation.before_after import fit, held_out_scores
-from fairshares.harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
+from fairshares.harness.evaluation.labeled_data import FIXED_SPLIT
 from fairshares.harness.inputs.record_schema import Grid, bins_of, even_grid
 from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves, OperatingPoints, exact_curves
 from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
@@ -30,7 +32,6 @@ from fairshares.protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL,
 from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
 from fairshares.protocols.noise.added import NoiseDistribution, simulated_noise
 from fairshares.protocols.noise.truncated import log_upper_bound
-from fairshares.protocols.published_baselines import each_threshold
 
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
 UNMITIGATED = ThresholdRule((0.5,))

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.linear_model import SGDClassifier
 
-from fairshares.harness.evaluation.loanapp import GROUPS, LoanApplications, load_loanapp
+from fairshares.data.loanapp import GROUPS, LoanApplications, load_loanapp
 from fairshares.harness.evaluation.metrics import assess
 
 Array = npt.NDArray[np.float64]

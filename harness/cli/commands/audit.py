@@ -1,5 +1,6 @@
 """`audit` and `noise`."""
 
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from fairshares.harness.cli import terminal as cli
@@ -9,12 +10,7 @@ from fairshares.harness.errors import AuditError, OptionError
 from fairshares.harness.pipeline.noise_samples import open_noise
 from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, reference_set
-from fairshares.harness.privacy.audit.samplers import (
-    LOGARITHMS,
-    Audited,
-    audit_published,
-    audit_sampler,
-)
+from fairshares.harness.privacy.audit.samplers import Audited, audit_sampler
 from fairshares.harness.releases.noise_samples import joint_sampler, own_sampler
 from fairshares.harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
 from fairshares.harness.request.readers import parse_delta
@@ -32,7 +28,33 @@ _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(
 
 
 def audit(options: AuditOptions) -> None:
-    """Audit a sampler, a release or the reference set."""
+    """Audit a sampler, a release or the reference set, of the project's own."""
+    audit_with(options, reference_set, _not_installed)
+
+
+def _not_installed(_epsilon: Fraction) -> list[Audited]:
+    raise OptionError(
+        "Published noise is audited in a clone of the project alone, not by an installed package, which has "
+        "none of it; clone the project to use --sampler published."
+    )
+
+
+def audit_with(
+    options: AuditOptions,
+    reference: Callable[[], Iterable[Audited]],
+    published: Callable[[Fraction], list[Audited]],
+) -> None:
+    """Audit a sampler, a release or a reference set; write and show what was found.
+
+    Args:
+        options: The command's.
+        reference: Makes the audits of the reference set, in the order of tables.
+        published: Makes the audits of published noise for an epsilon.
+
+    Raises:
+        OptionError: An option does not go with what is audited.
+        AuditError: A guarantee that the project claims does not hold; files are written all the same.
+    """
     directory = options.out or default_out("audit")
     with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
         begin("audit")
@@ -40,12 +62,12 @@ def audit(options: AuditOptions) -> None:
             raise OptionError("Audit either a --sampler or a --release.")
         if options.sampler:
             _only(options, "--sampler", "epsilon", "delta", "sensitivity")
-            audits = _sampler(options.sampler, options)
+            audits = _sampler(options.sampler, options, published)
         elif options.release:
             audits = [_release(options.release, options)]
         else:
             _only(options, "the reference set")
-            audits = list(reference_set())
+            audits = list(reference())
         write_json(partial / "audit.json", {"rows": [row for audited in audits for row in audited.rows()]})
         shown = list(view(audits))
         if options.plot:
@@ -69,20 +91,13 @@ def _only(options: AuditOptions, what: str, *offered: str) -> None:
             raise OptionError(f"{option.flag} does not go with {what}.")
 
 
-def _sampler(name: str, options: AuditOptions) -> list[Audited]:
+def _sampler(
+    name: str, options: AuditOptions, published: Callable[[Fraction], list[Audited]]
+) -> list[Audited]:
     epsilon = options.epsilon or Fraction(1)
     if name == "published":
         _only(options, "--sampler published, which takes no other parameter", "epsilon")
-        return [
-            audit_published(
-                epsilon,
-                log,
-                rounded=rounded,
-                subject=f"pi_lap.published.{'rounded' if rounded else 'raw'}.{log.replace('-', '_')}",
-            )
-            for rounded in (False, True)
-            for log in LOGARITHMS
-        ]
+        return published(epsilon)
     return [audit_sampler(epsilon, options.delta or DELTA, options.sensitivity or 1)]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fairshares.data.loanapp import LoanApplications, load_loanapp
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.options import QuickstartOptions
 from fairshares.harness.engines.registry import chosen_model
@@ -21,7 +22,7 @@ from fairshares.harness.evaluation.before_after import (
     reweighed,
     thresholded,
 )
-from fairshares.harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
+from fairshares.harness.evaluation.labeled_data import FIXED_SPLIT, SPLITS
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from fairshares.harness.inputs.records import ClientRecords, read_records, read_singly
 from fairshares.harness.pipeline.manifests import combined_manifest

@@ -1,4 +1,6 @@
 """Audits: every guarantee is computed again, from the noise's distribution and a protocol's linear map.
 
+Published mechanisms are audited in `benchmarks/papers/audits.py`.
+
 Imports: `releases.registry`, `protocols`. Start with `samplers`, then `releases`.
 """

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial, reduce
+from functools import partial, reduce
 from math import lcm
 
 from fairshares.harness.errors import OptionError, named
@@ -13,9 +13,7 @@ from fairshares.harness.privacy.audit.samplers import (
     Figure,
     audit_m_l,
     audit_m_r,
-    audit_published,
     audit_sampler,
-    audit_truncated,
 )
 from fairshares.harness.releases.base import fitting, statistic_class
 from fairshares.harness.releases.registry import REQUESTS, with_distributed_noise
@@ -45,11 +43,9 @@ from fairshares.protocols.circuits.coins import Coin, exp_bounds
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import BITS, NoiseDistribution
 from fairshares.protocols.noise.truncated import log_upper_bound
-from fairshares.protocols.published_baselines import composed_laplace, protocol_4
 from fairshares.protocols.spec import ProtocolSpec, declared_release
 
-PAPERS_THRESHOLDS = 1001
-PAPERS_GROUPS = 2
+PAPERS_THRESHOLDS = 1001  # of PrivFairFL
 
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
@@ -61,7 +57,6 @@ _MOST_SPREADS = 12  # the most records of a client; as many can spread in 77 way
 
 
 RELEASES = {name: target for task in REQUESTS for name, target in statistic_class(task).audited.items()}
-_protocol_4 = cache(protocol_4)  # a thousand thresholds take a second
 
 
 @dataclass(frozen=True)
@@ -360,29 +355,6 @@ def audit_command(
     )
 
 
-def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
-    """Audit Protocol 4's release: each count at each threshold gets Laplace noise of scale 1 / epsilon.
-
-    Its epsilon at a small delta is a numerical bound for ideal noise.
-    """
-    moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
-    at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
-    subject = "pi_roc.published"
-    if relation is NeighboringRelation.REPLACE_ONE:
-        subject += ".replace_one"
-    return Audited(
-        subject,
-        "thresholds as published",
-        Guarantee(epsilon, Fraction(0)),
-        parameters={
-            "thresholds": PAPERS_THRESHOLDS,
-            "groups": PAPERS_GROUPS,
-            "neighboring_relation": str(relation),
-        },
-        figures={"values_moved": moved, "epsilon": moved * epsilon, "epsilon_at_1e-6": Fraction(at)},
-    )
-
-
 def _spreads(units: int, most: int) -> Iterator[list[int]]:
     """Yield all ways to write `units` as a sum of falling parts, none above `most`."""
     if not units:
@@ -406,18 +378,6 @@ def _papers_sizes(name: str) -> dict[str, int]:
     if "thresholds" in RELEASES[name].sizes:
         return {"thresholds": PAPERS_THRESHOLDS}
     return {}
-
-
-def _published_samplers() -> Iterator[Callable[[], Audited]]:
-    for epsilon, log, rounded, end in (
-        (_EPSILON_1, "ideal", False, "raw"),
-        (_EPSILON_1, "ideal", True, "rounded"),
-        (_EPSILON_1, "mp-spdz", False, "raw.mp_spdz"),
-        (_EPSILON_1, "mp-spdz", True, "rounded.mp_spdz"),
-        (Fraction(1, 10), "ideal", False, "raw.1_10"),
-        (Fraction(1, 10), "ideal", True, "rounded.1_10"),
-    ):
-        yield partial(audit_published, epsilon, log, rounded=rounded, subject=f"pi_lap.published.{end}")
 
 
 def _commands_with_joint_noise() -> Iterator[Callable[[], Audited]]:
@@ -445,17 +405,17 @@ def _commands_with_distributed_noise() -> Iterator[Callable[[], Audited]]:
             )
 
 
-# Add an audit here to have it among the defaults of `./inv audit` and its tests.
-_REFERENCE: tuple[Callable[[], Audited], ...] = (
+# What `./inv audit` audits by default, in the order of its tables. Tests see to all that is added here.
+OF_SAMPLERS: tuple[Callable[[], Audited], ...] = (
     partial(audit_sampler, _EPSILON_1, _DELTA, subject="pi_lap.default.1"),
     partial(audit_sampler, Fraction(1, 2), _DELTA, subject="pi_lap.default.1_2"),
     partial(audit_sampler, Fraction(1, 3), _DELTA, subject="pi_lap.default.1_3"),
-    *_published_samplers(),
-    audit_truncated,
+)
+OF_RELEASES: tuple[Callable[[], Audited], ...] = (
     *_commands_with_joint_noise(),
     *_commands_with_distributed_noise(),
-    partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.ADD_OR_REMOVE_ONE),
-    partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.REPLACE_ONE),
+)
+OF_LOCAL_MECHANISMS: tuple[Callable[[], Audited], ...] = (
     partial(audit_m_r, "1_1", _EPSILON_1, repaired=False),
     partial(audit_m_r, "repaired_1", _EPSILON_1, repaired=True),
     partial(audit_m_l, "k1", _EPSILON_1, 1),
@@ -464,6 +424,9 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
 
 
 def reference_set() -> Iterator[Audited]:
-    """Yield the default audits of `./inv audit`."""
-    for audit in _REFERENCE:
+    """Yield the audits of this project's noise, releases and local mechanisms.
+
+    A clone's `./inv audit` has published mechanisms, too (`benchmarks/papers/audits.py`).
+    """
+    for audit in (*OF_SAMPLERS, *OF_RELEASES, *OF_LOCAL_MECHANISMS):
         yield audit()

@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import log
 
-from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.base import fitting
 from fairshares.protocols.accounting.calibration import bits_at_most
-from fairshares.protocols.accounting.empirical import estimate_delta
 from fairshares.protocols.accounting.exact_privacy import (
     PrivacyCurve,
     cost,
     curve_of_coins,
-    curve_of_distribution,
-    second_moment,
 )
-from fairshares.protocols.accounting.rounding import exact_text, float_up
+from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import Coin, design_coins, exp_bounds
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.guarantee import Guarantee
@@ -29,21 +25,10 @@ from fairshares.protocols.local_dp.exact_privacy import (
 )
 from fairshares.protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
 from fairshares.protocols.noise import truncated as noise
-from fairshares.protocols.published_baselines import (
-    FRACTION_BITS,
-    ONE,
-    TRUNCATED,
-    ideal_log,
-    laplace_distribution,
-    mp_spdz_log,
-)
 
 Figure = Fraction | int | str | None  # a text is an exact p/q; None says that no finite value will do
 
 DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fraction(1, 2**40)}
-EMULATED = " (MP-SPDZ)"  # ends the names of audits with MP-SPDZ's own logarithm
-LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
-CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
 _GROUPS = 2  # in audits of local mechanisms
 _PARAMETERS: dict[str, str | int] = {"groups": _GROUPS, "neighboring_relation": "replace_one"}
 _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
@@ -60,6 +45,8 @@ class Audited:
         parameters: Its further parameters.
         figures: What was found, by a name that ends a row's name.
         curve: Its delta as a function of epsilon, if that is known.
+        drawn: Whether a picture of curves has this curve.
+        note: A sentence about its figures, which is shown beneath their table.
         claimed: Whether the project claims the guarantee; published mechanisms are audited without a claim.
         fault: Why a claimed guarantee fails; None if it holds.
     """
@@ -70,6 +57,8 @@ class Audited:
     parameters: Mapping[str, str | int]
     figures: Mapping[str, Figure]
     curve: PrivacyCurve | None = None
+    drawn: bool = True
+    note: str | None = None
     claimed: bool = False
     fault: str | None = None
 
@@ -114,7 +103,7 @@ def audit_coins(
     curve = curve_of_coins(coins, sensitivity)
     gates = cost(coins)
     figures: dict[str, Figure] = {
-        **_curve_figures(curve, requested.epsilon, claim.delta),
+        **curve_figures(curve, requested.epsilon, claim.delta),
         "largest_noise": noise.largest_noise(coins),
         "mean_square_error": noise.mean_square_error(coins),
         "ands": gates.ands,
@@ -155,77 +144,6 @@ def audit_sampler(
         coins = design_coins(epsilon / sensitivity, bits)
         claim = noise.guarantee(coins) if sensitivity == 1 else requested
         return audit_coins(coins, requested, claim, sensitivity, subject)
-
-
-def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
-    """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
-
-    Args:
-        epsilon: 1 / the noise's scale.
-        log: A key of `LOGARITHMS`.
-        rounded: Whether the noise becomes an integer inside the computation.
-        subject: Begins the names of the rows.
-
-    Raises:
-        OptionError: The epsilon is so small that the published sampler overflows.
-    """
-    try:
-        distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
-    except OverflowError as error:
-        raise OptionError(
-            f"{named('epsilon', exact_text(epsilon))} is too small for the published sampler: {error}."
-        ) from None
-    unit = 1 if rounded else ONE
-    revealed = "rounded" if rounded else "raw"
-    name = f"published, {revealed}"
-    if log == "mp-spdz":
-        name += EMULATED
-    curve = curve_of_distribution(distribution, [unit])
-    return Audited(
-        subject,
-        name,
-        Guarantee(epsilon, Fraction(0)),
-        parameters={
-            "sensitivity": 1,
-            "fraction_bits": FRACTION_BITS,
-            "logarithm": log,
-            "revealed": revealed,
-        },
-        figures={
-            **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims a delta of 0
-            "largest_noise": Fraction(max(abs(value) for value in distribution), unit),
-            "mean_square_error": second_moment(distribution) / unit**2,
-        },
-        curve=curve,
-    )
-
-
-def audit_truncated() -> Audited:
-    """Bound from below the delta of π_LAP as published, not rounded, under MP-SPDZ's default truncation.
-
-    The distribution of this truncation is unknown. So the bound follows from recorded samples.
-    """
-    requested = Guarantee(Fraction(1), Fraction(0))
-    estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))
-    return Audited(
-        "pi_lap.published.raw.probabilistic",
-        "published, raw, default truncation",
-        requested,
-        parameters={
-            "sensitivity": 1,
-            "fraction_bits": FRACTION_BITS,
-            "logarithm": "mp-spdz, probabilistic truncation",
-            "revealed": "raw",
-            "label": "empirical",
-            "samples": TRUNCATED.samples,
-            "confidence": str(CONFIDENCE),
-        },
-        figures={
-            "delta": Fraction(estimate.value),
-            "delta_low": Fraction(estimate.low),
-            "delta_high": Fraction(estimate.high),
-        },
-    )
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
@@ -277,7 +195,14 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     )
 
 
-def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
+def curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
+    """Return what a curve says of noise.
+
+    Args:
+        curve: The noise's delta at each epsilon.
+        epsilon: The epsilon at which its delta is found.
+        delta: The delta at which its epsilon is found.
+    """
     return {
         "epsilon": curve.least_epsilon(delta),
         "delta": curve.delta_bounds(epsilon)[1],

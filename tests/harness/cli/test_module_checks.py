@@ -22,7 +22,7 @@ from fairshares.harness.errors import OptionError
 from tests.conftest import EXHAUSTIVE, PROJECT
 from tests.support.command import call
 
-PACKAGES = ("fairshares", "harness", "protocols")
+PACKAGES = ("fairshares", "data", "harness", "protocols")
 MODULES = [name for package in PACKAGES for name in sources(package, PROJECT) if name.endswith(".py")]
 NEVER_BY_DEFAULT = {test for entry in EXHAUSTIVE for test in entry["tests"] if not entry.get("keep")}
 

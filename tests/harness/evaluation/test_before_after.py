@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.evaluation.before_after import (
     UNMITIGATED,
     Fold,
@@ -19,7 +20,7 @@ from fairshares.harness.evaluation.before_after import (
     summary,
     thresholded,
 )
-from fairshares.harness.evaluation.loanapp import SPLITS, LoanApplications, load_loanapp
+from fairshares.harness.evaluation.labeled_data import SPLITS, LabeledData
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 
@@ -35,7 +36,7 @@ def of_split(figures: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def data() -> LoanApplications:
+def data() -> LabeledData:
     return load_loanapp()
 
 
@@ -57,7 +58,7 @@ def kamiran_calders(counts: Counts) -> Counts:
 
 
 @pytest.fixture(scope="module")
-def exact(data: LoanApplications) -> pd.DataFrame:
+def exact(data: LabeledData) -> pd.DataFrame:
     """The twenty splits with weights from exact counts, which is what epsilon = infinity means."""
     mitigations = {
         "balanced": reweighed(lambda fold: balanced(training_counts(fold))),
@@ -67,7 +68,7 @@ def exact(data: LoanApplications) -> pd.DataFrame:
     return evaluate(data, mitigations, SPLITS)
 
 
-def test_test_rows_do_not_reach_the_fitted_pipeline(data: LoanApplications) -> None:
+def test_test_rows_do_not_reach_the_fitted_pipeline(data: LabeledData) -> None:
     train, test = data.split()
     before = fit(data, train)
     mutated = data.features.copy()
@@ -81,7 +82,7 @@ def test_test_rows_do_not_reach_the_fitted_pipeline(data: LoanApplications) -> N
     assert (before.predict_proba(rows) == after.predict_proba(rows)).all()
 
 
-def test_pipeline_is_not_given_the_sensitive_feature(data: LoanApplications) -> None:
+def test_pipeline_is_not_given_the_sensitive_feature(data: LabeledData) -> None:
     train, _ = data.split()
     assert list(fit(data, train).feature_names_in_) == list(data.features.columns)
     swapped = replace(data, sensitive_feature=data.sensitive_feature[::-1].copy())
@@ -90,7 +91,7 @@ def test_pipeline_is_not_given_the_sensitive_feature(data: LoanApplications) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Tiny(LoanApplications):
+class Tiny(LabeledData):
     """Six training and six test rows whose feature is the label, but for one row of group b."""
 
     categorical: tuple[str, ...] = ()

@@ -12,8 +12,8 @@ import pytest
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.base import BaseEstimator
 
+from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.evaluation.before_after import fit
-from fairshares.harness.evaluation.loanapp import load_loanapp
 from fairshares.harness.postprocessing.curves import GroupCurves, exact_curves
 from fairshares.harness.postprocessing.thresholds.choose import (
     CONSTRAINTS,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from benchmarks.papers.published_baselines import protocol_4
 from fairshares.harness.releases.confusion.spec import PI_CF
 from fairshares.harness.releases.thresholds.spec import PI_ROC
 from fairshares.harness.releases.weights.spec import PI_RW
@@ -20,7 +21,6 @@ from fairshares.protocols.accounting.calibration import (
     nodes_changed,
 )
 from fairshares.protocols.accounting.exact_privacy import values_moved
-from fairshares.protocols.published_baselines import protocol_4
 from fairshares.protocols.spec import ProtocolSpec, declared_release
 
 ADD, REPLACE, _ = NeighboringRelation

@@ -15,11 +15,12 @@ import pytest
 from matplotlib.axes import Axes
 from rich.console import Console
 
+from benchmarks.papers.audits import audit_published
 from fairshares.harness.engines.registry import security_models
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
 from fairshares.harness.privacy.audit.releases import RELEASES, audit_command
-from fairshares.harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
+from fairshares.harness.privacy.audit.samplers import Audited, audit_m_r, audit_sampler
 from fairshares.harness.privacy.ledger.populations import Charge, Population, Status
 from fairshares.harness.releases.base import Statistic
 from fairshares.harness.releases.cap import view as cap

@@ -6,8 +6,7 @@ from fractions import Fraction
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
-from fairshares.protocols.accounting.exact_privacy import curve_of_distribution
-from fairshares.protocols.published_baselines import (
+from benchmarks.papers.published_baselines import (
     ONE,
     Logarithm,
     composed_laplace,
@@ -15,6 +14,7 @@ from fairshares.protocols.published_baselines import (
     laplace_distribution,
     mp_spdz_log,
 )
+from fairshares.protocols.accounting.exact_privacy import curve_of_distribution
 
 
 @pytest.mark.parametrize("log", [ideal_log, mp_spdz_log])

@@ -9,14 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairshares.data.loanapp import CATEGORICAL, NUMERIC, SENTINELS, LoanApplications, load_loanapp
 from fairshares.harness.errors import DataSetError
-from fairshares.harness.evaluation.loanapp import (
-    CATEGORICAL,
-    NUMERIC,
-    SENTINELS,
-    LoanApplications,
-    load_loanapp,
-)
 from tests.conftest import PROJECT
 
 EXCLUDED = {
@@ -130,7 +124,7 @@ def test_split_is_stratified_and_complete(data: LoanApplications, seed: int) -> 
     assert table.to_numpy().tolist() == [[27, 65], [46, 458]]
 
 
-def test_before_after_are_fixed_and_differ(data: LoanApplications) -> None:
+def test_splits_are_fixed_and_differ(data: LoanApplications) -> None:
     for seed, expected in SPLIT_SHA256.items():
         train, test = data.split(seed)
         assert (

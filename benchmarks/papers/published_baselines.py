@@ -35,7 +35,7 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
     Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). Rounding is half
     up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError. What MP-SPDZ cannot
     hold raises OverflowError.
-    [test: tests/protocols/test_published_baselines.py]
+    [test: tests/benchmarks/papers/test_published_baselines.py]
     """
     draws: Counter[int] = Counter()
     for u in range(-ONE // 2, ONE // 2):
@@ -79,7 +79,7 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
 
     Source: Doroshenko et al. 2022, "Connect the dots". It is at most 0.01 too large, for delta not much below
     10^-9.
-    [test: tests/protocols/test_published_baselines.py]
+    [test: tests/benchmarks/papers/test_published_baselines.py]
     """
     steps = 200
     x = np.linspace(0, epsilon, steps + 1)  # noise in units of its scale; the loss is epsilon - 2x

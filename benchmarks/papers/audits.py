@@ -1,0 +1,196 @@
+"""Audits of published mechanisms, which this project does not offer: `./inv audit` of a clone shows them."""
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
+
+from benchmarks.papers.published_baselines import (
+    FRACTION_BITS,
+    ONE,
+    TRUNCATED,
+    composed_laplace,
+    ideal_log,
+    laplace_distribution,
+    mp_spdz_log,
+    protocol_4,
+)
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.privacy.audit.releases import (
+    OF_LOCAL_MECHANISMS,
+    OF_RELEASES,
+    OF_SAMPLERS,
+    PAPERS_THRESHOLDS,
+)
+from fairshares.harness.privacy.audit.samplers import DELTAS, Audited, curve_figures
+from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+from fairshares.protocols.accounting.empirical import Estimate, estimate_delta
+from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, second_moment, values_moved
+from fairshares.protocols.accounting.rounding import exact_text
+from fairshares.protocols.guarantee import Guarantee
+
+PAPERS_GROUPS = 2
+LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
+CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
+_EMULATED = " (MP-SPDZ)"  # ends the names of audits with MP-SPDZ's own logarithm
+_EPSILON_1 = Fraction(1)
+_OF_THE_TABLE = (
+    "published: PrivFairFL's Protocol 1 with 16 fractional bits, revealed raw, or after rounding to "
+    "an integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
+)
+
+
+def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
+    """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
+
+    Args:
+        epsilon: 1 / the noise's scale.
+        log: A key of `LOGARITHMS`.
+        rounded: Whether the noise becomes an integer inside the computation.
+        subject: Begins the names of the rows.
+
+    Raises:
+        OptionError: The epsilon is so small that the published sampler overflows.
+    """
+    try:
+        distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
+    except OverflowError as error:
+        raise OptionError(
+            f"{named('epsilon', exact_text(epsilon))} is too small for the published sampler: {error}."
+        ) from None
+    unit = 1 if rounded else ONE
+    revealed = "rounded" if rounded else "raw"
+    name = f"published, {revealed}"
+    if log == "mp-spdz":
+        name += _EMULATED
+    curve = curve_of_distribution(distribution, [unit])
+    return Audited(
+        subject,
+        name,
+        Guarantee(epsilon, Fraction(0)),
+        parameters={
+            "sensitivity": 1,
+            "fraction_bits": FRACTION_BITS,
+            "logarithm": log,
+            "revealed": revealed,
+        },
+        figures={
+            **curve_figures(curve, epsilon, Fraction(0)),  # the paper claims a delta of 0
+            "largest_noise": Fraction(max(abs(value) for value in distribution), unit),
+            "mean_square_error": second_moment(distribution) / unit**2,
+        },
+        curve=curve,
+        drawn=log != "mp-spdz",  # a curve that nobody could tell from the ideal logarithm's
+        note=_OF_THE_TABLE,
+    )
+
+
+def audit_truncated() -> Audited:
+    """Bound from below the delta of π_LAP as published, not rounded, under MP-SPDZ's default truncation.
+
+    The distribution of this truncation is unknown. So the bound follows from recorded samples.
+    """
+    requested = Guarantee(Fraction(1), Fraction(0))
+    estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))
+    name = "published, raw, default truncation"
+    return Audited(
+        "pi_lap.published.raw.probabilistic",
+        name,
+        requested,
+        parameters={
+            "sensitivity": 1,
+            "fraction_bits": FRACTION_BITS,
+            "logarithm": "mp-spdz, probabilistic truncation",
+            "revealed": "raw",
+            "label": "empirical",
+            "samples": TRUNCATED.samples,
+            "confidence": str(CONFIDENCE),
+        },
+        figures={
+            "delta": Fraction(estimate.value),
+            "delta_low": Fraction(estimate.low),
+            "delta_high": Fraction(estimate.high),
+        },
+        note=_empirical(name, estimate),
+    )
+
+
+def _empirical(name: str, estimate: Estimate) -> str:
+    """Return what an estimate at epsilon = 1 says, with its bounds rounded outwards."""
+    at_least = math.floor(Fraction(estimate.low) * 1000) / 1000
+    most = math.ceil(Fraction(estimate.high) * 1000) / 1000
+    return (
+        f"Empirical: {name}, ε = 1: δ is at least {at_least:.3f}. One event tells neighbors apart by "
+        f"{estimate.value:.3f} ({at_least:.3f} – {most:.3f}, confidence 1 − 10⁻⁹) in {TRUNCATED.samples:,} "
+        "samples that MP-SPDZ revealed; another event may do better."
+    )
+
+
+def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
+    """Audit Protocol 4's release: each count at each threshold gets Laplace noise of scale 1 / epsilon.
+
+    Its epsilon at a small delta is a numerical bound for ideal noise.
+    """
+    moved = values_moved(protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
+    at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
+    subject = "pi_roc.published"
+    if relation is NeighboringRelation.REPLACE_ONE:
+        subject += ".replace_one"
+    return Audited(
+        subject,
+        "thresholds as published",
+        Guarantee(epsilon, Fraction(0)),
+        parameters={
+            "thresholds": PAPERS_THRESHOLDS,
+            "groups": PAPERS_GROUPS,
+            "neighboring_relation": str(relation),
+        },
+        figures={"values_moved": moved, "epsilon": moved * epsilon, "epsilon_at_1e-6": Fraction(at)},
+    )
+
+
+def _samplers() -> Iterator[Callable[[], Audited]]:
+    for epsilon, log, rounded, end in (
+        (_EPSILON_1, "ideal", False, "raw"),
+        (_EPSILON_1, "ideal", True, "rounded"),
+        (_EPSILON_1, "mp-spdz", False, "raw.mp_spdz"),
+        (_EPSILON_1, "mp-spdz", True, "rounded.mp_spdz"),
+        (Fraction(1, 10), "ideal", False, "raw.1_10"),
+        (Fraction(1, 10), "ideal", True, "rounded.1_10"),
+    ):
+        yield partial(audit_published, epsilon, log, rounded=rounded, subject=f"pi_lap.published.{end}")
+
+
+PUBLISHED_SAMPLERS: tuple[Callable[[], Audited], ...] = (*_samplers(), audit_truncated)
+PROTOCOL_4: tuple[Callable[[], Audited], ...] = (
+    partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.ADD_OR_REMOVE_ONE),
+    partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.REPLACE_ONE),
+)
+
+
+def reference_set() -> Iterator[Audited]:
+    """Yield the project's own audits, each kind with the published mechanisms that it is compared with."""
+    audits: tuple[Callable[[], Audited], ...] = (
+        *OF_SAMPLERS,
+        *PUBLISHED_SAMPLERS,
+        *OF_RELEASES,
+        *PROTOCOL_4,
+        *OF_LOCAL_MECHANISMS,
+    )
+    for audit in audits:
+        yield audit()
+
+
+def published_samplers(epsilon: Fraction) -> list[Audited]:
+    """Return the audits of π_LAP as published, with noise of scale 1 / epsilon.
+
+    Raises:
+        OptionError: The epsilon is so small that the published sampler overflows.
+    """
+    audits: list[Audited] = []
+    for rounded in (False, True):
+        revealed = "rounded" if rounded else "raw"
+        for log in LOGARITHMS:
+            subject = f"pi_lap.published.{revealed}.{log.replace('-', '_')}"
+            audits.append(audit_published(epsilon, log, rounded=rounded, subject=subject))
+    return audits
