@@ -64,15 +64,22 @@ def check(options: HostsCheckOptions) -> None:
 
 def checked(finding: Finding) -> view.CheckedHost:
     """Return what is shown of a finding."""
+    notices: Sequence[str] = ()
+    party_can: Sequence[str] = ()
+    engine_version = ""
     facts = finding.facts
+    if facts:
+        notices = facts.notices
+        party_can = [protection.value for protection in facts.unprotected]
+        engine_version = facts.engine_version or ""
     return view.CheckedHost(
         party=finding.host.party,
         address=finding.host.address,
         marks=finding.marks(),
-        faults=[*finding.faults.values()],
-        notices=facts.notices if facts else [],
-        party_can=[protection.value for protection in facts.unprotected] if facts else [],
-        engine_version=(facts.engine_version or "") if facts else "",
+        faults=list(finding.faults.values()),
+        notices=notices,
+        party_can=party_can,
+        engine_version=engine_version,
     )
 
 
@@ -116,13 +123,13 @@ def setup(options: HostsSetupOptions) -> None:
     )
     if is_new:
         cli.announce(_accepted(chosen, "The new policy accepts"))
-    accepted = {
-        party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
-    }
+    parties = next(iter(certificates.values()))  # which are the same for every engine
+    accepted = {party: "this host" if party == options.party else "" for party in parties}
     cli.show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
 
 
 def _accepted(models: Sequence[SecurityModel], what: str) -> str:
+    """Return a sentence on the models whose runs a policy accepts; `what` begins it."""
     names = ", ".join(model.name for model in models)
     return f"{what} runs of {names} and of no other model (choose with --security, or by the line security)."
 
@@ -144,13 +151,12 @@ def policy(options: HostsPolicyOptions) -> None:
         write_policy(directory, first_policy([model.name for model in chosen]), DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
         cli.announce(_accepted(chosen, "It accepts"))
-    rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
+    rules = read_policy(directory)
+    populations = Ledger(directory / LEDGER).populations()
+    spent = {population.name: as_json(state_loss(population.spent)) for population in populations}
     cli.show_or_print(
-        {
-            **rules.to_json(),
-            "spent": {population.name: as_json(state_loss(population.spent)) for population in spent},
-        },
-        *view.policy(directory, rules.host_rules, rules.notices, spent),
+        {**rules.to_json(), "spent": spent},
+        *view.policy(directory, rules.host_rules, rules.notices, populations),
     )
 
 
@@ -179,11 +185,13 @@ def restored(options: HostsRestoredOptions) -> None:
     """Restore a ledger's lost charges."""
     if not (options.directory / FILE).exists():
         raise _no_host(options.directory)
-    ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
+    ledger = Ledger(options.directory / LEDGER)
+    unit = options.privacy_unit
     relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     for known in ledger.populations():
         if key_of(known.name) == key_of(options.population):
-            unit, relation = known.unit or unit, known.relation or relation
+            unit = known.unit or unit
+            relation = known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
     with turn_at(options.directory):  # as a run may have taken noise that was used before
         Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
