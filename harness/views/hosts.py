@@ -39,11 +39,11 @@ class CheckedHost:
     """What a check found of one host.
 
     Attributes:
-        marks: Whether what was looked at is right, by its name; None without a check.
-        faults: A sentence for each thing that is not.
-        notices: Sentences of the host's own.
+        marks: By the name of what was looked at, whether it is right; None where it was not checked.
+        faults: A sentence for each thing that is wrong.
+        notices: Sentences that the host says of itself.
         party_can: What code that took over the party's process could do there.
-        engine_version: That of its engine; "" if it told nothing.
+        engine_version: The version of its engine; "" if the host did not say.
     """
 
     party: int
@@ -159,27 +159,27 @@ class AllowedRuns(Protocol):
 
     @property
     def name(self) -> str:
-        """The population's."""
+        """The population's name."""
 
     @property
     def tasks(self) -> Sequence[str]:
-        """Of these tasks."""
+        """The tasks that its runs may have."""
 
     @property
     def security(self) -> Sequence[str]:
-        """In these models."""
+        """The models in which they may run."""
 
     @property
     def unit(self) -> str:
-        """Of this unit; "" for any."""
+        """The privacy unit that they have to protect; "" for any."""
 
     @property
     def relation(self) -> str:
-        """Under this relation; "" for any."""
+        """The neighboring relation that they have to use; "" for any."""
 
     @property
     def chains(self) -> bool:
-        """Whether a chain's runs spend once together."""
+        """Whether the runs of a chain are charged once for all."""
 
     @property
     def per_run(self) -> Guarantee:
@@ -195,7 +195,7 @@ class HostRules(Protocol):
 
     @property
     def coordinators(self) -> Sequence[str] | None:
-        """Whose runs it takes part in; None for everybody's."""
+        """The coordinators in whose runs it takes part; None for everybody's."""
 
     @property
     def benchmark(self) -> bool:
@@ -203,7 +203,7 @@ class HostRules(Protocol):
 
     @property
     def models_of_benchmarks(self) -> Sequence[str]:
-        """The models in which it does."""
+        """The models in which it takes part in them."""
 
     @property
     def rules(self) -> Sequence[AllowedRuns]:
@@ -253,7 +253,7 @@ class LogLine(Protocol):
 
     @property
     def time(self) -> str:
-        """When, in UTC and ISO 8601."""
+        """When it happened, in UTC and ISO 8601."""
 
     @property
     def event(self) -> str:
@@ -261,15 +261,15 @@ class LogLine(Protocol):
 
     @property
     def coordinator(self) -> str:
-        """Whose run it was of."""
+        """The coordinator of the run."""
 
     @property
     def request(self) -> str:
-        """What was asked for."""
+        """The request that the host was answering."""
 
     @property
     def said(self) -> str:
-        """Why."""
+        """The reason, as the host or the party said it."""
 
 
 def log(

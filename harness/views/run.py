@@ -62,9 +62,10 @@ class ReleaseView:
     """A release's presentation.
 
     Attributes:
-        what: The result, in the plural.
-        show: Takes a result and its manifest.
-        hints: Takes a call, the file of hosts if any, and a run; returns remarks.
+        steps: The names of a run's steps, by key.
+        what: What the result is called, in the plural.
+        show: Shows a result, given its manifest.
+        hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
     """
 
     steps: Mapping[str, str]

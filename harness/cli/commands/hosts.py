@@ -94,29 +94,37 @@ def setup(options: HostsSetupOptions) -> None:
         checked_policy(options.policy, str(options.policy))
         text = options.policy.read_text(encoding="utf-8")
     if options.directory is None:
-        if options.party is not None or options.pin or options.lost:
-            raise OptionError(
-                "--party, --pin and --lost are for one host, by its owner; name its --directory."
-            )
-        hosts = read_hosts(options.hosts)
-        chosen = options.security or [default_model(hosts)]
-        for model in chosen:
-            hosts_for(model, hosts, options.hosts)
-        with cli.steps(view.SETUP_STEPS) as begin:
-            certificates = set_up(hosts, options.renew, text, begin, [model.name for model in chosen])
-        if text is None:
-            cli.announce(_accepted(chosen, "New policies accept"))
-        cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
-        return
+        _set_up_all(options, text)
+    else:
+        _set_up_this(options, options.directory, text)
+
+
+def _set_up_all(options: HostsSetupOptions, policy_text: str | None) -> None:
+    """Set up all hosts of a file, each with this policy, or with the usual one where it has none."""
+    if options.party is not None or options.pin or options.lost:
+        raise OptionError("--party, --pin and --lost are for one host, by its owner; name its --directory.")
+    hosts = read_hosts(options.hosts)
+    chosen = options.security or [default_model(hosts)]
+    for model in chosen:
+        hosts_for(model, hosts, options.hosts)
+    with cli.steps(view.SETUP_STEPS) as begin:
+        certificates = set_up(hosts, options.renew, policy_text, begin, [model.name for model in chosen])
+    if policy_text is None:
+        cli.announce(_accepted(chosen, "New policies accept"))
+    cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
+
+
+def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str | None) -> None:
+    """Set up this host in its directory, with this policy, or with the usual one if it has none."""
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
-    is_new = text is None and not (options.directory / FILE).exists()
+    is_new = policy_text is None and not (directory / FILE).exists()
     chosen = options.security or [choose_model(None)]
     certificates = set_up_here(
-        options.directory,
+        directory,
         options.party,
         renew=options.renew,
-        policy_text=text,
+        policy_text=policy_text,
         others=[Path(name) for name in options.pin or []],
         models=[model.name for model in chosen],
         lost=options.lost or [],
@@ -125,7 +133,7 @@ def setup(options: HostsSetupOptions) -> None:
         cli.announce(_accepted(chosen, "The new policy accepts"))
     parties = next(iter(certificates.values()))  # which are the same for every engine
     accepted = {party: "this host" if party == options.party else "" for party in parties}
-    cli.show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
+    cli.show(view.certificates(accepted, certificates, exported(directory, options.party)))
 
 
 def _accepted(models: Sequence[SecurityModel], what: str) -> str:

@@ -125,11 +125,12 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | No
         source = _source(call, hosts, options.invitations, settings)
         if hosts is None:
             return run_release(statistic_of(settings.release), source, settings, out, begin)
-        request = settings.release.but(population=settings.account.population)
         check_new(out)  # before hosts are involved
+        request = settings.release.but(population=settings.account.population)
+        settings_at_hosts = replace(settings, release=request)
         with hosts.connected(begin):
             hosts.propose(request)
-            return run_release(statistic_of(request), source, replace(settings, release=request), out, begin)
+            return run_release(statistic_of(request), source, settings_at_hosts, out, begin)
 
 
 def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsRunner"]:
