@@ -84,10 +84,14 @@ def print_json_text(text: str) -> None:
     Guarantees: names in it reach a terminal without characters that control it, as these become escapes of
     JSON, which have the same meaning for who parses it.  [test: tests/harness/cli/test_terminal.py]
     """
-    print(
-        "".join(c if c.isprintable() or c in "\n\N{NO-BREAK SPACE}" else json.dumps(c)[1:-1] for c in text),
-        end="",
-    )
+    print("".join(_escaped(character) for character in text), end="")
+
+
+def _escaped(character: str) -> str:
+    """Return a character of a text of JSON, as an escape if it could control a terminal."""
+    if character.isprintable() or character in "\n\N{NO-BREAK SPACE}":
+        return character
+    return json.dumps(character)[1:-1]  # without the quotes
 
 
 def show_or_print(value: JsonValue, *parts: Part) -> None:
