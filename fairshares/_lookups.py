@@ -59,9 +59,10 @@ def plan(
         FairSharesError: There is no such release.
     """
     given = locals()
+    further = given.pop("of_the_task")
     from fairshares._run import planned
 
-    return planned(**given.pop("of_the_task"), **given)
+    return planned(**further, **given)
 
 
 def preprocess(
@@ -146,7 +147,8 @@ def load(
             from fairshares._run import added_up
 
             known = None if fingerprints is None else Path(fingerprints)
-            return added_up(*map(Path, (directory, *others)), fingerprints=known)
+            directories = [Path(directory)] + [Path(other) for other in others]
+            return added_up(*directories, fingerprints=known)
         if fingerprints is not None:
             raise OptionError(f"{named('fingerprints')} goes with further runs, whose counts are added up.")
         from fairshares import _results

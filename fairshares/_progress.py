@@ -20,15 +20,8 @@ _SHOWN_AFTER_S = 2.0
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
     """Yield a function that takes each step as it begins; silent where nobody looks."""
     console = Console(stderr=True)
-    if console.is_jupyter:  # where a terminal's signs erase nothing, and stderr is red
-        from IPython.display import display
-
-        cell = cache(lambda: display({"text/plain": ""}, raw=True, display_id=True))
-        told = SimpleNamespace(
-            write=lambda text: cell().update({"text/plain": text.rpartition("\x1b[2K")[2]}, raw=True),
-            flush=lambda: None,
-        )
-        console = Console(file=told, force_terminal=True, force_jupyter=False)  # type: ignore[arg-type]
+    if console.is_jupyter:
+        console = _console_in_notebook()
     shown = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}{task.fields[far]}"),
@@ -39,13 +32,39 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
         redirect_stderr=False,
         disable=not console.is_terminal,
     )
-    line, waiting = shown.add_task("", far=""), Timer(_SHOWN_AFTER_S, shown.start)
+    line = shown.add_task("", far="")
+
+    def begin(step: str) -> None:
+        shown.update(line, far="", description=escape(names.get(step, step)))
+
+    def count(done: int, total: int) -> None:
+        shown.update(line, far=f": {done:,} of {total:,}")
+
+    waiting = Timer(_SHOWN_AFTER_S, shown.start)
     waiting.daemon = True
     waiting.start()
     try:
-        with listening(lambda done, of: shown.update(line, far=f": {done:,} of {of:,}")):
-            yield lambda step: shown.update(line, far="", description=escape(names.get(step, step)))
+        with listening(count):
+            yield begin
     finally:
         waiting.cancel()
         waiting.join()
         shown.stop()
+
+
+def _console_in_notebook() -> Console:
+    """Return a console that shows its last line in a cell's output.
+
+    A terminal's signs erase nothing there, and stderr is red. So each write replaces the output by what
+    follows the last sign that erases a line.
+    """
+    from IPython.display import display
+
+    output = cache(lambda: display({"text/plain": ""}, raw=True, display_id=True))  # made at the first write
+
+    def write(text: str) -> None:
+        _, _, line = text.rpartition("\x1b[2K")
+        output().update({"text/plain": line}, raw=True)
+
+    file = SimpleNamespace(write=write, flush=lambda: None)
+    return Console(file=file, force_terminal=True, force_jupyter=False)  # type: ignore[arg-type]

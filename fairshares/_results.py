@@ -132,17 +132,23 @@ class Result(Shown, Generic[T]):
         return run_view.view_of(self._opened_by.task).show(self._found, self._opened_by)
 
     def _as_given(self, names: Iterable[str], column: str = "group") -> Names:
+        """Return names of groups or labels in the dtype of the records' column, as its index."""
         revealed = self._opened_by
+        dtype = None
         columns = given(revealed.columns) if isinstance(revealed, Manifest) else None
-        dtype = None if columns is None else given(columns.group if column == "group" else columns.label)
-        return as_index([*names], dtype).rename(column)
+        if columns is not None:
+            dtype = given(columns.group if column == "group" else columns.label)
+        return as_index(list(names), dtype).rename(column)
 
     def _index(self, domain: RecordDomain, *names: str) -> pd.MultiIndex:
+        """Return an index of all groups, and of all labels for each further name."""
         labels = self._as_given(domain.labels, "label")
-        values = [self._as_given(domain.groups), *[labels] * (len(names) - 1)]
-        return pd.MultiIndex.from_product(values, names=names)
+        levels = [self._as_given(domain.groups)]
+        levels += [labels] * (len(names) - 1)
+        return pd.MultiIndex.from_product(levels, names=names)
 
     def _table(self, domain: RecordDomain, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
+        """Return intervals, whose last axis is low and high, by (group, label)."""
         return pd.DataFrame(intervals.reshape(-1, 2), self._index(domain, "group", "label"), ["low", "high"])
 
     def _series(
@@ -222,8 +228,11 @@ class GapResult(Result[Gaps]):
 
         In the values' unit; each interval holds with 95 %; NaN: no estimate.
         """
-        groups, pairs = self._as_given(self._found.domain.groups), np.array([*self._found.gaps]).T
-        index = pd.MultiIndex.from_arrays([groups.take(pair) for pair in pairs], names=["group", "other"])
+        groups = self._as_given(self._found.domain.groups)
+        firsts, others = np.array(list(self._found.gaps)).T
+        index = pd.MultiIndex.from_arrays(
+            [groups.take(firsts), groups.take(others)], names=["group", "other"]
+        )
         return self._means(self._found.gaps.values(), index, "gap")
 
     @property
@@ -238,9 +247,8 @@ class GapResult(Result[Gaps]):
 
     @staticmethod
     def _means(intervals: Iterable[Interval], index: Names, name: str) -> pd.DataFrame:
-        return pd.DataFrame(
-            [[one.estimate, one.low, one.high] for one in intervals], index, [name, "low", "high"]
-        )
+        rows = [[interval.estimate, interval.low, interval.high] for interval in intervals]
+        return pd.DataFrame(rows, index, [name, "low", "high"])
 
 
 class CountResult(Result[GroupCounts]):
@@ -311,13 +319,10 @@ class ThresholdsResult(Result[Thresholds]):
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns (rate, low), (rate, high) by group; all hold with 95 %, over noise and sample."""
-        return pd.concat(
-            {
-                name: pd.DataFrame(values, self._groups, ["low", "high"])
-                for name, values in self._chosen.intervals.items()
-            },
-            axis=1,
-        )
+        tables = {}
+        for name, values in self._chosen.intervals.items():
+            tables[name] = pd.DataFrame(values, self._groups, ["low", "high"])
+        return pd.concat(tables, axis=1)
 
     def predictor(
         self, estimator: Estimator | None = None, unseen_group: str | float = "error"
@@ -334,8 +339,10 @@ class ThresholdsResult(Result[Thresholds]):
         from fairshares import GroupThresholdPredictor
 
         curves = self._found.curves
-        pair = curves.negative, curves.positive
-        values = [*self._as_given(pair, "label").to_numpy()] if curves.negative else None
+        values = None
+        if curves.negative:
+            pair = (curves.negative, curves.positive)
+            values = list(self._as_given(pair, "label").to_numpy())
         return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, values)
 
     def choose(
@@ -456,7 +463,8 @@ def load(directory: Path) -> Released | TrainResult:
 
     file = read_file(directory, ModelFile)
     path = result_path(directory, ModelFile.file_name)
-    weights, thresholds = _part(directory / "weights"), _part(directory / "thresholds")
+    weights = _part(directory / "weights")
+    thresholds = _part(directory / "thresholds")
     assert weights is None or isinstance(weights, WeightsResult)
     assert thresholds is None or isinstance(thresholds, ThresholdsResult)
     return TrainResult(
@@ -473,5 +481,6 @@ def _part(directory: Path) -> Released | None:
 
 
 def _read(directory: Path) -> Released:
+    """Return the result of an earlier release, or raise ResultFileError."""
     earlier = read_files(directory)
     return result_of(earlier, found_in(earlier, directory))

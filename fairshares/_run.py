@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from fairshares._arguments import Argument, Records
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
-_OF_BOTH = {"thresholds", "steps", "max_count"}  # of a call and of a plan
-_OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # which a plan has not
-_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
+_OF_BOTH = {"thresholds", "steps", "max_count"}  # arguments of a call that a plan has, too
+_OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # arguments of a call that a plan has not
+_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # what a dict as `domain` may have
 
 
 @overload
@@ -79,17 +79,18 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
                 "make predictions."
             )
         source = _source(records, columns)
-        place = None if given.get("shares") and records is None else TABLE
-        call = CALLS[task](**given, records=place)  # the source goes beside it
+        takes_uploads = bool(given.get("shares")) and records is None
+        call = CALLS[task](**given, records=None if takes_uploads else TABLE)  # the source goes beside it
         out = call.where.out or Path(scratch) / task
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
             if call.source.shares:
                 statistic = statistic_of(settings.release)
                 run = run_release(statistic, SharesSource(call.source.shares), settings, out, begin)
-                notes = [*weights_view.chain(run.manifest), one_machine(False)]
+                notes = [*weights_view.chain(run.manifest), one_machine(saw_records=False)]
             else:
-                run, notes = run_on_records(call, source, settings, out, begin), [one_machine(True)]
+                run = run_on_records(call, source, settings, out, begin)
+                notes = [one_machine(saw_records=True)]
         if call.cut and isinstance(run.found, Counted):
             notes.insert(0, call.cut.described(run.found.counts.domain))
         notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
@@ -109,6 +110,7 @@ def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released
 
 
 def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:
+    """Take the arguments that are columns out of a call's, and return them."""
     return {name: given.pop(name) for name in ROLES if name in given}
 
 
@@ -134,42 +136,49 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given, TrainRequest.declared)
-        source, known = _source(records, columns), _features_of(features)
+        source = _source(records, columns)
+        declared = _features_of(features)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
+        out = request.where.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
-            model = train_on(request, source, known, request.where.out or Path(scratch) / TASK, begin)
-        notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
-        weights = model.weights
-        thresholds = model.thresholds
+            training = train_on(request, source, declared, out, begin)
+        notes = [
+            one_machine(saw_records=True),
+            ledger_view.charge(training.charging, request.population == UNCHARGED),
+        ]
+        weights = None
+        if training.weights is not None:
+            run = training.weights
+            weights = _results.WeightsResult(EarlierFiles(run.manifest, run.files), run.found.weights)
+        thresholds = None
+        if training.thresholds is not None:
+            curves = training.thresholds
+            files = EarlierFiles(curves.manifest, curves.files)
+            thresholds = _results.ThresholdsResult(files, curves.found)
         return _results.TrainResult(
-            EarlierFiles(model.manifest, model.files),
-            model.model,
+            EarlierFiles(training.manifest, training.files),
+            training.model,
             notes,
-            None
-            if weights is None
-            else _results.WeightsResult(EarlierFiles(weights.manifest, weights.files), weights.found.weights),
-            None
-            if thresholds is None
-            else _results.ThresholdsResult(
-                EarlierFiles(thresholds.manifest, thresholds.files), thresholds.found
-            ),
+            weights,
+            thresholds,
         )
 
 
 def _features_of(declared: Argument) -> Features:
+    """Return the features that a call declares by a file or by a dict."""
     if isinstance(declared, str | Path):
         return read_features(Path(declared))
     if not isinstance(declared, Mapping):
         raise OptionError(
-            f"{named('features')} says the range or the categories of each column, as {{'age': {{'low': 18, "
-            f"'high': 99}}}}, since none are read off the records; got {declared!r}."
+            f"{named('features')} says the range or the categories of each column, as "
+            "{'age': {'low': 18, 'high': 99}}, since none are read off the records; "
+            f"got {declared!r}."
         )
     return features_from_json(json.loads(json.dumps(declared, default=_plain)), named("features"))
 
 
 def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
     """Plan a release; raise TypeError if an argument is unknown."""
-    table = from_records
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
         columns = _columns_of_task(task, given)
@@ -178,9 +187,10 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
         refuse_unknown(given, {*Expected.declared, *kind.declared} - _OF_RUNS)
-        source = None if table is None else _source(table, columns)
+        source = None if from_records is None else _source(from_records, columns)
         given = _read(given, kind.declared)
-        of_call = kind.declared.keys() - (Expected.declared.keys() - _OF_BOTH)
+        of_plan_alone = Expected.declared.keys() - _OF_BOTH
+        of_call = kind.declared.keys() - of_plan_alone
         call = kind(**{name: value for name, value in given.items() if name in of_call})
         if call.grid:
             given["thresholds"] = len(call.grid)
@@ -189,7 +199,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
             assert declared is not None  # a file declares it
             given |= of_domain(declared, task)
         of_plan = {name: value for name, value in given.items() if name in Expected.declared}
-        expected = Expected(**of_plan, from_records=None if table is None else TABLE)
+        expected = Expected(**of_plan, from_records=None if source is None else TABLE)
         begin("plan" if source is None else "records")
         plan = plan_of(call.request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
@@ -212,12 +222,12 @@ def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.Da
 
             features = _features_of(given.pop("features", {}))
             request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
-            pieces = made_for(request, features, runs, begin)[1]
+            _, pieces = made_for(request, features, runs, begin)
         else:
             kind = CALLS[task]
             call = kind(**_read(given, kind.declared))
-            stock, seconds = stock_of(call.where, call.account), call.where.timeout
-            pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
+            stock = stock_of(call.where, call.account)
+            pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, call.where.timeout, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
@@ -236,7 +246,8 @@ def _read(given: Mapping[str, Argument], declared: Collection[str]) -> dict[str,
 
     `declared` are the call's fields. Thresholds in the dict are for those calls that have them, as in a file.
     """
-    if isinstance(domain := given.get("domain"), Mapping):
+    domain = given.get("domain")
+    if isinstance(domain, Mapping):
         offered = [name for name in _OF_DOMAIN if name in declared]
         if "labels" in declared and "thresholds" not in declared:
             offered.append("thresholds")
@@ -256,7 +267,8 @@ def _read(given: Mapping[str, Argument], declared: Collection[str]) -> dict[str,
             raise OptionError(f"{named(name)} is a list of names, as {value.split(',')}; got {value!r}.")
         if name in ("groups", "labels") and isinstance(value, list | tuple):
             read[name] = as_names(pd.Series(list(value))).tolist()
-    if (positive := read.get("positive_label")) not in (None, ""):
+    positive = read.get("positive_label")
+    if positive not in (None, ""):
         read["positive_label"] = as_names(pd.Series([positive]))[0]
     return read
 
@@ -265,7 +277,9 @@ def _plain(value: Argument) -> Argument:
     """Return arrays, sets, views of dicts and iterators as lists, and all else as it is."""
     if hasattr(value, "__array__"):
         return np.asarray(value).tolist()
-    return list(value) if isinstance(value, Set | ValuesView | Iterator | range) else value
+    if isinstance(value, Set | ValuesView | Iterator | range):
+        return list(value)
+    return value
 
 
 def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
@@ -273,8 +287,8 @@ def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
 
     A column is None, the name of another one, or values.
     """
-    names = {name: column for name, column in columns.items() if isinstance(column, str)}
-    arrays = {name: column for name, column in columns.items() if column is not None and name not in names}
+    names = {role: column for role, column in columns.items() if isinstance(column, str)}
+    arrays = {role: column for role, column in columns.items() if column is not None and role not in names}
     if isinstance(records, Mapping):
         records = table_of(records)
     elif isinstance(records, str):
@@ -289,7 +303,8 @@ def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
             )
         table = frame.to_pandas()
         rows = table_of({TABLE.lower(): table.index.to_series(), **arrays})
-        records = table.assign(**{name: rows[name] for name in arrays})
-    if (group := names.get("group", "group")) == names.get("label", "label"):
+        records = table.assign(**{role: rows[role] for role in arrays})
+    group = names.get("group", "group")
+    if group == names.get("label", "label"):
         raise RecordsError(f"The column {group} cannot be both group and label.")
     return Named(records, names)

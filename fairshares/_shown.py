@@ -65,16 +65,17 @@ class Shown:
             MissingPackageError: matplotlib is missing.
         """
         pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
-        if not pictures or kind not in (*pictures, ""):
+        name = kind or next(iter(pictures), "")
+        if name not in pictures:
             raise ValueError(
                 f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
             )
-        picture = pictures[kind or next(iter(pictures))]
+        picture = pictures[name]
         with naming(PYTHON):
             if ax is None:
                 from matplotlib import pyplot  # takes a second to load
 
-                ax = pyplot.subplots(figsize=(WIDTH, picture.height), layout="constrained")[1]
+                _, ax = pyplot.subplots(figsize=(WIDTH, picture.height), layout="constrained")
             picture.draw(ax)
         return ax
 
@@ -109,13 +110,15 @@ class Spent(Report):
     @property
     def charges(self) -> pd.DataFrame:
         """A row per run: population, time, task, model, epsilon, delta, out, status."""
-        return pd.DataFrame(
-            {"population": population["population"], **charge}
-            for population in _objects_in(self.fields["populations"])
-            for charge in _objects_in(population["charges"])
-        )
+        rows = []
+        for population in _objects_in(self.fields["populations"]):
+            for charge in _objects_in(population["charges"]):
+                rows.append({"population": population["population"], **charge})
+        return pd.DataFrame(rows)
 
 
 def _objects_in(listed: JsonValue) -> list[JsonObject]:
     """Return the objects of a list of objects."""
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if not isinstance(listed, list):
+        return []
+    return [value for value in listed if isinstance(value, dict)]

@@ -29,7 +29,7 @@ class Commands(Program):
         print(f"FairShares {__version__}")
 
     def print_task_help(self, name: str) -> None:
-        """Print a command's help."""
+        """Print a command's help: its usage, what it does, an example, and its options."""
         command = self.collection[name]
         rows = [(option, as_called(explained)) for option, explained in command.help_rows()]
         options = " [options]" if rows else ""
@@ -44,11 +44,11 @@ class Commands(Program):
         self._print_options_of_all(command.prints)
 
     def core_args(self) -> list[Argument]:
-        """Return invoke's options, and those of all commands."""
-        return [
-            *super().core_args(),
-            *(Argument(names=(name,), kind=bool, help=help_text) for name, help_text in OF_ALL.items()),
-        ]
+        """Return invoke's own options, and the options that all commands have."""
+        arguments = list(super().core_args())
+        for name, help_text in OF_ALL.items():
+            arguments.append(Argument(names=(name,), kind=bool, help=help_text))
+        return arguments
 
     def list_flat(self) -> None:
         """Print the commands by role."""
@@ -62,23 +62,23 @@ class Commands(Program):
         self._print_options_of_all("the answer as JSON")
 
     def _print_options_of_all(self, prints: str) -> None:
+        """Print the options of every command, --json only for a command that prints something as JSON."""
+        rows = []
+        for name, help_text in OF_ALL.items():
+            if name == "json" and not prints:
+                continue
+            rows.append((f"--{name}", help_text.format(prints)))
         print("Options of every command:")
-        self.print_columns(
-            [
-                (f"--{name}", help_text.format(prints))
-                for name, help_text in OF_ALL.items()
-                if prints or name != "json"
-            ]
-        )
+        self.print_columns(rows)
 
     def parse_tasks(self) -> None:
-        """Find the command and its options, or report mistakes."""
+        """Find the command and its options, and fill in what `fairshares.toml` gives; or report mistakes."""
         commands = {name: self.collection[name] for name in self.collection.task_names}
         flags = self.initial_context.flags
-        of_all = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}
+        takes_value = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}
         words = self.core.unparsed
         try:
-            self.core.unparsed = checked(words, commands, of_all)
+            self.core.unparsed = checked(words, commands, takes_value)
             super().parse_tasks()
             filled = fill_in(self.tasks, commands)
             if self.args.json.value and self.tasks and not commands[str(self.tasks[0].name)].prints:
@@ -89,16 +89,21 @@ class Commands(Program):
             with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
         if filled and not self.args.quiet.value:
-            print(
-                json.dumps({"announcement": filled}, ensure_ascii=False) if self.args.json.value else filled,
-                file=sys.stderr,
-            )
+            announcement = filled
+            if self.args.json.value:
+                announcement = json.dumps({"announcement": filled}, ensure_ascii=False)
+            print(announcement, file=sys.stderr)
 
     def execute(self) -> None:
         """Run the command, and end it well."""
         from fairshares.harness.cli.terminal import Output, ending_well  # slow to load
 
-        with ending_well(Output(**{name: self.args[name].value for name in OF_ALL})):
+        output = Output(
+            json=self.args.json.value,
+            quiet=self.args.quiet.value,
+            verbose=self.args.verbose.value,
+        )
+        with ending_well(output):
             super().execute()
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:

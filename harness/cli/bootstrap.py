@@ -21,7 +21,9 @@ LOCK = "requirements.lock"
 TEST_LOCK = f"tests/{LOCK}"  # further packages for tests
 
 _STAMP = "fairshares-lock"  # in a complete environment: its sources
-_OTHER_FILE = "DO NOT MATCH THE HASHES"  # pip says so of a file that no lock file knows
+_OTHER_FILE = "DO NOT MATCH THE HASHES"  # what pip says of a file that no lock file knows
+_TEST_COMMANDS = ("check", "test")  # the commands that need the packages of tests, too
+_HELP = ("-h", "--help")
 
 
 class OtherFileError(Exception):
@@ -35,16 +37,20 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     [test: tests/commands/test_bootstrap.py]
     """
     environment = project / ".venv"
-    locks = [LOCK, TEST_LOCK] if arguments[:1] in (["check"], ["test"]) else [LOCK]
-    if code := ensure(environment, *(project / lock for lock in locks)):
+    locks = [project / LOCK]
+    if arguments and arguments[0] in _TEST_COMMANDS:
+        locks.append(project / TEST_LOCK)
+    code = ensure(environment, *locks)
+    if code:
         return code
     words = ["--search-root", str(project), *spelled_out(arguments)]
     # A letter that the terminal cannot show becomes a question mark instead of an error.
     encoding = os.environ.get("PYTHONIOENCODING", "")
-    if ":" not in encoding:
+    replacing = ":" not in encoding  # else the user has chosen what becomes of such letters
+    if replacing:
         os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
     if Path(sys.prefix).samefile(environment):
-        return _go_on(words, ":" not in encoding)
+        return _go_on(words, replacing)
     _hand_over(environment, project, words)
 
 
@@ -57,8 +63,10 @@ def ensure(environment: Path, *locks: Path) -> int:
     """
     try:
         if not _is_current(environment, locks):
-            of = " and ".join(map(str, locks))
-            _say(f"setting up {environment.name} with the packages of {of}; another ./inv waits meanwhile")
+            sources = " and ".join(str(lock) for lock in locks)
+            _say(
+                f"setting up {environment.name} with the packages of {sources}; another ./inv waits meanwhile"
+            )
             _make_alone(environment, locks)
     except OtherFileError:
         _say(
@@ -81,29 +89,39 @@ def ensure(environment: Path, *locks: Path) -> int:
 
 
 def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
-    stamp, python = environment / _STAMP, environment / "bin" / "python"
+    """Return whether an environment is complete, and was made from these lock files among others."""
+    stamp = environment / _STAMP
+    python = environment / "bin" / "python"
     return (
         stamp.exists() and python.exists() and _stamp(environment, locks) <= {*stamp.read_text().split("\n")}
     )
 
 
 def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
-    """Return digests of the lock files, and the interpreter's real path."""
-    digests = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
-    return digests | {os.path.realpath(environment / "bin" / "python")}
+    """Return the lines of a stamp: the lock files' digests, and the interpreter's real path."""
+    lines = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
+    lines.add(os.path.realpath(environment / "bin" / "python"))
+    return lines
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
-    """Return arguments as invoke takes them."""
-    help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
-    if not arguments or (help_flags and len(arguments) == 1):
+    """Return arguments as invoke takes them.
+
+    Without an argument, and for help without a command, invoke lists all commands. Help on a command goes
+    before its name, wherever the user wrote it.
+    """
+    if not arguments:
         return ["--list"]
-    if help_flags and not arguments[0].startswith("-"):
+    asks_for_help = any(argument in _HELP for argument in arguments)
+    if asks_for_help and len(arguments) == 1:
+        return ["--list"]
+    if asks_for_help and not arguments[0].startswith("-"):
         return ["--help", arguments[0]]
     return list(arguments)
 
 
 def _go_on(words: Sequence[str], replacing: bool) -> int:
+    """Run invoke in this process, which is one of the environment already."""
     sys.path.append(sys.path.pop(0))  # the project's root, after installed packages
     if replacing and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -113,6 +131,7 @@ def _go_on(words: Sequence[str], replacing: bool) -> int:
 
 
 def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoReturn:
+    """Go on as the environment's interpreter, in place of this process."""
     python = str(environment / "bin" / "python")
     sys.stdout.flush()
     # -P: import neither from the user's directory nor from the script's.
@@ -120,6 +139,7 @@ def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoRetu
 
 
 def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
+    """Make the environment unless another process has made it while this one waited for its turn."""
     from fairshares.harness.system.files import in_turn  # slow to load, and seldom needed
 
     with warnings.catch_warnings():
@@ -130,18 +150,29 @@ def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
 
 
 def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
-    """Make the environment beside its place, for processes in an older one; pip holds the lock too."""
-    new, old = (environment.with_name(f"{environment.name}.{which}") for which in ("partial", "old"))
+    """Make the environment beside its place, then move it there.
+
+    Processes that run in an older environment keep it until then. pip inherits the lock's descriptor `held`,
+    so that the turn ends no sooner than pip does, even if this process is killed.
+    """
+    new = environment.with_name(f"{environment.name}.partial")
+    old = environment.with_name(f"{environment.name}.old")
     _remove(new, old)  # of a start that was killed
     pip = [
-        *(str(new / "bin" / "python"), "-m", "pip", "install"),
+        str(new / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
         "--no-deps",  # the lock files are complete, so only pinned packages come in
         "--require-hashes",  # and of these only the files that the lock files know
         "--only-binary=:all:",  # what builds a package would come in without a hash
         "--no-compile",  # a module is compiled when first imported; most never are
-        *("--no-user", "--no-input", "--disable-pip-version-check"),
-        *(word for lock in locks for word in ("-r", str(lock))),
+        "--no-user",
+        "--no-input",
+        "--disable-pip-version-check",
     ]
+    for lock in locks:
+        pip.extend(("-r", str(lock)))
     try:
         venv = [sys.executable, "-m", "venv", str(new)]
         subprocess.run(venv, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)
@@ -156,7 +187,12 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
 
 
 def _install(pip: Sequence[str], held: int) -> None:
-    """Run pip and show what it says; raise CalledProcessError, or OtherFileError if a hash is the reason."""
+    """Run pip and show what it says.
+
+    Raises:
+        OtherFileError: A package is not the file whose hash the lock files have.
+        CalledProcessError: pip failed for another reason.
+    """
     said = []
     with subprocess.Popen(
         pip,
@@ -182,10 +218,16 @@ def _install(pip: Sequence[str], held: int) -> None:
 
 
 def _rename_inside(new: Path, environment: Path) -> None:
+    """Replace the path in the environment's text files by the one to which it is moved."""
+    present_path = os.fsencode(new)
+    later_path = os.fsencode(environment)
     for file in [new / "pyvenv.cfg", *(new / "bin").iterdir()]:
-        text = b"" if file.is_symlink() or file.is_dir() else file.read_bytes()
-        if os.fsencode(new) in text and b"\0" not in text:
-            file.write_bytes(text.replace(os.fsencode(new), os.fsencode(environment)))
+        if file.is_symlink() or file.is_dir():
+            continue
+        content = file.read_bytes()
+        is_text = b"\0" not in content
+        if is_text and present_path in content:
+            file.write_bytes(content.replace(present_path, later_path))
 
 
 def _remove(*paths: Path) -> None:

@@ -105,12 +105,12 @@ def sources(name: str, project: Path) -> list[str]:
     else:
         found = sorted(file for file in place.rglob("*") if file.suffix in CHECKED and file.is_file())
     paths = [file.relative_to(project) for file in found]
-    return [path.as_posix() for path in paths if not any(map(_is_made, path.parts))]
+    return [path.as_posix() for path in paths if not _is_made(path)]
 
 
-def _is_made(part: str) -> bool:
-    """Return whether a folder holds what tools made: environments, caches, results, the built site."""
-    return part.startswith(".") or part in ("__pycache__", "_build", "runs")
+def _is_made(path: Path) -> bool:
+    """Return whether tools made a file: it is in an environment, a cache, results or the built site."""
+    return any(part.startswith(".") or part in ("__pycache__", "_build", "runs") for part in path.parts)
 
 
 def static_checks(
@@ -120,15 +120,13 @@ def static_checks(
     kinds = {Path(source).suffix for source in sources(name, project)}
     if kinds == {".md"}:
         return {}, {}
-    ruff = ("-m", "ruff")
-    of_path = ("--force-exclude", name)
     static: dict[str, Sequence[str]] = {}
     if fix:
-        static["ruff check --fix"] = (*ruff, "check", "--fix", *of_path)
-        static["ruff format"] = (*ruff, "format", *of_path)
+        static["ruff check --fix"] = ("-m", "ruff", "check", "--fix", "--force-exclude", name)
+        static["ruff format"] = ("-m", "ruff", "format", "--force-exclude", name)
     else:
-        static["ruff check"] = (*ruff, "check", *of_path)
-        static["ruff format"] = (*ruff, "format", "--check", "--diff", *of_path)
+        static["ruff check"] = ("-m", "ruff", "check", "--force-exclude", name)
+        static["ruff format"] = ("-m", "ruff", "format", "--check", "--diff", "--force-exclude", name)
     static["import-linter"] = STATIC_CHECKS["import-linter"]
     return static, TYPES if kinds != {".mpc"} else {}
 
@@ -163,7 +161,7 @@ def find_tests(name: str, project: Path = PROJECT, *, everything: bool = False) 
     names = sources(name, project)
     programs = [source for source in names if source.endswith(".mpc")]
     pages = [source for source in names if source.endswith(".md")]
-    modules = [source for source in names if source not in (*programs, *pages)]
+    modules = [source for source in names if not source.endswith((".mpc", ".md"))]
     if name.startswith("tests/"):
         own = [source for source in modules if _is_test_file(source)]
         if own:
@@ -171,16 +169,24 @@ def find_tests(name: str, project: Path = PROJECT, *, everything: bool = False) 
         if Path(name).name == "conftest.py":
             return Selection([Path(name).parent.as_posix()])
     if modules:
-        found = list(
-            dict.fromkeys(test for module in modules for test in find_tests_of_module(module, project))
-        )
-        return Selection(found) if everything else Selection(found[:MOST_FILES], found[MOST_FILES:])
+        found = _each_once(find_tests_of_module(module, project) for module in modules)
+        if everything:
+            return Selection(found)
+        return Selection(found[:MOST_FILES], found[MOST_FILES:])
     if programs:
-        own = [test for program in programs for test in _naming(program, project)]
+        own = _each_once(_naming(program, project) for program in programs)
         if own:
-            return Selection(list(dict.fromkeys(own)))
+            return Selection(own)
         return Selection(OF_PROGRAMS, chosen=" or ".join(Path(program).stem for program in programs))
-    return Selection(["tests/project"], chosen=" or ".join((*pages, *OF_PAGES)))
+    return Selection(["tests/project"], chosen=" or ".join([*pages, *OF_PAGES]))
+
+
+def _each_once(lists: Iterable[Sequence[str]]) -> list[str]:
+    """Return the entries of several lists, each where it occurs first."""
+    found: dict[str, None] = {}
+    for entries in lists:
+        found.update(dict.fromkeys(entries))
+    return list(found)
 
 
 def find_tests_of_module(name: str, project: Path = PROJECT) -> list[str]:
@@ -193,14 +199,16 @@ def find_tests_of_module(name: str, project: Path = PROJECT) -> list[str]:
     importing = [test for test, names in imported.items() if module in names]
     folder = _nearest_folder(name, project)
     near = [test for test in importing if Path(test).parent.as_posix() == folder]
-    of_its_name = f"test_{Path(name).stem.removeprefix('_')}.py"
-    return sorted(
-        near or importing,
-        key=lambda test: (Path(test).name != of_its_name, len(imported[test]), test),
-    )
+    namesake = f"test_{Path(name).stem.removeprefix('_')}.py"
+
+    def distance(test: str) -> tuple[bool, int, str]:
+        return Path(test).name != namesake, len(imported[test]), test
+
+    return sorted(near or importing, key=distance)
 
 
 def _nearest_folder(name: str, project: Path) -> str:
+    """Return the folder of tests at a module's path, or the nearest above it that is there."""
     folder = Path("tests", name).parent
     while not (project / folder).is_dir():
         folder = folder.parent

@@ -47,7 +47,7 @@ from fairshares.harness.training.request import TrainRequest
 
 
 def parse_last_day(text: str, option: str) -> str:
-    """Return a day that is not over in UTC."""
+    """Return a day, as 2027-12-31 is, that is not over in UTC; raise OptionError otherwise."""
     from fairshares.harness.uploads.keys import is_date, today  # slow to load
 
     if not is_date(text):
@@ -74,7 +74,7 @@ _OF_CLIENTS = "CSV or Parquet, a file, directory or glob, with client_id, group,
 
 
 class Allowance(Options):
-    """The privacy budget that somebody allows runs to spend, if they say so."""
+    """A limit to the ε and δ that runs may spend; without these options there is none."""
 
     epsilon = Spending.epsilon.optional()
     delta = Spending.delta.optional()

@@ -12,8 +12,10 @@ from fairshares.harness.cli.bootstrap import LOCK, PROJECT, ensure
 # A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
 # directories first, so that no process is left with a long file at the end.
 IN_PARALLEL = (
-    *("--numprocesses", "logical", "--maxprocesses", "4"),
-    *("--dist", "loadfile", "--no-loadscope-reorder"),
+    "--numprocesses=logical",
+    "--maxprocesses=4",
+    "--dist=loadfile",
+    "--no-loadscope-reorder",
 )
 DEFAULT_ONLY = ("-m", "not exhaustive")
 
@@ -31,9 +33,17 @@ TYPES: Mapping[str, Sequence[str]] = {"mypy": ("-m", "mypy")}
 
 
 def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False) -> int:
-    """Run every check, with `everything` also exhaustive tests; name failures; return an exit code."""
-    chosen = () if everything else DEFAULT_ONLY
-    return run_all(STATIC_CHECKS, [*IN_PARALLEL, *chosen, *pytest_arguments], TYPES)
+    """Run every check of the project, name those that failed, and return an exit code.
+
+    Args:
+        pytest_arguments: What pytest is given, besides.
+        everything: Run exhaustive tests, too.
+    """
+    arguments = list(IN_PARALLEL)
+    if not everything:
+        arguments.extend(DEFAULT_ONLY)
+    arguments.extend(pytest_arguments)
+    return run_all(STATIC_CHECKS, arguments, TYPES)
 
 
 def run_all(
@@ -53,49 +63,62 @@ def run_all(
     """
     codes: dict[str, int] = {}
     with ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(_run, command, lock_held=True) for name, command in beside.items()}
+        running = {name: pool.submit(_run, command, captured=True) for name, command in beside.items()}
         for name, command in static.items():
             codes[name] = _say_and_run(name, command)
-        if failed := [name for name, code in codes.items() if code]:
-            print(f"\nFailed so far: {', '.join(failed)}. The tests run all the same.", flush=True)
+        failed_so_far = _failed(codes)
+        if failed_so_far:
+            print(f"\nFailed so far: {', '.join(failed_so_far)}. The tests run all the same.", flush=True)
         if pytest_arguments is not None:
             codes["pytest"] = _say_and_run("pytest", ("-m", "pytest", *pytest_arguments))
         for name, run in running.items():
             print(f"\n--- {name}\n{run.result().stdout}", end="")
             codes[name] = run.result().returncode
-    failed = [name for name, code in codes.items() if code]
-    print(f"\nFailed: {', '.join(failed)}." if failed else "\nAll checks passed.", flush=True)
-    return codes.get("pytest", 0) or int(bool(failed))
+    failed = _failed(codes)
+    if not failed:
+        print("\nAll checks passed.", flush=True)
+        return 0
+    print(f"\nFailed: {', '.join(failed)}.", flush=True)
+    return codes.get("pytest", 0) or 1
+
+
+def _failed(codes: Mapping[str, int]) -> list[str]:
+    """Return the names of the checks whose exit code is not 0."""
+    return [name for name, code in codes.items() if code]
 
 
 def build_docs(project: Path = PROJECT) -> int:
-    """Build the documentation site in its own environment; return an exit code."""
-    docs, environment = project / "docs", project / ".venv-docs"
+    """Build the documentation site in its own environment, and print its path; return an exit code."""
+    docs = project / "docs"
+    environment = project / ".venv-docs"
     site = docs / "_build"
     code = ensure(environment, docs / LOCK)
-    if not code:
-        command = [str(environment / "bin" / "python"), *SPHINX, str(docs), str(site)]
-        code = subprocess.run(command, cwd=project, check=False).returncode
+    if code:
+        return code
+    python = str(environment / "bin" / "python")
+    command = [python, *SPHINX, str(docs), str(site)]
+    code = subprocess.run(command, cwd=project, check=False).returncode
     if not code:
         print(site / "index.html")
     return code
 
 
 def _say_and_run(name: str, arguments: Sequence[str]) -> int:
+    """Name a check, run it, and return its exit code."""
     print(f"\n--- {name}", flush=True)
     return _run(arguments).returncode
 
 
-def _run(arguments: Sequence[str], lock_held: bool = False) -> subprocess.CompletedProcess[str]:
+def _run(arguments: Sequence[str], captured: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run Python with arguments, in the project; with `captured`, keep the output instead of showing it."""
     # Let modules compile once, not in each of the thousands of processes that tests start.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    to = subprocess.PIPE if lock_held else None
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=PROJECT,
         env=environment,
-        stdout=to,
-        stderr=to and subprocess.STDOUT,
+        stdout=subprocess.PIPE if captured else None,
+        stderr=subprocess.STDOUT if captured else None,
         text=True,
         check=False,
     )

@@ -16,7 +16,18 @@ from fairshares.protocols.json_values import JsonObject
 
 
 def tell(task: str, title: str, shown: View, fields: Callable[[], JsonObject], *, plot: bool) -> None:
-    """Show the outcome of a command that runs nothing, or write its page, or raise WriteError."""
+    """Show the outcome of a command that runs nothing.
+
+    Args:
+        task: The command's name, after which the page's directory is named.
+        title: The page's title.
+        shown: What is shown.
+        fields: Returns what `--json` prints.
+        plot: Whether a page is written, too.
+
+    Raises:
+        WriteError: The page cannot be written.
+    """
     target = default_out(task)
     if plot:
         shown = list(shown)
@@ -25,7 +36,9 @@ def tell(task: str, title: str, shown: View, fields: Callable[[], JsonObject], *
     if terminal.output.json:
         terminal.print_json(fields())
     else:
-        terminal.show(*shown, *([run_view.results(target, page=True)] if plot else []))
+        terminal.show(*shown)
+        if plot:
+            terminal.show(run_view.results(target, page=True))
 
 
 def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part]) -> None:
@@ -54,7 +67,19 @@ def present(
     problem: FairSharesError | None = None,
     file: str = "",
 ) -> None:
-    """Show an answer and its facts, in short or in full; write its report; raise a problem."""
+    """Show a run's answer and its facts; write its report; raise its problem.
+
+    Args:
+        plot: Whether a report is written beside the results.
+        manifest: The run's manifest.
+        target: The directory of its results.
+        title: The report's title.
+        answer: The result.
+        short: The facts of the run that are shown by default.
+        full: Those that `--verbose` shows, and the report.
+        problem: Why the result falls short; raised after all else is shown.
+        file: The results' file that `--json` prints; by default the task's.
+    """
     terminal.show(*answer)
     if not terminal.output.quiet:
         terminal.show(*(full if terminal.output.verbose else short))

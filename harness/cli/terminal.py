@@ -32,11 +32,12 @@ _TOLD_EVERY_S = 5.0  # in a log
 
 
 def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
     return Console(
         stderr=stderr,
         highlight=False,
         emoji=False,
-        width=None if (sys.stderr if stderr else sys.stdout).isatty() else _PIPE_WIDTH,
+        width=None if stream.isatty() else _PIPE_WIDTH,  # None: the terminal's
     )
 
 
@@ -49,7 +50,8 @@ class Output:
     verbose: bool = False
 
 
-out, err = _console(stderr=False), _console(stderr=True)
+out = _console(stderr=False)
+err = _console(stderr=True)
 output = Output()  # of the command that runs
 
 
@@ -59,6 +61,7 @@ def say(text: str, console: Console | None = None) -> None:
 
 
 def _say(text: str, console: Console, kind: str) -> None:
+    """Print a text with markup; with `--json`, what goes to stderr is a line of JSON with the key `kind`."""
     if console is not err or not output.json:
         console.print(text, soft_wrap=not console.is_terminal)
     elif not err.quiet:
@@ -81,10 +84,14 @@ def print_json_text(text: str) -> None:
     Guarantees: names in it reach a terminal without characters that control it, as these become escapes of
     JSON, which have the same meaning for who parses it.  [test: tests/harness/cli/test_terminal.py]
     """
-    print(
-        "".join(c if c.isprintable() or c in "\n\N{NO-BREAK SPACE}" else json.dumps(c)[1:-1] for c in text),
-        end="",
-    )
+    print("".join(_escaped(character) for character in text), end="")
+
+
+def _escaped(character: str) -> str:
+    """Return a character of a text of JSON, as an escape if it could control a terminal."""
+    if character.isprintable() or character in "\n\N{NO-BREAK SPACE}":
+        return character
+    return json.dumps(character)[1:-1]  # without the quotes
 
 
 def show_or_print(value: JsonValue, *parts: Part) -> None:
@@ -116,7 +123,9 @@ def ending_well(of_command: Output) -> Iterator[None]:
     """
     global output
     take_interrupts()
-    output, out.quiet, err.quiet = of_command, of_command.json, of_command.quiet
+    output = of_command
+    out.quiet = of_command.json
+    err.quiet = of_command.quiet
     before = len(SPENT)
     try:
         with warnings.catch_warnings(), naming(SHELL):
@@ -130,15 +139,30 @@ def ending_well(of_command: Output) -> Iterator[None]:
         _end("", INTERRUPTED, *(SPENT[before:] or [NOTHING_SPENT]))
         sys.exit(INTERRUPTED_EXIT)
     finally:
-        output, out.quiet, err.quiet = Output(), False, False
+        output = Output()
+        out.quiet = False
+        err.quiet = False
 
 
-def _end(mark: str, *texts: str) -> None:
+def _end(mark: str, message: str, *spent: str) -> None:
+    """Say on stderr why a command ends early, also with --quiet, and what its runs have spent.
+
+    `mark` is markup before the message, which JSON has not.
+    """
     err.quiet = False
-    first, *others = map(plain, texts)
-    _say(first if output.json else mark + first, err, "error")
-    for text in others:
-        say(text, err)
+    text = plain(message)
+    _say(text if output.json else mark + text, err, "error")
+    for sentence in spent:
+        say(plain(sentence), err)
+
+
+@dataclass(frozen=True)
+class _RunningStep:
+    """The step that runs: its row in the display, its name, and when it began."""
+
+    row: TaskID
+    name: str
+    begun: float
 
 
 class Steps:
@@ -148,49 +172,60 @@ class Steps:
     """
 
     def __init__(self, display: RichProgress, names: dict[str, str]) -> None:
-        self._display, self._names = display, names
-        self._running: tuple[TaskID, str, float] | None = None
-        self._told, self._far = 0.0, ""
+        self._display = display
+        self._names = names
+        self._running: _RunningStep | None = None
+        self._progress = ""  # what the running step last said of its progress
+        self._last_report = 0.0  # when a log last heard of it
 
     def __call__(self, key: str) -> None:
         self.finish()
         name = self._names.get(key, key)
-        self._running = (self._display.add_task(name, total=1), name, time.monotonic())
-        self._told, self._far = time.monotonic(), ""
+        now = time.monotonic()
+        self._running = _RunningStep(self._display.add_task(name, total=1), name, now)
+        self._progress = ""
+        self._last_report = now
 
     def detail(self, text: str) -> None:
         """Show the step's progress."""
-        if self._running is not None:
-            self._far = text
-            self._display.update(self._running[0], description=f"{self._running[1]}: {plain(text)}")
+        step = self._running
+        if step is not None:
+            self._progress = text
+            self._display.update(step.row, description=f"{step.name}: {plain(text)}")
 
-    def count(self, done: int, of: int) -> None:
-        """Show how many parts of the step are done, and the remaining time."""
-        if self._running is None:
+    def count(self, done: int, total: int) -> None:
+        """Show how many of the step's parts are done, and the remaining time."""
+        step = self._running
+        if step is None:
             return
-        elapsed = time.monotonic() - self._running[2]
+        elapsed = time.monotonic() - step.begun
         if elapsed > _TOLD_AFTER_S and done:
-            self.detail(f"{done:,} of {of:,}, about {elapsed / done * (of - done):.0f} s left")
+            left = elapsed / done * (total - done)
+            self.detail(f"{done:,} of {total:,}, about {left:.0f} s left")
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Report the step in a log, unless just done."""
-        running, now = self._running, time.monotonic()
-        if running is not None and now - self._told > _TOLD_EVERY_S and _is_log():
-            self._told = now
-            say(plain(f"{running[1]}: {self._far or 'running'}, {now - running[2]:.0f} s so far"), err)
+        """Report the step in a log, unless a report was just made."""
+        step = self._running
+        now = time.monotonic()
+        if step is not None and now - self._last_report > _TOLD_EVERY_S and _is_log():
+            self._last_report = now
+            progress = self._progress or "running"
+            say(plain(f"{step.name}: {progress}, {now - step.begun:.0f} s so far"), err)
 
     def finish(self) -> None:
         """End the step, if any."""
-        if self._running is not None:
-            row, name, begun = self._running
-            self._display.update(row, completed=1, description=name)
-            self._running = None
-            if _is_log():
-                say(f"{plain(name)}: {time.monotonic() - begun:.2f} s", err)
+        step = self._running
+        if step is None:
+            return
+        self._display.update(step.row, completed=1, description=step.name)
+        self._running = None
+        if _is_log():
+            say(f"{plain(step.name)}: {time.monotonic() - step.begun:.2f} s", err)
 
 
 def _is_log() -> bool:
+    """Return whether stderr is a log, for lines of text: no terminal, and neither --quiet nor --json."""
     return not (err.is_terminal or err.quiet or output.json)
 
 
@@ -204,7 +239,8 @@ def steps(names: dict[str, str]) -> Iterator[Steps]:
         console=err,
         disable=not err.is_terminal or err.quiet or output.json,
     )
-    shown, ended = Steps(display, names), Event()
+    shown = Steps(display, names)
+    ended = Event()
 
     def keep_telling() -> None:
         while not ended.wait(1):

@@ -8,6 +8,11 @@ from fairshares.harness.releases.registry import RELEASES
 
 _RUNS = "fairshares.harness.cli.commands"
 
+_RELEASE_COMMANDS = tuple(
+    Command(task, options_of_task, f"{_RUNS}.releases:release", ANALYST)
+    for task, options_of_task in RELEASES.items()
+)
+
 COMMANDS = (
     Command("quickstart", options.QuickstartOptions, f"{_RUNS}.quickstart:quickstart", ANALYST),
     Command("security", options.SecurityOptions, f"{_RUNS}.installation:security", ANALYST),
@@ -17,7 +22,7 @@ COMMANDS = (
     Command("uploads", options.UploadsOptions, f"{_RUNS}.tasks:uploads", PARTY),
     Command("aggregate", options.AggregateOptions, f"{_RUNS}.tasks:aggregate", PARTY),
     Command("send", options.SendOptions, f"{_RUNS}.send:send", CLIENT),
-    *(Command(task, of_task, f"{_RUNS}.releases:release", ANALYST) for task, of_task in RELEASES.items()),
+    *_RELEASE_COMMANDS,
     Command("train", options.TrainOptions, f"{_RUNS}.train:train", ANALYST),
     Command("verify", options.VerifyOptions, f"{_RUNS}.hosts:verify", ANALYST),
     Command("ledger", options.LedgerOptions, f"{_RUNS}.ledger:ledger", ANALYST),

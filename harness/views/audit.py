@@ -13,44 +13,62 @@ from fairshares.protocols.circuits.coins import exp_bounds
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
-    """Show each kind of audited item, and whether claims hold."""
-    curves = [audited for audited in audits if audited.curve and audited.drawn]
-    if shown := [audited for audited in curves if "values_moved" not in audited.figures] or curves:
+    """Show each kind of audited item, and whether claims hold.
+
+    What an item is follows from its figures: those of noise have a largest value, those of a release the
+    number of values that move, and those of a local mechanism the ε that is claimed for it.
+    """
+    noise = [audited for audited in audits if "largest_noise" in audited.figures]
+    releases = [audited for audited in audits if "values_moved" in audited.figures]
+    local = [audited for audited in audits if "epsilon_claimed" in audited.figures]
+    with_curve = [audited for audited in audits if audited.curve and audited.drawn]
+    curves_of_noise = [audited for audited in with_curve if "values_moved" not in audited.figures]
+    pictured = curves_of_noise or with_curve  # releases' curves only if there are no others
+    if pictured:
+        curves = {}
+        for audited in pictured:
+            name = f"{audited.name}, ε = {exact_text(audited.requested.epsilon)}"
+            curves[name] = (audited.requested.epsilon, partial(_delta, audited))
         yield deltas(
             "delta",
-            {
-                f"{audited.name}, ε = {exact_text(audited.requested.epsilon)}": (
-                    audited.requested.epsilon,
-                    partial(_delta, audited),
-                )
-                for audited in shown
-            },
+            curves,
             "What the noise gives away: δ at each ε, exactly. Dots: the ε that it was asked for.",
         )
-    if noise := [audited for audited in audits if "largest_noise" in audited.figures]:
+    if noise:
         yield from _noise(noise)
     yield from dict.fromkeys(audited.note for audited in audits if audited.note)  # each sentence once
-    if releases := [audited for audited in audits if "values_moved" in audited.figures]:
+    if releases:
         yield _releases(releases)
-    if local := [audited for audited in audits if "epsilon_claimed" in audited.figures]:
+    if local:
         yield _local(local)
     ours = [audited for audited in audits if audited.claimed]
-    if ours and not any(audited.fault for audited in ours):
+    faults = [f"{audited.name}: {audited.fault}." for audited in ours if audited.fault]
+    if ours and not faults:
         holds = "All that is claimed for this project's noise and releases holds, by this second derivation."
         yield Findings([holds])
         yield holds
-    yield Findings([f"{audited.name}: {audited.fault}." for audited in ours if audited.fault])
+    yield Findings(faults)
 
 
 def _delta(audited: Audited, epsilon: Fraction) -> float:
+    """Return δ at ε on an item's curve, rounded up, as its argument e^ε is rounded down."""
     assert audited.curve is not None
-    return float(audited.curve.delta(exp_bounds(epsilon)[0]))
+    least_exp, _ = exp_bounds(epsilon)
+    return float(audited.curve.delta(least_exp))
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
     columns = [
-        *("noise on one count", "ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰"),
-        *("max", "RMSE", "ANDs, bits"),
+        "noise on one count",
+        "ε",
+        "δ at ε",
+        "δ, any ε",
+        "ε at 10⁻⁶",
+        "at 10⁻⁹",
+        "at 2⁻⁴⁰",
+        "max",
+        "RMSE",
+        "ANDs, bits",
     ]
     yield Table(
         columns,
@@ -61,17 +79,19 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
         caption="δ, any ε: the δ that remains however large ε is. ε at: the least with this δ, ∞ if none "
         "has it. max: largest noise. ANDs, bits: of one sample. All is exact; what is shown of ε "
         "and δ is rounded up.",
-        if_wide=[*columns[5:7], columns[-1]],
+        if_wide=["at 10⁻⁹", "at 2⁻⁴⁰", "ANDs, bits"],
     )
 
 
 def _of_noise(figures: Mapping[str, Figure]) -> list[str]:
+    """Return the row of noise in its table, from the third column on."""
     square = figures["mean_square_error"]
     assert square is not None
+    epsilons = [_short(figures[f"epsilon_at_{delta}"]) for delta in DELTAS]
     return [
         _short(figures["delta"], 3),
         _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
-        *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
+        *epsilons,
         _short(figures["largest_noise"]),
         f"{math.sqrt(Fraction(square)):.2f}",
         f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
@@ -105,7 +125,8 @@ def _local(audits: Sequence[Audited]) -> Table:
             [
                 audited.name,
                 exact_text(audited.requested.epsilon),
-                *(_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon")),
+                _short(audited.figures["epsilon_claimed"]),
+                _short(audited.figures["epsilon"]),
             ]
             for audited in audits
         ],
@@ -115,6 +136,7 @@ def _local(audits: Sequence[Audited]) -> Table:
 
 
 def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:
+    """Return a figure as text: a fraction rounded up to so many digits, and ∞ for None."""
     if figure is None:
         return "∞"
     return digits_up(figure, digits) if isinstance(figure, Fraction) else str(figure)

@@ -39,11 +39,11 @@ class CheckedHost:
     """What a check found of one host.
 
     Attributes:
-        marks: Whether what was looked at is right, by its name; None without a check.
-        faults: A sentence for each thing that is not.
-        notices: Sentences of the host's own.
+        marks: By the name of what was looked at, whether it is right; None where it was not checked.
+        faults: A sentence for each thing that is wrong.
+        notices: Sentences that the host says of itself.
         party_can: What code that took over the party's process could do there.
-        engine_version: That of its engine; "" if it told nothing.
+        engine_version: The version of its engine; "" if the host did not say.
     """
 
     party: int
@@ -57,11 +57,13 @@ class CheckedHost:
 
 def findings(hosts: Sequence[CheckedHost], model: str) -> Iterator[Part]:
     """Show a row per host, and a sentence per fault."""
-    looked_at = [*hosts[0].marks]
-    rows = [
-        [str(host.party), host.address, *(_MARKS[host.marks[name]] for name in looked_at)] for host in hosts
-    ]
-    yield Table(["party", "host", *looked_at], rows, "l" * (2 + len(looked_at)))
+    looked_at = list(hosts[0].marks)
+    columns = ["party", "host", *looked_at]
+    rows = []
+    for host in hosts:
+        marks = [_MARKS[host.marks[name]] for name in looked_at]
+        rows.append([str(host.party), host.address, *marks])
+    yield Table(columns, rows, alignment="l" * len(columns))
     for host in hosts:
         if host.party_can:
             yield unprotected(host.party, host.address, host.party_can)
@@ -123,8 +125,9 @@ def leftover_runs(runs: Sequence[JsonObject]) -> Table:
     for run in runs:
         parties = run["parties"]
         assert isinstance(parties, list)
+        numbers = ", ".join(str(party) for party in parties)
         agreed = "" if run["outputs"] is None else " (agree)"
-        rows.append([*(str(run[name]) for name in columns), ", ".join(map(str, parties)) + agreed])
+        rows.append([str(run[name]) for name in columns] + [numbers + agreed])
     return Table(
         [*columns, "parties"],
         rows,
@@ -147,8 +150,8 @@ def removed(by_host: Mapping[str, Mapping[str, int]]) -> Sentences:
     )
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
 class AllowedRuns(Protocol):
@@ -156,27 +159,27 @@ class AllowedRuns(Protocol):
 
     @property
     def name(self) -> str:
-        """The population's."""
+        """The population's name."""
 
     @property
     def tasks(self) -> Sequence[str]:
-        """Of these tasks."""
+        """The tasks that its runs may have."""
 
     @property
     def security(self) -> Sequence[str]:
-        """In these models."""
+        """The models in which they may run."""
 
     @property
     def unit(self) -> str:
-        """Of this unit; "" for any."""
+        """The privacy unit that they have to protect; "" for any."""
 
     @property
     def relation(self) -> str:
-        """Under this relation; "" for any."""
+        """The neighboring relation that they have to use; "" for any."""
 
     @property
     def chains(self) -> bool:
-        """Whether a chain's runs spend once together."""
+        """Whether the runs of a chain are charged once for all."""
 
     @property
     def per_run(self) -> Guarantee:
@@ -192,7 +195,7 @@ class HostRules(Protocol):
 
     @property
     def coordinators(self) -> Sequence[str] | None:
-        """Whose runs it takes part in; None for everybody's."""
+        """The coordinators in whose runs it takes part; None for everybody's."""
 
     @property
     def benchmark(self) -> bool:
@@ -200,7 +203,7 @@ class HostRules(Protocol):
 
     @property
     def models_of_benchmarks(self) -> Sequence[str]:
-        """The models in which it does."""
+        """The models in which it takes part in them."""
 
     @property
     def rules(self) -> Sequence[AllowedRuns]:
@@ -215,7 +218,8 @@ def policy(
     if allowed.coordinators is not None:
         whose = ", ".join(allowed.coordinators) or "nobody"
     if allowed.benchmark:
-        whose += f"; with benchmark runs in {_all_or(allowed.models_of_benchmarks, MODELS) or 'no model'}"
+        models = _all_or(allowed.models_of_benchmarks, MODELS) or "no model"
+        whose += f"; with benchmark runs in {models}"
     yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
@@ -249,7 +253,7 @@ class LogLine(Protocol):
 
     @property
     def time(self) -> str:
-        """When, in UTC and ISO 8601."""
+        """When it happened, in UTC and ISO 8601."""
 
     @property
     def event(self) -> str:
@@ -257,15 +261,15 @@ class LogLine(Protocol):
 
     @property
     def coordinator(self) -> str:
-        """Whose run it was of."""
+        """The coordinator of the run."""
 
     @property
     def request(self) -> str:
-        """What was asked for."""
+        """The request that the host was answering."""
 
     @property
     def said(self) -> str:
-        """Why."""
+        """The reason, as the host or the party said it."""
 
 
 def log(
@@ -331,16 +335,21 @@ def signers(
     yield Line("Run", f"{ran.run}, started {ran.started}")
     yield Line("Population", ran.population or "none was named")
     yield Line("Inputs", f"{inputs.clients} clients, {inputs.uploads} uploads: {source}")
-    for why, many in (given(inputs.excluded_because) or {}).items():
-        yield Line("Left out", f"{many} uploads {why}")
+    left_out = given(inputs.excluded_because) or {}
+    for why, uploads in left_out.items():
+        yield Line("Left out", f"{uploads} uploads {why}")
+    if compared:
+        caption = "These are the certificates that --fingerprints names."
+    else:
+        caption = (
+            "Compare these with what each host's owner says of its certificate, or name a file by "
+            "--fingerprints."
+        )
     yield Table(
         ["party", "ended (UTC)", "SHA-256 of its certificate"],
         [[str(statement.party), statement.ended, statement.sha256] for statement in statements],
         "lll",
-        caption="These are the certificates that --fingerprints names."
-        if compared
-        else "Compare these with what each host's owner says of its certificate, or name a file by "
-        "--fingerprints.",
+        caption=caption,
     )
     yield (
         "Nobody signed what else manifest.json says, as times, sizes and the coordinator's ledger, nor "
@@ -353,4 +362,5 @@ def _limits(most: Guarantee) -> str:
 
 
 def _all_or(names: Sequence[str], every: Collection[str]) -> str:
+    """Return names, or "all" if there are no others."""
     return "all" if set(names) == set(every) else ", ".join(names)

@@ -32,15 +32,18 @@ _COLUMNS = ["run", "started (UTC)", "task", "security", "ε", "δ", "status", "r
 
 
 def charge(charging: Entry, asked_for_none: bool) -> str:
-    """Say where a run was charged, and what its population has left."""
+    """Say where a run was charged, and what its population has left.
+
+    `asked_for_none` tells whether the caller chose that nobody counts; else a sentence says how to.
+    """
     population = charging.population
+    if population is None and asked_for_none:
+        return NOT_CHARGED
     if population is None:
-        return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."
-    left = (
-        "; no budget is set"
-        if population.left is None
-        else f"; left of its budget: {left_text(population.left)}"
-    )
+        return f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."
+    left = "; no budget is set"
+    if population.left is not None:
+        left = f"; left of its budget: {left_text(population.left)}"
     return (
         f"Charged to population {population.name!r} in {charging.account.ledger.path}. "
         f"Spent in {runs_text(population.charges)}: {spent_text(population.spent)}{left}."
@@ -50,7 +53,8 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
     """Show each population's charges, spending and remaining budget."""
     yield Line("Ledger", str(path))
-    if charged := [population for population in populations if population.charges]:
+    charged = [population for population in populations if population.charges]
+    if charged:
         yield Findings(
             [f"Population {population.name!r} has spent {_spent_of(population)}." for population in charged]
         )
@@ -62,23 +66,24 @@ def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
 
 
 def _population(population: Population) -> Iterator[Part]:
-    unit, relation = population.unit, population.relation
-    protects = f", {what_changes(unit, relation)}" if unit and relation else ""
-    yield Heading(f"Population {population.name!r}", ", retired" * population.retired + protects)
+    detail = ", retired" if population.retired else ""
+    if population.unit and population.relation:
+        detail += f", {what_changes(population.unit, population.relation)}"
+    yield Heading(f"Population {population.name!r}", detail)
     if population.charges:
         yield Table(
             _COLUMNS,
             [_row(charge) for charge in population.charges],
-            "l" * len(_COLUMNS),
+            alignment="l" * len(_COLUMNS),
             if_wide=["results"],
         )
     yield f"Spent: {_spent_of(population, ', by basic composition')}."
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
     tighter = [
-        f"ε = {digits_up(Fraction(bound), 4)} at δ = {at:g}"
-        for at, bound in _numerical(population)
-        if bound is not None
+        f"ε = {digits_up(Fraction(epsilon), 4)} at δ = {delta:g}"
+        for delta, epsilon in _numerical(population)
+        if epsilon is not None
     ]
     if tighter:
         yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
@@ -90,6 +95,7 @@ def _spent_of(population: Population, how: str = "") -> str:
 
 
 def _row(charge: Charge) -> list[str]:
+    """Return a charge's row, a text for each of `_COLUMNS`; results in this directory by a relative path."""
     here = Path.cwd()
     return [
         str(charge.id),
@@ -104,6 +110,7 @@ def _row(charge: Charge) -> list[str]:
 
 
 def _numerical(population: Population) -> list[tuple[float, float | None]]:
+    """Return pairs of δ and the ε that dp_accounting finds for it, None if it finds none."""
     if not population.charges:
         return []
     return [(delta, numerical_epsilon(population.losses, delta)) for delta in NUMERICAL_DELTAS]
@@ -114,35 +121,38 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, JsonValu
     return {
         "schema": SCHEMA,
         "ledger": str(path),
-        "populations": [
-            {
-                "population": population.name,
-                "privacy_unit": population.unit,
-                "neighboring_relation": population.relation,
-                "retired": population.retired,
-                "budget": as_json(state_budget(population.budget)),
-                "spent": as_json(state_loss(population.spent)),
-                "left": as_json(state_budget(population.left)),
-                "for_information_only": [
-                    {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
-                    for delta, epsilon in _numerical(population)
-                ],
-                "charges": [
-                    {
-                        "id": charge.id,
-                        "time": charge.time,
-                        "task": charge.task,
-                        "security": charge.model,
-                        "epsilon": float_up(charge.exact.epsilon),
-                        "delta": float_up(charge.exact.delta),
-                        "epsilon_exact": str(charge.exact.epsilon),
-                        "delta_exact": str(charge.exact.delta),
-                        "out": str(charge.out),
-                        "status": charge.status,
-                    }
-                    for charge in population.charges
-                ],
-            }
-            for population in populations
-        ],
+        "populations": [_population_json(population) for population in populations],
+    }
+
+
+def _population_json(population: Population) -> JsonValue:
+    numerical: list[JsonValue] = [
+        {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
+        for delta, epsilon in _numerical(population)
+    ]
+    return {
+        "population": population.name,
+        "privacy_unit": population.unit,
+        "neighboring_relation": population.relation,
+        "retired": population.retired,
+        "budget": as_json(state_budget(population.budget)),
+        "spent": as_json(state_loss(population.spent)),
+        "left": as_json(state_budget(population.left)),
+        "for_information_only": numerical,
+        "charges": [_charge_json(charge) for charge in population.charges],
+    }
+
+
+def _charge_json(charge: Charge) -> JsonValue:
+    return {
+        "id": charge.id,
+        "time": charge.time,
+        "task": charge.task,
+        "security": charge.model,
+        "epsilon": float_up(charge.exact.epsilon),
+        "delta": float_up(charge.exact.delta),
+        "epsilon_exact": str(charge.exact.epsilon),
+        "delta_exact": str(charge.exact.delta),
+        "out": str(charge.out),
+        "status": charge.status,
     }

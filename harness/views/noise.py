@@ -18,6 +18,8 @@ STEPS = {
 def noise(sampler: Sampler, summary: SampleSummary, manifest: SampleManifest) -> Iterator[Part]:
     """Show samples in summary, the protection by a secret one, and costs."""
     samples = summary.samples
+    least, largest = summary.extremes
+    exact_least, exact_largest = summary.exact_extremes
     yield Table(
         [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],
         [
@@ -27,12 +29,8 @@ def noise(sampler: Sampler, summary: SampleSummary, manifest: SampleManifest) ->
                 f"{summary.mean_square:,.4f}",
                 f"{summary.exact_mean_square:,.4f}",
             ],
-            *(
-                [name, f"{measured:,.6g}", f"{exact:,.6g}"]
-                for name, measured, exact in zip(
-                    ("least", "largest"), summary.extremes, summary.exact_extremes, strict=True
-                )
-            ),
+            ["least", f"{least:,.6g}", f"{exact_least:,.6g}"],
+            ["largest", f"{largest:,.6g}", f"{exact_largest:,.6g}"],
         ],
     )
     verdict = "within" if summary.distance <= summary.distance_bound else Bad("beyond")
@@ -42,10 +40,11 @@ def noise(sampler: Sampler, summary: SampleSummary, manifest: SampleManifest) ->
         strong=verdict if isinstance(verdict, Bad) else "",
     )
     yield Paragraph(WARNING, strong=WARNING)
-    epsilon, delta = digits_up(sampler.guarantee.epsilon, 4), digits_up(sampler.guarantee.delta, 4)
+    epsilon = digits_up(sampler.guarantee.epsilon, 4)
+    delta = digits_up(sampler.guarantee.delta, 4)
     yield f"A count that moves by 1 and carries a secret sample like these has ε = {epsilon} and δ = {delta}."
-    cost = f"{(manifest.mpc_s or 0) / samples * 1e6:,.1f} µs a sample, "
+    of_sample = f"{(manifest.mpc_s or 0) / samples * 1e6:,.1f} µs a sample, "
     yield (
-        f"Cost: {run.seconds_and_traffic(manifest, cost)} ({manifest.engine_version}, model "
+        f"Cost: {run.seconds_and_traffic(manifest, of_sample)} ({manifest.engine_version}, model "
         f"{manifest.security})."
     )

@@ -81,8 +81,10 @@ class Table:
 
     @property
     def aligned(self) -> str:
-        """Each column's alignment."""
-        return self.alignment or "l" + "r" * (len(self.columns) - 1)
+        """Each column's alignment, a letter for each."""
+        if self.alignment:
+            return self.alignment
+        return "l" + "r" * (len(self.columns) - 1)
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,22 @@ class Picture:
 
 
 def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) -> Findings:
-    """Say which values, and whose, are the least and the most, but for NaN."""
+    """Say which values are the least and the most, and whose they are; NaN is none.
+
+    Args:
+        what: The sentence's beginning.
+        values: The values by whose they are.
+        decimals: How many decimals are shown.
+
+    Returns:
+        The sentence; without a value nothing.
+    """
     ranked = sorted((value, name) for name, value in values.items() if not math.isnan(value))
-    ends = [f"{value:,.{decimals}f} ({name})" for value, name in ranked]
-    return Findings([f"{what} {ends[0]} to {ends[-1]}."] if ends else [])
+    if not ranked:
+        return Findings([])
+    least, whose_least = ranked[0]
+    most, whose_most = ranked[-1]
+    return Findings([f"{what} {least:,.{decimals}f} ({whose_least}) to {most:,.{decimals}f} ({whose_most})."])
 
 
 PAGE = "report.html"  # the file of a page

@@ -29,6 +29,7 @@ from fairshares.protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
 _LARGE_EPSILON = 2  # of a noisy value
+_WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
     "No ε was spent."
@@ -37,67 +38,79 @@ _UNPROTECTED = (
 
 def plan(asked_for: Plan) -> Iterator[Part]:
     """Show the expected results, then the costs."""
-    stages, releases = asked_for.stages, asked_for.releases
-    if len(stages) > 1:
-        of_cap, after = stages
+    stages = asked_for.stages
+    releases = asked_for.releases
+    chooses_cap = len(stages) > 1  # a release chooses the cap of the other
+    if chooses_cap:
+        choice, after = stages
         yield (
-            f"Two releases: ε = {digits_up(of_cap.request.protect.epsilon, 4)} is for choosing the cap, ε = "
+            f"Two releases: ε = {digits_up(choice.request.protect.epsilon, 4)} is for choosing the cap, ε = "
             f"{digits_up(after.request.protect.epsilon, 4)} for the {after.request.task} with it."
         )
     if stages[-1].held is not None:
         yield Findings([_UNPROTECTED])
         yield _UNPROTECTED
     for number, release in enumerate(releases, 1):
-        yield _heading(release, len(stages) > 1)
+        yield _heading(release, chooses_cap)
         expected = release.found
         if isinstance(expected, ExpectedCap):
+            caps = ", ".join(str(cap) for cap in expected.caps)
             yield (
-                f"The least of {', '.join(map(str, expected.caps))} that, by noisy counts, "
-                f"{expected.above:,} clients or fewer exceed. {noise_moves(expected.noise)}."
+                f"The least of {caps} that, by noisy counts, {expected.above:,} clients or fewer exceed. "
+                f"{noise_moves(expected.noise)}."
             )
             yield from doubt_of(expected.above, expected.noise, release.asked.clients)
         elif isinstance(expected, ExpectedCounts):
-            yield from _drawn(
-                release,
-                number,
-                "relative error of the count (mean)",
-                {name: count.error for name, count in expected.each.items()},
-            )
+            errors = {name: count.error for name, count in expected.each.items()}
+            yield from _drawn(release, number, "relative error of the count (mean)", errors)
             yield from _counts(expected)
         else:
             yield from _drawn(release, number, f"error of the {expected.what} (RMS)", expected.each)
-            yield from _errors(release, expected, len(stages) > 1)
-    yield at_every_epsilon(
-        {
-            f"{release.asked.request.task}{_models(release)}": release.asked.prepared.plan.exact
-            for release in releases
-        }
-    )
+            yield from _errors(release, expected, chooses_cap)
+    guarantees = {}
+    for release in releases:
+        name = f"{release.asked.request.task}{_models(release)}"
+        guarantees[name] = release.asked.prepared.plan.exact
+    yield at_every_epsilon(guarantees)
     yield from _costs(stages, asked_for.models, asked_for.network, asked_for.units)
 
 
-def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
+def _heading(release: ReleasePlan, names_task: bool) -> Heading:
+    """Return a release's heading, with its task's name where a plan has two releases."""
     noise = release.asked.prepared.plan
-    spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
+    task = f" of {release.asked.request.task}" if names_task else ""
+    epsilon = digits_up(noise.exact.epsilon, 4)
+    delta = digits_up(noise.exact.delta, 4)
     return Heading(
-        f"What would come out{f' of {release.asked.request.task}' if one_of_two else ''}",
-        f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}",
+        f"What would come out{task}",
+        f"{_models(release)}, at ε = {epsilon} and δ = {delta}, {what_changes(noise.unit, noise.relation)}",
     )
 
 
 def _models(release: ReleasePlan) -> str:
-    return "" if release.alone else f", in {', '.join(model.name for model in release.models)}"
+    """Name the models that a release's figures are for, unless they are for all."""
+    if release.alone:
+        return ""
+    names = ", ".join(model.name for model in release.models)
+    return f", in {names}"
+
+
+def _worst(errors: Mapping[str, float]) -> str:
+    """Return whose error is the largest."""
+    return max(errors, key=lambda name: errors[name])
 
 
 def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, float]) -> Iterator[Part]:
-    worst = max(errors, key=errors.__getitem__)
+    """Picture a release's errors, by whose they are; `number` counts the releases from 1."""
+    worst = _worst(errors)
     yield Findings([f"The largest {what} is {_share(errors[worst])} ({worst}){_models(release)}."])
     names = list(errors)[:_MOST_ROWS]
+    percentages = [min(100 * errors[name], 100.0) for name in names]
     whose = "" if release.asked.held is None else "\nfrom the file itself, for its owner only"
     yield intervals(
         "errors" if number == 1 else f"errors_{number}",
         names,
-        {"": with_ends([min(100 * errors[name], 100.0) for name in names], None)},
+        {"": with_ends(percentages, None)},
         f"{what}, %{whose}",
         "Expected errors; those over 100 % are drawn there. Beyond the dotted line it is mostly noise.",
         at=100 * FIRST_ORDER,
@@ -111,75 +124,92 @@ def _counts(counts: ExpectedCounts) -> Iterator[Part]:
         f"A count from {target.least:,} to {target.most:,} has a mean relative error of at most "
         f"{_share(target.relative)}; the more records a cell has, the smaller the ε of each."
     )
-    rows = [
-        [
-            name,
-            f"{cell.records:,.0f}",
-            _share(cell.error),
-            *guarantee(cell.guarantee.epsilon, cell.guarantee.delta),
-        ]
-        for name, cell in list(counts.each.items())[:_MOST_ROWS]
-    ]
+    rows = []
+    for name, cell in list(counts.each.items())[:_MOST_ROWS]:
+        epsilon, delta = guarantee(cell.guarantee.epsilon, cell.guarantee.delta)
+        rows.append([name, f"{cell.records:,.0f}", _share(cell.error), epsilon, delta])
     if len(counts.each) > _MOST_ROWS:
         rows.append([f"… {len(counts.each) - _MOST_ROWS} more", "", "", "", ""])
     yield Table(["group, label", "records", "error, relative (mean)", "ε of one of them", "δ"], rows)
 
 
-def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> Iterator[Part]:
-    stage, needed = release.asked, release.needed
-    valued, cap = stage.statistic.kind is RecordKind.VALUE, stage.cap
-    if cap and not valued:
-        per_client = f"{stage.records / stage.clients:,.3g}"
-        about = f"if all clients have {per_client} records, the cap is about this; " if one_of_two else ""
-        described = f"{about}{cap.described}."
-        yield f"{described[0].upper()}{described[1:]}"
-        if not cap.weight_one and stage.records > stage.clients * cap.slots:
-            yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
+def _errors(release: ReleasePlan, errors: ExpectedError, chooses_cap: bool) -> Iterator[Part]:
+    """Show a release's expected errors, where they come from, and what would make them smaller."""
+    stage = release.asked
+    yield from _cap_of(stage, chooses_cap)
     yield f"Count {errors.counted}: off by {errors.count:,.3g} (RMS)."
-    noise = stage.prepared.plan
-    if noise.coins and noise.node_epsilon > _LARGE_EPSILON:
-        joint_error, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
-        least = math.sqrt(2 * q) / (1 - q)
-        yield (
-            f"At so large an ε most of it is the half unit by which joint noise is off: {joint_error:.2g} a "
-            f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
-            f"{least * math.sqrt(1.5):.2g}."
-        )
-    worst = max(errors.each, key=errors.each.__getitem__)
-    rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
-    if len(errors.each) > _MOST_ROWS:
-        rows.append(
-            [f"… {len(errors.each) - _MOST_ROWS} more; the worst: {worst}", _share(errors.each[worst])]
-        )
-    by_group = errors.each.keys() == {*stage.domain.groups}
-    yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
-    if stage.held is not None:
-        kept = (
-            stage.sizes[stage.domain.groups.index(worst)].sum()
-            if by_group
-            else by_cell(stage.domain, stage.sizes)[worst]
-        )
-        verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-        yield f"The worst is {worst}, with {kept:,.0f} {_unit(stage)} that count: it {verdict}."
+    yield from _half_unit(stage)
+    yield from _table_of_errors(stage, errors)
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
         yield Paragraph(
             "Mostly noise: above 10 % these figures say only that the error is large.", strong="Mostly noise"
         )
+    needed = release.needed
     if needed is not None:
-        epsilon = (
-            "no ε up to 20" if needed.guarantee is None else f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
-        )
+        epsilon = "no ε up to 20"
+        if needed.guarantee is not None:
+            epsilon = f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
         yield (
             f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(stage)} at this ε, or "
             f"{epsilon} with these {stage.people:,}."
         )
-    if by_noise := release.by_noise:
-        best = min(by_noise, key=by_noise.__getitem__)
+    by_noise = release.by_noise
+    if by_noise:
+        best = min(by_noise, key=lambda name: by_noise[name])
         others = [f"{name}: {error:,.3g}" for name, error in by_noise.items() if name != best]
         others += [f"{name}: {error:,.3g} (not built)" for name, error in release.elsewhere.items()]
         yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)}."
+
+
+def _cap_of(stage: PlannedRelease, chosen: bool) -> Iterator[Part]:
+    """Describe a release's cap on the records of a client, if it has one; `chosen` is one by a release."""
+    cap = stage.cap
+    if not cap or stage.statistic.kind is RecordKind.VALUE:
+        return
+    per_client = f"{stage.records / stage.clients:,.3g}"
+    sentence = f"{cap.described}."
+    if chosen:
+        sentence = f"if all clients have {per_client} records, the cap is about this; {sentence}"
+    yield f"{sentence[0].upper()}{sentence[1:]}"
+    if not cap.weight_one and stage.records > stage.clients * cap.slots:
+        yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
+
+
+def _half_unit(stage: PlannedRelease) -> Iterator[Part]:
+    """Say at a large ε that joint noise is off by half a unit, and what other noise would come to."""
+    noise = stage.prepared.plan
+    if not noise.coins or noise.node_epsilon <= _LARGE_EPSILON:
+        return
+    joint_error = math.sqrt(mean_square_error(noise.coins))
+    ratio = math.exp(-noise.node_epsilon)  # of the probabilities of neighboring integers
+    least = math.sqrt(2 * ratio) / (1 - ratio)
+    yield (
+        f"At so large an ε most of it is the half unit by which joint noise is off: {joint_error:.2g} a "
+        f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
+        f"{least * math.sqrt(1.5):.2g}."
+    )
+
+
+def _table_of_errors(stage: PlannedRelease, errors: ExpectedError) -> Iterator[Part]:
+    """Show the error of each group or pair; of a file's own records also whether the worst survives."""
+    worst = _worst(errors.each)
+    rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
+    if len(errors.each) > _MOST_ROWS:
+        rows.append(
+            [f"… {len(errors.each) - _MOST_ROWS} more; the worst: {worst}", _share(errors.each[worst])]
+        )
+    by_group = errors.each.keys() == set(stage.domain.groups)
+    yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
+    if stage.held is None:
+        return
+    if by_group:
+        counting = stage.sizes[stage.domain.groups.index(worst)].sum()
+    else:
+        counting = by_cell(stage.domain, stage.sizes)[worst]
+    verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
+    yield f"The worst is {worst}, with {counting:,.0f} {_unit(stage)} that count: it {verdict}."
 
 
 def _unit(release: PlannedRelease) -> str:
@@ -193,11 +223,16 @@ def _share(value: float) -> str:
 def _costs(
     stages: Sequence[PlannedRelease], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
 ) -> Iterator[Part]:
+    """Show what the releases of a plan cost in each model."""
     where = "all parties on one machine" if network is None else f"network {network.name}"
-    both = f", {' and '.join(stage.request.task for stage in stages)} together" if len(stages) > 1 else ""
-    yield Heading("What it would cost", f", {where}{both}")
-    if seconds := {planned.model.name: planned.cost.mpc_s for planned in plans if planned.cost is not None}:
-        fastest = min(seconds, key=seconds.__getitem__)
+    together = ""
+    if len(stages) > 1:
+        tasks = " and ".join(stage.request.task for stage in stages)
+        together = f", {tasks} together"
+    yield Heading("What it would cost", f", {where}{together}")
+    seconds = {planned.model.name: planned.cost.mpc_s for planned in plans if planned.cost is not None}
+    if seconds:
+        fastest = min(seconds, key=lambda name: seconds[name])
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
         yield intervals(
             "seconds",
@@ -207,19 +242,12 @@ def _costs(
             "Predicted seconds in each model.",
             logarithmic=True,
         )
-    yield Table(
-        ["security", "withstands", "seconds", "sent by all", "rounds", "here"],
-        [
-            [
-                planned.model.name,
-                f"{planned.model.corruptions} {planned.model.tolerates}",
-                *_figures(planned.cost),
-                Good("yes") if planned.missing is None else Bad("no"),
-            ]
-            for planned in plans
-        ],
-        "llrrrl",
-    )
+    rows = []
+    for planned in plans:
+        withstands = f"{planned.model.corruptions} {planned.model.tolerates}"
+        here = Good("yes") if planned.missing is None else Bad("no")
+        rows.append([planned.model.name, withstands, *_figures(planned.cost), here])
+    yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
         yield Table(
@@ -227,8 +255,12 @@ def _costs(
             [[planned.model.name, *_figures(planned.ahead)] for planned in plans],
             "lrrr",
         )
-    for reason in dict.fromkeys(planned.refusal for planned in plans if planned.refusal):
-        yield f"{', '.join(planned.model.name for planned in plans if planned.refusal == reason)}: {reason}"
+    names_by_refusal: dict[str, list[str]] = {}
+    for planned in plans:
+        if planned.refusal:
+            names_by_refusal.setdefault(planned.refusal, []).append(planned.model.name)
+    for refusal, names in names_by_refusal.items():
+        yield f"{', '.join(names)}: {refusal}"
     environment = units.measured.get("environment")
     cores = environment.get("cores") if isinstance(environment, dict) else None
     yield (
@@ -241,13 +273,19 @@ def _costs(
 
 
 def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
-    walls = {planned.model.name: planned.wall for planned in plans if planned.wall is not None}
-    if not walls:
+    """Show how long a whole command takes in each model, and its steps."""
+    rows = []
+    for planned in plans:
+        wall = planned.wall
+        if wall is not None:
+            seconds = [wall.wall_s, *vars(wall).values()]
+            rows.append([planned.model.name, *map(_seconds, seconds)])
+    if not rows:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
     yield Table(
         ["security", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
-        [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()],
+        rows,
     )
     yield (
         "With all roles on this machine, where all but compiling and MPC was tried out; a program is "
@@ -256,17 +294,24 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
 
 
 def _figures(cost: Cost | None) -> list[str]:
+    """Return a cost's seconds, bytes and rounds as texts, a dash for what is not known."""
     if cost is None:
-        return ["–"] * 3
+        return ["–", "–", "–"]
     seconds = f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}"
-    return [seconds, _bytes(cost.sent_bytes), "–" if cost.rounds is None else f"{cost.rounds:,.0f}"]
+    rounds = "–" if cost.rounds is None else f"{cost.rounds:,.0f}"
+    return [seconds, _bytes(cost.sent_bytes), rounds]
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+    if value is None:
+        return "–"
+    if value < 10:
+        return f"{value:,.2f}"
+    return f"{value:,.0f}"
 
 
 def _bytes(count: float) -> str:
+    """Return a number of bytes in the largest unit of which it has one."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             return f"{count / size:,.3g} {unit}"
@@ -275,8 +320,18 @@ def _bytes(count: float) -> str:
 
 def to_json(plan: Plan) -> dict[str, JsonValue]:
     """Return a plan as JSON."""
-    stages, network, last = plan.stages, plan.network, plan.stages[-1]
-    valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
+    stages = plan.stages
+    network = plan.network
+    last = stages[-1]
+    kind = last.statistic.kind
+    records: float | None = last.records
+    if kind is RecordKind.SIZE:
+        records = None
+    elif kind is RecordKind.VALUE:
+        records = last.clients  # each has one value
+    labels: dict[str, JsonValue] | None = None
+    if kind is not RecordKind.VALUE:
+        labels = {name: float(share) for name, share in last.labels.items()}
     return {
         "schema": SCHEMA,
         "task": last.request.task,
@@ -285,12 +340,12 @@ def to_json(plan: Plan) -> dict[str, JsonValue]:
         "input_path": last.request.form.path.name,
         "from_records": last.held is not None,
         "clients": last.clients,
-        "records": None if sized else last.clients if valued else last.records,
+        "records": records,
         "cap": None if last.cap is None else last.cap.to_json(),
         "cap_is_expected": len(stages) > 1,
         "groups": {name: float(share) for name, share in last.groups.items()},
-        "labels": None if valued else {name: float(share) for name, share in last.labels.items()},
-        "thresholds": last.thresholds if last.statistic.kind is RecordKind.SCORE else None,
+        "labels": labels,
+        "thresholds": last.thresholds if kind is RecordKind.SCORE else None,
         "releases": [_release_json(release) for release in plan.releases],
         "network": None if network is None else asdict(network),
         "models": [_model_json(stages, planned) for planned in plan.models],
@@ -299,8 +354,9 @@ def to_json(plan: Plan) -> dict[str, JsonValue]:
 
 
 def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
-    stage, needed, noise = release.asked, release.needed, release.asked.prepared.plan
-    return {
+    stage = release.asked
+    noise = stage.prepared.plan
+    described: dict[str, JsonValue] = {
         "task": stage.request.task,
         "models": [model.name for model in release.models],
         "privacy": {
@@ -311,9 +367,11 @@ def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
             "privacy_unit": str(noise.unit),
         },
         "errors": _errors_json(release.found),
-        **({"count_rmse_by_noise": {**release.by_noise, **release.elsewhere}} if release.by_noise else {}),
-        "needed": None if needed is None else _needed_json(needed, _unit(stage)),
     }
+    if release.by_noise:
+        described["count_rmse_by_noise"] = {**release.by_noise, **release.elsewhere}
+    described["needed"] = None if release.needed is None else _needed_json(release.needed, _unit(stage))
+    return described
 
 
 def _needed_json(needed: Needed, unit: str) -> dict[str, JsonValue]:
@@ -350,28 +408,29 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
     }
 
 
-def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, JsonValue]:
-    runs = {
-        stage.request.task: _cost_json(cost) for stage, cost in zip(stages, each.costs or (), strict=False)
+def _model_json(stages: Sequence[PlannedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
+    described: dict[str, JsonValue] = {
+        "security": planned.model.name,
+        "tolerates": planned.model.tolerates,
     }
-    return {
-        "security": each.model.name,
-        "tolerates": each.model.tolerates,
-        **_cost_json(each.cost),
-        **{
-            name: getattr(each.wall, name, None)
-            for name in ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
-        },
-        **({"runs": runs} if len(runs) > 1 else {}),
-        "reason": each.refusal,
-        "available": each.missing is None,
-        **({"preprocessing": _cost_json(each.ahead)} if each.ahead else {}),
-    }
+    described.update(_cost_json(planned.cost))
+    for name in _WALL_CLOCK:
+        described[name] = getattr(planned.wall, name, None)
+    runs: dict[str, JsonValue] = {}
+    for stage, cost in zip(stages, planned.costs or (), strict=False):
+        runs[stage.request.task] = _cost_json(cost)
+    if len(runs) > 1:
+        described["runs"] = runs
+    described["reason"] = planned.refusal
+    described["available"] = planned.missing is None
+    if planned.ahead:
+        described["preprocessing"] = _cost_json(planned.ahead)
+    return described
 
 
-def _cost_json(cost: Cost | None) -> dict[str, float | None]:
+def _cost_json(cost: Cost | None) -> dict[str, JsonValue]:
     if cost is None:
-        return dict.fromkeys(("mpc_s", "sent_bytes", "rounds"))
+        return {"mpc_s": None, "sent_bytes": None, "rounds": None}
     return {
         "mpc_s": cost.mpc_s,
         "sent_bytes": round(cost.sent_bytes),

@@ -39,7 +39,7 @@ METRICS = {
     "equalized_odds_difference": "equalized odds difference",
 }
 _DIFFERENCE = ("0 is best", 0.0)
-TOLD = {  # metrics in pictures: how to read them, and the value of the line to compare with
+TOLD = {  # metrics in pictures: how to read each, and where the line is to compare it with
     "demographic_parity_difference": _DIFFERENCE,
     "equalized_odds_difference": _DIFFERENCE,
     "balanced_accuracy": ("higher is better, 0.5 is guessing", 0.5),
@@ -74,8 +74,10 @@ class Quickstart:
     @property
     def subtitle(self) -> str:
         """Say whose records were released, and how."""
-        model, engine = self.manifest.security, self.manifest.engine_version
-        return f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, {engine}"
+        return (
+            f"{self.clients:,} mortgage applicants, each a client with one record; model "
+            f"{self.manifest.security}, {self.manifest.engine_version}"
+        )
 
 
 def in_short(study: Quickstart) -> Iterator[Part]:
@@ -91,7 +93,8 @@ def in_short(study: Quickstart) -> Iterator[Part]:
         f"interval with a probability of {float(study.weights.weights.confidence):.0%}.",
     )
     rules = _first_table(thresholds.thresholds(study.thresholds))
-    if (chosen := study.thresholds.thresholds) is None:
+    chosen = study.thresholds.thresholds
+    if chosen is None:
         rules = replace(rules, caption=f"No thresholds follow from these curves: {study.thresholds.problem}")
     else:
         rules = replace(
@@ -136,10 +139,10 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
 
 def answer(study: Quickstart) -> list[str]:
     """Name the mitigation with the smallest gap, its improvement, and its cost."""
-    gap, means = "demographic_parity_difference", study.figures["mean"]
+    gap = "demographic_parity_difference"
+    means = study.figures["mean"]
     best = str(means[gap].drop(UNMITIGATED).idxmin())
-    changed = changes(study.evaluation).set_index(["model", "metric"])
-    moved: pd.Series[float] = changed.T[(best, gap)]
+    moved = _change(changes(study.evaluation), best, gap)
 
     def change(metric: str) -> str:
         return f"from {means[metric, UNMITIGATED]:.3f} to {means[metric, best]:.3f}"
@@ -172,11 +175,12 @@ def _setting(study: Quickstart) -> Iterator[Part]:
 
 def _compared(study: Quickstart) -> Table:
     """Show the main metrics with a row for each model, which fits a narrow terminal."""
-    rows = [
-        [_called(model), *(_spread(study.figures.loc[(metric, model)]) for metric in TOLD)]
-        for model in study.evaluation["model"].unique()  # unmitigated first
-    ]
-    return Table(["", *(METRICS[metric] for metric in TOLD)], rows, caption=_READ)
+    columns = [""] + [METRICS[metric] for metric in TOLD]
+    rows = []
+    for model in study.evaluation["model"].unique():  # unmitigated first
+        spreads = [_spread(study.figures.loc[(metric, model)]) for metric in TOLD]
+        rows.append([_called(model), *spreads])
+    return Table(columns, rows, caption=_READ)
 
 
 def _called(model: str) -> str:
@@ -188,13 +192,15 @@ def _first_table(view: View) -> Table:
 
 
 def _parts(manifest: Manifest) -> Iterator[Part]:
+    """Show each release's privacy loss and costs."""
     parts = manifest.releases.items()
+    losses = []
+    for name, part in parts:
+        epsilon, delta = bounds_shown(part.privacy.exact)
+        losses.append([name, exact_text(part.privacy.epsilon_requested), epsilon, delta])
     yield Table(
         ["release", "ε requested", "ε", "δ"],
-        [
-            [name, exact_text(part.privacy.epsilon_requested), *bounds_shown(part.privacy.exact)]
-            for name, part in parts
-        ],
+        losses,
         caption="They add up to the total above (basic composition).",
     )
     yield Heading("Cost")
@@ -218,28 +224,34 @@ def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     """Show each model's mean and standard deviation over the splits, and their changes."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
-    for metric, (phrase, at) in TOLD.items():
+    for metric, (how_to_read, at) in TOLD.items():
         mean, spread = figures.loc[metric].loc[names, ["mean", "std"]].to_numpy().T
         yield intervals(
             metric,
             names,
             {"": np.column_stack([mean, mean - spread, mean + spread])},
-            f"{METRICS[metric]}, {phrase}",
+            f"{METRICS[metric]}, {how_to_read}",
             f"Mean and standard deviation over {splits} splits.",
             at=at,
         )
-    rows = [
-        [phrase, *(_spread(figures.loc[(metric, model)]) for model in names)]
-        for metric, phrase in METRICS.items()
-    ]
+    rows = []
+    for metric, phrase in METRICS.items():
+        spreads = [_spread(figures.loc[(metric, model)]) for model in names]
+        rows.append([phrase, *spreads])
     yield Table(["", *names], rows, caption=_READ)
-    changed = changes(evaluation).set_index(["model", "metric"])
-    yield Sentences(
-        [
-            f"{model}: {', '.join(_moved(METRICS[metric], changed.loc[(model, metric)]) for metric in TOLD)}."
-            for model in names[1:]
-        ]
-    )
+    changed = changes(evaluation)
+    sentences = []
+    for model in names[1:]:
+        moved = [_moved(METRICS[metric], _change(changed, model, metric)) for metric in TOLD]
+        sentences.append(f"{model}: {', '.join(moved)}.")
+    yield Sentences(sentences)
+
+
+def _change(changed: pd.DataFrame, model: str, metric: str) -> "pd.Series[float]":
+    """Return the row of `changes` that is of a model and a metric."""
+    by_model = changed.set_index(["model", "metric"])
+    row: pd.Series[float] = by_model.T[(model, metric)]
+    return row
 
 
 def _spread(figure: "pd.Series[float]") -> str:
@@ -247,6 +259,9 @@ def _spread(figure: "pd.Series[float]") -> str:
 
 
 def _moved(name: str, change: "pd.Series[float]") -> str:
-    rose, fell = int(change["higher"]), int(change["lower"])
-    verb, often = ("rose", rose) if rose >= fell else ("fell", fell)
+    """Say whether a metric rose or fell, whichever it did more often, in how many splits, and how far."""
+    rose = int(change["higher"])
+    fell = int(change["lower"])
+    verb = "rose" if rose >= fell else "fell"
+    often = max(rose, fell)
     return f"{name} {verb} in {often} of {int(change['splits'])} splits ({change['mean']:+.3f} on average)"

@@ -62,9 +62,10 @@ class ReleaseView:
     """A release's presentation.
 
     Attributes:
-        what: The result, in the plural.
-        show: Takes a result and its manifest.
-        hints: Takes a call, the file of hosts if any, and a run; returns remarks.
+        steps: The names of a run's steps, by key.
+        what: What the result is called, in the plural.
+        show: Shows a result, given its manifest.
+        hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
     """
 
     steps: Mapping[str, str]
@@ -181,27 +182,27 @@ def guaranteed(manifest: ReleaseManifest) -> Picture:
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     """Picture what guarantees imply at every ε."""
+    curves = {}
+    for name, guarantee in guarantees.items():
+        label = f"{name}, ε = {digits_up(guarantee.epsilon, 4)}"
+        curves[label] = (guarantee.epsilon, partial(_implied, guarantee))
     return deltas(
         "privacy",
-        {
-            f"{name}, ε = {digits_up(guarantee.epsilon, 4)}": (
-                guarantee.epsilon,
-                partial(_implied, guarantee),
-            )
-            for name, guarantee in guarantees.items()
-        },
+        curves,
         "The guarantee at every ε: what has probability p on one data set has e^ε · p + δ at most on its "
         "neighbor. The dot is the guarantee as it is stated.",
     )
 
 
 def _implied(stated: Guarantee, epsilon: Fraction) -> float:
-    """Return the least δ that (ε, δ) implies at x: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), at least δ.
+    """Return the least δ that a stated (ε, δ) implies at another ε, x.
 
+    Computes: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), and δ for x above ε.
     Source: Kairouz, Oh and Viswanath 2015.  [test: tests/harness/views/test_plots.py]
     """
-    end, delta = math.exp(stated.epsilon), float(stated.delta)
-    return delta + (1 - delta) * max(end - math.exp(epsilon), 0.0) / (1 + end)
+    exp_stated = math.exp(stated.epsilon)
+    delta = float(stated.delta)
+    return delta + (1 - delta) * max(exp_stated - math.exp(epsilon), 0.0) / (1 + exp_stated)
 
 
 def in_short(manifest: ReleaseManifest, *, here: bool = False) -> Sentences:
@@ -227,12 +228,13 @@ def left_out(manifest: ReleaseManifest) -> Iterator[str]:
             "Without a column client_id each record is a client of its own: the number of records is public, "
             "and whoever has several is protected in each, not as a person."
         )
-    if excluded := given(manifest.inputs.excluded_because):
+    excluded = given(manifest.inputs.excluded_because)
+    if excluded:
         yield f"Uploads left out, by all parties alike: {described(excluded)}."
 
 
 def seconds_and_traffic(done: Computation, each: str = "") -> str:
-    """Say how long the computation took, and how much was sent."""
+    """Say how long the computation took, and how much was sent; `each` is what a part of it took."""
     rounds = "" if done.rounds is None else f", {done.rounds} rounds"
     return f"{done.mpc_s or 0:.3f} s in the computation, {each}{sent(done)} sent by all parties{rounds}"
 

@@ -37,23 +37,27 @@ def training(
     )
     yield Findings([summary])
     yield summary
-    if fairness := given(settings.fairness):
+    fairness = given(settings.fairness)
+    if fairness:
         yield (
             f"Groups and labels were weighed for {fairness}, by noisy counts of what each "
             "round's model got right."
         )
+    columns = ["feature"] + [str(label) for label in model.labels[1:]]
+    rows = []
+    for i, name in enumerate([*model.features.named, "intercept"]):
+        parameters = [f"{row[i]:,.3f}" for row in model.parameters]
+        rows.append([name, *parameters])
     yield Table(
-        ["feature", *map(str, model.labels[1:])],
-        [
-            [name, *(f"{row[i]:,.3f}" for row in model.parameters)]
-            for i, name in enumerate([*model.features.named, "intercept"])
-        ],
+        columns,
+        rows,
         caption=f"What adds to a label's log odds against {model.labels[0]}: of a range, from its middle to "
         "its high end; of a category, where it holds. Parameters are noisy: a small one may be noise alone.",
     )
     if weights is not None:
         yield Heading("Weights")
-        if weights.weights.max() > (most := settings.largest_weight):
+        most = settings.largest_weight
+        if weights.weights.max() > most:
             yield f"In training a weight above {most:g}, the largest that was declared, counted as {most:g}."
         yield from weights_view.weights(weights)
     if thresholds is not None:

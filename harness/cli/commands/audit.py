@@ -24,6 +24,7 @@ from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import exact_text
 
 DELTA = parse_delta(DEFAULT_DELTA, "delta")
+_OF_EVERY_AUDIT = ("sampler", "release", "out", "plot")  # options that no kind of audit refuses
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
 
 
@@ -68,7 +69,10 @@ def audit_with(
         else:
             _only(options, "the reference set")
             audits = list(reference())
-        write_json(partial / "audit.json", {"rows": [row for audited in audits for row in audited.rows()]})
+        rows = []
+        for audited in audits:
+            rows.extend(audited.rows())
+        write_json(partial / "audit.json", {"rows": rows})
         shown = list(view(audits))
         if options.plot:
             begin("plot")
@@ -86,14 +90,17 @@ def audit_with(
 
 
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
+    """Refuse options that were given and are not among the offered; `what` names the kind of audit."""
     for name, option in options.declared.items():
-        if getattr(options, name) and name not in (*offered, "sampler", "release", "out", "plot"):
+        is_given = bool(getattr(options, name))
+        if is_given and name not in offered and name not in _OF_EVERY_AUDIT:
             raise OptionError(f"{option.flag} does not go with {what}.")
 
 
 def _sampler(
     name: str, options: AuditOptions, published: Callable[[Fraction], list[Audited]]
 ) -> list[Audited]:
+    """Audit a sampler: this project's, or the published ones by what was given."""
     epsilon = options.epsilon or Fraction(1)
     if name == "published":
         _only(options, "--sampler published, which takes no other parameter", "epsilon")
@@ -102,34 +109,41 @@ def _sampler(
 
 
 def _release(name: str, options: AuditOptions) -> Audited:
+    """Audit a release of the options' sizes, under their neighboring relation, with their noise."""
     target = RELEASES[name]
     relation = options.neighboring_relation or target.relations[0]
-    offered = [*target.sizes, "epsilon", "delta", "neighboring_relation"]
-    offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
     distribution = distribution_of(options.noise or JOINT)
-    offered += ["noise", *(["security"] if distribution else [])]
+    offered = [*target.sizes, "epsilon", "delta", "neighboring_relation", "noise"]
+    if target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE:
+        offered.append("cap")
+    if distribution:
+        offered.append("security")
     _only(options, f"--release {name} under {relation}", *offered)
-    model = chosen_model(options.security, cli.announce) if distribution else None
+    distributed = None
+    if distribution:
+        model = chosen_model(options.security, cli.announce)
+        distributed = (distribution, model.parties, model.corruptions)
+    sizes = {size: getattr(options, size) for size in target.sizes if getattr(options, size)}
     return audit_command(
         name,
-        {size: chosen for size in target.sizes if (chosen := getattr(options, size))},
+        sizes,
         relation,
         epsilon=options.epsilon or Fraction(1),
         delta=options.delta or DELTA,
         cap=options.cap,
-        distributed=(distribution, model.parties, model.corruptions) if distribution and model else None,
+        distributed=distributed,
     )
 
 
 def noise(options: NoiseOptions) -> None:
     """Run π_LAP on this machine."""
-    delta, distribution = options.delta or DELTA, distribution_of(options.noise)
+    delta = options.delta or DELTA
+    distribution = distribution_of(options.noise)
     model = chosen_model(options.security, cli.announce)
-    chosen = (
-        joint_sampler(options.epsilon, delta)
-        if distribution is None
-        else own_sampler(distribution, options.epsilon, delta, model)
-    )
+    if distribution is None:
+        chosen = joint_sampler(options.epsilon, delta)
+    else:
+        chosen = own_sampler(distribution, options.epsilon, delta, model)
     settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:

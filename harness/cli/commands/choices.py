@@ -14,7 +14,7 @@ _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 
 
 def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], SecurityModel]:
-    """Return a run's hosts and model, by default the one for so many hosts."""
+    """Return a run's hosts and its model, which is by default the usual model of so many hosts."""
     hosts = read_hosts(path)
     chosen = model or default_model(hosts)
     if model is None:
@@ -30,7 +30,8 @@ def read_fingerprints(path: Path) -> list[str]:
     except UnicodeDecodeError:
         lines = []
     fingerprints = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
-    if not fingerprints or not all(map(_FINGERPRINT.fullmatch, fingerprints)):
+    are_well_formed = all(_FINGERPRINT.fullmatch(line) for line in fingerprints)
+    if not fingerprints or not are_well_formed:
         raise OptionError(
             f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
             "openssl x509 -fingerprint -sha256 writes it."

@@ -26,15 +26,18 @@ def again(options: ReleaseOptions) -> None:
     """Add up a chain's counts, or choose thresholds again."""
     found: Any
     own: SumManifest | ChoiceManifest
-    request, earlier = options.call.request, options.earlier
+    request = options.call.request
+    earlier = options.earlier
     task = request.task
     target = options.call.where.out or default_out(task)
     if earlier.add:
         from fairshares.harness.hosts.signed_results import signers_of  # slow to load
 
         known = read_fingerprints(earlier.fingerprints) if earlier.fingerprints else None
-        total = add_up([*map(Path, earlier.add)], signers_of, known)
-        found, own, files = total.weights, total.manifest, total.files
+        total = add_up([Path(directory) for directory in earlier.add], signers_of, known)
+        found = total.weights
+        own = total.manifest
+        files = total.files
         notes = [*chain(own), *signed_by(signed=total.signed, compared=total.compared)]
     else:
         assert earlier.curves is not None

@@ -64,15 +64,22 @@ def check(options: HostsCheckOptions) -> None:
 
 def checked(finding: Finding) -> view.CheckedHost:
     """Return what is shown of a finding."""
+    notices: Sequence[str] = ()
+    party_can: Sequence[str] = ()
+    engine_version = ""
     facts = finding.facts
+    if facts:
+        notices = facts.notices
+        party_can = [protection.value for protection in facts.unprotected]
+        engine_version = facts.engine_version or ""
     return view.CheckedHost(
         party=finding.host.party,
         address=finding.host.address,
         marks=finding.marks(),
-        faults=[*finding.faults.values()],
-        notices=facts.notices if facts else [],
-        party_can=[protection.value for protection in facts.unprotected] if facts else [],
-        engine_version=(facts.engine_version or "") if facts else "",
+        faults=list(finding.faults.values()),
+        notices=notices,
+        party_can=party_can,
+        engine_version=engine_version,
     )
 
 
@@ -87,42 +94,50 @@ def setup(options: HostsSetupOptions) -> None:
         checked_policy(options.policy, str(options.policy))
         text = options.policy.read_text(encoding="utf-8")
     if options.directory is None:
-        if options.party is not None or options.pin or options.lost:
-            raise OptionError(
-                "--party, --pin and --lost are for one host, by its owner; name its --directory."
-            )
-        hosts = read_hosts(options.hosts)
-        chosen = options.security or [default_model(hosts)]
-        for model in chosen:
-            hosts_for(model, hosts, options.hosts)
-        with cli.steps(view.SETUP_STEPS) as begin:
-            certificates = set_up(hosts, options.renew, text, begin, [model.name for model in chosen])
-        if text is None:
-            cli.announce(_accepted(chosen, "New policies accept"))
-        cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
-        return
+        _set_up_all(options, text)
+    else:
+        _set_up_this(options, options.directory, text)
+
+
+def _set_up_all(options: HostsSetupOptions, policy_text: str | None) -> None:
+    """Set up all hosts of a file, each with this policy, or with the usual one where it has none."""
+    if options.party is not None or options.pin or options.lost:
+        raise OptionError("--party, --pin and --lost are for one host, by its owner; name its --directory.")
+    hosts = read_hosts(options.hosts)
+    chosen = options.security or [default_model(hosts)]
+    for model in chosen:
+        hosts_for(model, hosts, options.hosts)
+    with cli.steps(view.SETUP_STEPS) as begin:
+        certificates = set_up(hosts, options.renew, policy_text, begin, [model.name for model in chosen])
+    if policy_text is None:
+        cli.announce(_accepted(chosen, "New policies accept"))
+    cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
+
+
+def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str | None) -> None:
+    """Set up this host in its directory, with this policy, or with the usual one if it has none."""
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
-    is_new = text is None and not (options.directory / FILE).exists()
+    is_new = policy_text is None and not (directory / FILE).exists()
     chosen = options.security or [choose_model(None)]
     certificates = set_up_here(
-        options.directory,
+        directory,
         options.party,
         renew=options.renew,
-        policy_text=text,
+        policy_text=policy_text,
         others=[Path(name) for name in options.pin or []],
         models=[model.name for model in chosen],
         lost=options.lost or [],
     )
     if is_new:
         cli.announce(_accepted(chosen, "The new policy accepts"))
-    accepted = {
-        party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
-    }
-    cli.show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
+    parties = next(iter(certificates.values()))  # which are the same for every engine
+    accepted = {party: "this host" if party == options.party else "" for party in parties}
+    cli.show(view.certificates(accepted, certificates, exported(directory, options.party)))
 
 
 def _accepted(models: Sequence[SecurityModel], what: str) -> str:
+    """Return a sentence on the models whose runs a policy accepts; `what` begins it."""
     names = ", ".join(model.name for model in models)
     return f"{what} runs of {names} and of no other model (choose with --security, or by the line security)."
 
@@ -144,13 +159,12 @@ def policy(options: HostsPolicyOptions) -> None:
         write_policy(directory, first_policy([model.name for model in chosen]), DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
         cli.announce(_accepted(chosen, "It accepts"))
-    rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
+    rules = read_policy(directory)
+    populations = Ledger(directory / LEDGER).populations()
+    spent = {population.name: as_json(state_loss(population.spent)) for population in populations}
     cli.show_or_print(
-        {
-            **rules.to_json(),
-            "spent": {population.name: as_json(state_loss(population.spent)) for population in spent},
-        },
-        *view.policy(directory, rules.host_rules, rules.notices, spent),
+        {**rules.to_json(), "spent": spent},
+        *view.policy(directory, rules.host_rules, rules.notices, populations),
     )
 
 
@@ -179,11 +193,13 @@ def restored(options: HostsRestoredOptions) -> None:
     """Restore a ledger's lost charges."""
     if not (options.directory / FILE).exists():
         raise _no_host(options.directory)
-    ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
+    ledger = Ledger(options.directory / LEDGER)
+    unit = options.privacy_unit
     relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     for known in ledger.populations():
         if key_of(known.name) == key_of(options.population):
-            unit, relation = known.unit or unit, known.relation or relation
+            unit = known.unit or unit
+            relation = known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
     with turn_at(options.directory):  # as a run may have taken noise that was used before
         Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise

@@ -14,5 +14,6 @@ def ledger(options: LedgerOptions) -> None:
     path, populations = populations_of(
         options.population, options.budget, options.ledger, options.retire, announce
     )
-    shown, fields = view.ledger(path, populations), partial(view.to_json, path, populations)
+    shown = view.ledger(path, populations)
+    fields = partial(view.to_json, path, populations)
     tell("ledger", "What was spent", shown, fields, plot=options.plot)

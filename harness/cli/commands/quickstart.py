@@ -59,7 +59,8 @@ from fairshares.protocols.mechanisms.count_tree import CountTree
 from fairshares.protocols.noise.added import Noise, simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
-CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
+CONSTRAINT = "equalized_odds"
+OBJECTIVE = "balanced_accuracy_score"
 _WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people are too few for a finer one
 _NAMES = {"0": "denied", "1": "approved"}  # of labels
@@ -72,31 +73,43 @@ def quickstart(options: QuickstartOptions) -> None:
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         done = run(model, options.guarantee, target, begin)
-    cli.show(
-        Heading(view.TITLE, f": {done.subtitle}"),
-        *(view.quickstart(done) if cli.output.verbose else view.in_short(done)),
-        results(target, page=True),
-    )
+    shown = view.quickstart(done) if cli.output.verbose else view.in_short(done)
+    cli.show(Heading(view.TITLE, f": {done.subtitle}"), *shown, results(target, page=True))
 
 
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 
-    The fixed split uses the results; others, which show how figures vary, simulate the releases in the clear,
-    as the data are public. If a run fails, `out` does not exist.
+    The fixed split uses the results. Other splits show how figures vary: they simulate the releases in the
+    clear, as the data are public.
+
+    Args:
+        model: The security model of both runs.
+        spends: What both runs spend together.
+        out: The directory of the results; if a run fails, it does not exist.
+        progress: Is told of each step as it begins.
     """
     progress("records")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
-    scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
-    part, delta = spends.epsilon * _WEIGHTS_SHARE, spends.delta / 2
+
+    @cache
+    def scores(seed: int) -> Floats:
+        training_rows, _ = data.split(seed)
+        return held_out_scores(data, training_rows)
+
+    weights_epsilon = spends.epsilon * _WEIGHTS_SHARE
+    curves_epsilon = spends.epsilon - weights_epsilon
+    delta = spends.delta / 2  # of each run
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
 
     with new_directory(out) as directory:
         weights = run_release(
             WeightsStatistic(),
             RecordsSource(applicants(data, train)),
-            RunSettings(WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, delta))),
+            RunSettings(
+                WeightsRequest(epsilon=1, security=model).spending(Guarantee(weights_epsilon, delta))
+            ),
             directory / "weights",
             progress,
         )
@@ -105,7 +118,7 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
             ThresholdsStatistic(CurvesStatistic(), choice),
             RecordsSource(applicants(data, train, scores(FIXED_SPLIT))),
             RunSettings(
-                ThresholdsRequest(epsilon=1, security=model).spending(Guarantee(spends.epsilon - part, delta))
+                ThresholdsRequest(epsilon=1, security=model).spending(Guarantee(curves_epsilon, delta))
             ),
             directory / "thresholds",
             partial(_second, progress),
@@ -136,10 +149,17 @@ def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps)
 
 
 def _second(progress: cli.Steps, step: str) -> None:
+    """Begin a step of the second run, whose steps have names of their own."""
     progress(f"second {step}")
 
 
 class _Mitigations:
+    """The mitigations that are compared, by the results on the fixed split, and simulated on the others.
+
+    Attributes:
+        fallbacks: How many splits had no thresholds, so that the model's own predictions stood in.
+    """
+
     def __init__(
         self,
         data: LoanApplications,
@@ -148,7 +168,10 @@ class _Mitigations:
         choice: ThresholdChoice,
         scores: Callable[[int], Floats],
     ) -> None:
-        self._data, self._choice, self._scores, self._curves = data, choice, scores, found.curves
+        self._data = data
+        self._choice = choice
+        self._scores = scores
+        self._curves = found.curves
         self._counts = {FIXED_SPLIT: counts}
         self.fallbacks = 0
 
@@ -193,7 +216,8 @@ def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
 
 def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:
     """Return curves as π_ROC would open them."""
-    pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
+    pair = records.group * len(records.domain.labels) + records.label  # of each record
+    pairs = records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
     tree = CountTree(len(grid), curves.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))

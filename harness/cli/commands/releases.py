@@ -12,7 +12,7 @@ from fairshares.harness.cli.command_line import OF_RUNS
 from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
 from fairshares.harness.engines.base import Progress
-from fairshares.harness.errors import OptionError, cannot, named, naming, refuse
+from fairshares.harness.errors import OptionError, cannot, named, naming
 from fairshares.harness.online.client import check_directory
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
@@ -39,6 +39,7 @@ from fairshares.harness.request.releases import Invitations, ReleaseCall
 from fairshares.harness.system.result_files import check_new, default_out
 from fairshares.harness.views import run as run_view
 from fairshares.harness.views.ledger import charge
+from fairshares.harness.views.parts import Part
 from fairshares.protocols.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -66,37 +67,40 @@ def release(options: ReleaseOptions) -> None:
 
         again(options)
         return
-    request, cut = options.call.request, options.call.cut
+    request = options.call.request
+    cut = options.call.cut
     view = run_view.view_of(request.task)
     run = released(options, view.steps)
     if run is None:
         return
     manifest = run.manifest
-    # The coordinator's view and power, which the model does not cover.
-    at_hosts = [run_view.on_hosts(bool(options.invitations.invite))] if options.hosts else []
-    after = [
-        *(run_view.chosen_cap(manifest, cap_directory(run.out)) if chooses_cap(options.call) else ()),
-        *view.hints(options.call, options.hosts, run),
-        charge(run.charging, request.population == UNCHARGED),
-    ]
+    answer: list[Part] = []
+    if cut:
+        answer.append(cut.described(run.found.counts.domain))
+    answer.extend(view.show(run.found, manifest))
+    after: list[Part] = []
+    if chooses_cap(options.call):
+        after.extend(run_view.chosen_cap(manifest, cap_directory(run.out)))
+    after.extend(view.hints(options.call, options.hosts, run))
+    after.append(charge(run.charging, request.population == UNCHARGED))
+    short: list[Part] = ["", run_view.in_short(manifest, here=not options.hosts)]
+    full = list(run_view.statement(manifest, view.what))
+    if options.hosts:
+        # The coordinator's view and power, which the model does not cover.
+        at_hosts = run_view.on_hosts(bool(options.invitations.invite))
+        short.append(at_hosts)
+        full.append(at_hosts)
+    else:
+        full.append(run_view.one_machine(bool(options.call.source.records)))
+    short.extend(run_view.left_out(manifest))
     present(
         options.plot,
         manifest,
         run.out,
         view.what.capitalize(),
-        answer=[*([cut.described(run.found.counts.domain)] if cut else ()), *view.show(run.found, manifest)],
-        short=[
-            "",
-            run_view.in_short(manifest, here=not at_hosts),
-            *at_hosts,
-            *run_view.left_out(manifest),
-            *after,
-        ],
-        full=[
-            *run_view.statement(manifest, view.what),
-            *(at_hosts or [run_view.one_machine(bool(options.call.source.records))]),
-            *after,
-        ],
+        answer=answer,
+        short=[*short, *after],
+        full=[*full, *after],
         problem=getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
     )
 
@@ -109,7 +113,8 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | No
     if options.instead.preprocess is not None:
         make_noise(options, steps, partial(_made_for_release, options, options.instead.preprocess))
         return None
-    call, hosts = options.call, None
+    call = options.call
+    hosts = None
     if options.hosts:
         call, hosts = _at_hosts(call, options.hosts)
     settings = settings_of(call, hosts, cli.announce, options.invitations)
@@ -120,14 +125,16 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | No
         source = _source(call, hosts, options.invitations, settings)
         if hosts is None:
             return run_release(statistic_of(settings.release), source, settings, out, begin)
-        request = settings.release.but(population=settings.account.population)
         check_new(out)  # before hosts are involved
+        request = settings.release.but(population=settings.account.population)
+        settings_at_hosts = replace(settings, release=request)
         with hosts.connected(begin):
             hosts.propose(request)
-            return run_release(statistic_of(request), source, replace(settings, release=request), out, begin)
+            return run_release(statistic_of(request), source, settings_at_hosts, out, begin)
 
 
 def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsRunner"]:
+    """Return a call with the model of its hosts, and what runs it there."""
     from fairshares.harness.hosts.runner import HostsRunner  # slow to load
 
     fleet, model = chosen_hosts(file, call.request.security)
@@ -153,6 +160,7 @@ def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:
 
 
 def _invited(call: ReleaseCall, directory: Path, clients: int, request: Request) -> InvitedSource:
+    """Return the source of a run to which so many clients are invited by files in a directory."""
     domain = declared_domain(call.declares)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
@@ -169,11 +177,9 @@ def _invited(call: ReleaseCall, directory: Path, clients: int, request: Request)
 
 def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progress], Made]) -> None:
     """Make noise of several runs by `make`, and show its costs."""
-    others = [name for name in options.stated("records", *OF_RUNS) if name != "hosts"]
+    others = [named(name) for name in options.stated("records", *OF_RUNS) if name != "hosts"]
     if others:
-        raise OptionError(
-            f"--preprocess makes noise and reads no record: leave out {', '.join(map(named, others))}."
-        )
+        raise OptionError(f"--preprocess makes noise and reads no record: leave out {', '.join(others)}.")
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(begin)
     seconds = [piece["mpc_s"] for piece in pieces]
@@ -183,7 +189,9 @@ def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progr
 
 
 def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Made:
-    call, seconds = options.call, options.call.where.timeout
+    """Make the noise of so many runs of a release, at its hosts or here."""
+    call = options.call
+    seconds = call.where.timeout
     if options.hosts:
         call, hosts = _at_hosts(call, options.hosts)
         with hosts.connected(begin):
@@ -195,23 +203,23 @@ def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Ma
 
 
 def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
+    """Show what a release would come to with such numbers of clients, records, groups and labels."""
     from fairshares.harness.forecast.plan import starting_s
     from fairshares.harness.forecast.requested import of_domain, planned
     from fairshares.harness.views import plan as view
 
     call = options.call
-    records, task = call.source.records, call.request.task
-    others = options.stated(*OF_RUNS, "preprocess")
+    records = call.source.records
+    task = call.request.task
+    others = [named(name) for name in options.stated(*OF_RUNS, "preprocess")]
+    if others:
+        raise OptionError(f"--plan runs nothing: leave out {', '.join(others)}.")
     of_file = not sizes["clients"]
-    refuse(
-        OptionError,
-        (others, f"--plan runs nothing: leave out {', '.join(map(named, others))}."),
-        (
-            bool(records) != of_file,
+    if bool(records) != of_file:
+        raise OptionError(
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
-            "records.",
-        ),
-    )
+            "records."
+        )
     texts = {
         "groups": as_text(call.declares.groups),
         "labels": as_text(call.declares.labels),
@@ -226,5 +234,5 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
         texts |= of_domain(declared, task)
     with naming(IN_PLAN):
         plan = planned(call.request, Expected(**texts, **sizes), started=partial(starting_s, _A_COMMAND))
-    shown, title = list(view.plan(plan)), f"Plan of {task}"
-    tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
+    shown = list(view.plan(plan))
+    tell("plan", f"Plan of {task}", shown, lambda: view.to_json(plan), plot=options.plot)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 
 from fairshares.harness.cli.commands.choices import read_fingerprints
 from fairshares.harness.cli.options import SendOptions
@@ -37,22 +38,16 @@ def send(options: SendOptions) -> None:
     invited = read_invitation(options.invitation)
     invitation = str(options.invitation)
     request, domain = read_terms(invited.terms, invitation)
-    form, protect = request.form, request.protect
+    form = request.form
+    protect = request.protect
     assert protect.neighboring_relation is not None  # else the terms would have been refused
     attempts = invited.terms["attempts"]
     assert isinstance(attempts, int)  # likewise
-    for sentence in (
-        *_sentences(request, attempts),
-        *_servers(invited.servers, invitation, known),
-    ):
+    sentences = [*_sentences(request, attempts), *_servers(invited.servers, invitation, known)]
+    for sentence in sentences:
         say(plain(sentence))  # before anything is sent
-    for name, letter in (("epsilon", "ε"), ("delta", "δ")):
-        spent, most = getattr(protect, name), getattr(options, name)
-        if most is not None and spent > most:
-            raise OptionError(
-                f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
-                "the most that you accept; nothing was sent."
-            )
+    _check_accepted("epsilon", "ε", protect.epsilon, options.epsilon)
+    _check_accepted("delta", "δ", protect.delta, options.delta)
     records = read_records(options.records, domain, say=announce)
     if records.clients != 1:
         raise OptionError(
@@ -75,9 +70,8 @@ def send(options: SendOptions) -> None:
         with _nothing_sent():
             charging.charge(event)
 
-    sent = asyncio.run(
-        invited.send(columns_of(as_upload(records, form, announce), form).ravel(), options.timeout, charge)
-    )
+    values = columns_of(as_upload(records, form, announce), form).ravel()
+    sent = asyncio.run(invited.send(values, options.timeout, charge))
     with suppress(LedgerError):  # the charge stays, shown as aborted
         charging.settle(Status.DONE, account.ledger.timeout_s)
     say(plain(ledger_view.charge(charging, asked_for_none=True)))
@@ -87,8 +81,18 @@ def send(options: SendOptions) -> None:
     )
 
 
+def _check_accepted(name: str, letter: str, spent: Fraction, most: Fraction | None) -> None:
+    """Refuse a run that spends more than the client accepts by the option `name`; None is no limit."""
+    if most is not None and spent > most:
+        raise OptionError(
+            f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
+            "the most that you accept; nothing was sent."
+        )
+
+
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
+    """Say of errors in the block that nothing was sent, in place of that nothing was computed."""
     try:
         yield
     except FairSharesError as error:
@@ -98,39 +102,47 @@ def _nothing_sent() -> Iterator[None]:
 
 
 def _sentences(request: Request, attempts: int = 0) -> list[str]:
-    model, distribution = request.model, request.randomness.distribution
-    protect, relation = request.protect, request.protect.neighboring_relation
+    """Return sentences on a run's terms; `attempts` says how often making its noise ahead was begun."""
+    model = request.model
+    distribution = request.randomness.distribution
+    protect = request.protect
+    relation = protect.neighboring_relation
     assert relation is not None  # else the terms would have been refused
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
-    noise = DISTRIBUTED.format(
-        distribution=distribution,
-        honest_parties=model.parties - model.corruptions,
-        parties=model.parties,
-        shifted=SHIFTED,
-    )
-    ahead = (
-        f"{MADE_AHEAD} Making it was begun {attempts} times, each of which could fail unnoticed as the run "
-        f"can: the engine's chance to fail counts {attempts + 1} times."
-    )
-    early = (
-        "What you send is with the parties while they run only. Values that were shared before, by share "
-        f"--input-path replicated, any {model.corruptions + 1} of them can read together while they wait."
-    )
-    return [
+    sentences = [
         f"The run reveals: {'; '.join(request.spec.revealed)}. Guarantee: (ε, δ)-differential privacy with ε "
         f"= {digits_up(protect.epsilon, 4)} and δ = {digits_up(protect.delta, 4)} in total, for "
         f"{_CHANGES[relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
-        *([noise] if distribution else []),
-        *([ahead] if attempts else []),
-        *([early] if model.replicated else []),
     ]
+    if distribution:
+        sentences.append(
+            DISTRIBUTED.format(
+                distribution=distribution,
+                honest_parties=model.parties - model.corruptions,
+                parties=model.parties,
+                shifted=SHIFTED,
+            )
+        )
+    if attempts:
+        sentences.append(
+            f"{MADE_AHEAD} Making it was begun {attempts} times, each of which could fail unnoticed as the "
+            f"run can: the engine's chance to fail counts {attempts + 1} times."
+        )
+    if model.replicated:
+        sentences.append(
+            "What you send is with the parties while they run only. Values that were shared before, by "
+            f"share --input-path replicated, any {model.corruptions + 1} of them can read together while "
+            "they wait."
+        )
+    return sentences
 
 
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
+    """Return a sentence on each party's server; refuse certificates other than the known ones, if any."""
     try:
         fingerprints = [fingerprint(server.owner.encode()) for server in servers]
     except ValueError:
@@ -141,6 +153,6 @@ def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | 
             "the parties; nothing was sent. Ask the owners of their hosts, not whoever sent the invitation."
         )
     return [
-        f"Party {i}: {server.host}:{server.port}, SHA-256 of its certificate {one}."
-        for i, (server, one) in enumerate(zip(servers, fingerprints, strict=True))
+        f"Party {party}: {server.host}:{server.port}, SHA-256 of its certificate {sha256}."
+        for party, (server, sha256) in enumerate(zip(servers, fingerprints, strict=True))
     ]

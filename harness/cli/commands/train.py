@@ -30,9 +30,10 @@ def train(options: TrainOptions) -> None:
             request, request.source.records, read_features(request.features), target, begin, say=cli.announce
         )
     manifest = trained_model.manifest
-    after = [charge(trained_model.charging, request.population == UNCHARGED)]
-    short: list[Part] = ["", run_view.in_short(manifest, here=True), *after]
-    full = [*run_view.statement(manifest, "the model"), run_view.one_machine(True), *after]
+    charged = charge(trained_model.charging, request.population == UNCHARGED)
+    short: list[Part] = ["", run_view.in_short(manifest, here=True), charged]
+    full = list(run_view.statement(manifest, "the model"))
+    full.extend((run_view.one_machine(True), charged))
     thresholds = trained_model.thresholds.found if trained_model.thresholds else None
     weights = trained_model.weights.found.weights if trained_model.weights else None
     present(
@@ -49,4 +50,5 @@ def train(options: TrainOptions) -> None:
 
 
 def _made_for_rounds(request: TrainRequest, runs: int, begin: Progress) -> Made:
+    """Make the noise of all rounds of so many trainings."""
     return preprocessed(request, read_features(request.features), runs, begin)

@@ -20,7 +20,8 @@ from fairshares.harness.views.rendering.plots import WIDTH
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_DOTS_PER_INCH = 150
+_DOTS_PER_INCH = 150  # of PNG files
+_PIXELS_PER_INCH = 96  # of pages, as CSS defines them
 _INK = (
     "<style>svg{color:#1d2430}text{fill:currentColor}"
     "@media(prefers-color-scheme:dark){svg{color:#e4e8ee}}</style>"
@@ -38,16 +39,21 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     for name, figure in drawn.items():
         with _any_glyphs():
             figure.savefig(directory / f"{name}.png", bbox_inches="tight", dpi=_DOTS_PER_INCH)
+    pictures = {}
+    for name, figure in drawn.items():
+        pictures[name] = base64.b64encode(_svg(name, figure).encode()).decode()
+    findings: list[str] = []
+    for part in parts:
+        if isinstance(part, Findings):
+            findings.extend(part.texts)
     text = _filled(
         PAGE,
         parts,
         title=title,
         subtitle=subtitle,
-        pictures={
-            name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()
-        },
-        width=int(96 * WIDTH),
-        findings=[text for part in parts if isinstance(part, Findings) for text in part.texts],
+        pictures=pictures,
+        width=int(_PIXELS_PER_INCH * WIDTH),
+        findings=findings,
     )
     (directory / PAGE).write_text(text + "\n", encoding="utf-8")
 
@@ -60,6 +66,7 @@ def fragment(view: View) -> str:
 def _filled(
     template: str, parts: Sequence[Part], **more: str | int | Sequence[str] | Mapping[str, str]
 ) -> str:
+    """Return a template filled with parts, but for findings, which only a page's top shows."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # is slow to load
 
     environment = Environment(
@@ -70,11 +77,8 @@ def _filled(
         undefined=StrictUndefined,
     )
     environment.filters |= {"toned": _toned, "marked": _marked, "prose": _prose}
-    return as_called(
-        environment.get_template(f"{template}.j2").render(
-            parts=[(type(part).__name__, part) for part in parts if not isinstance(part, Findings)], **more
-        )
-    )
+    named = [(type(part).__name__, part) for part in parts if not isinstance(part, Findings)]
+    return as_called(environment.get_template(f"{template}.j2").render(parts=named, **more))
 
 
 def _drawn(part: Picture) -> Figure:
@@ -94,11 +98,13 @@ def _any_glyphs() -> Iterator[None]:
 
 
 def _svg(name: str, figure: Figure) -> str:
+    """Return a figure as SVG, which has the same bytes each time, and the page's colors."""
     from matplotlib import rc_context
 
-    drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    drawn = io.StringIO()
+    without_metadata = {"Creator": None, "Date": None, "Format": None, "Type": None}
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), _any_glyphs():
-        figure.savefig(drawn, bbox_inches="tight", format="svg", transparent=True, metadata=nothing)
+        figure.savefig(drawn, bbox_inches="tight", format="svg", transparent=True, metadata=without_metadata)
     text = drawn.getvalue().replace("#000000", "currentColor").replace("#ffffff", "none")
     head, _, rest = text[text.index("<svg") :].partition(">")
     return f"{head}>{_INK}{rest}"
@@ -108,14 +114,20 @@ def _toned(text: str) -> Markup:
     if isinstance(text, Stacked):
         return Markup('{}<br><span class="below">{}</span>').format(*text.split("\n"))
     tone = {Good: "good", Bad: "bad"}.get(type(text))
-    return Markup('<span class="{}">{}</span>').format(tone, text) if tone else Markup.escape(text)
+    if tone is None:
+        return Markup.escape(text)
+    return Markup('<span class="{}">{}</span>').format(tone, text)
 
 
 def _prose(text: str) -> Markup:
+    """Return a text as HTML, with code between backticks, and powers of e, 2 and 10 raised."""
     code = re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup.escape(text)))
     return Markup(re.sub(r"\b(e|2|10)\^(\w+)", r"\1<sup>\2</sup>", code))
 
 
 def _marked(part: Paragraph) -> Markup:
-    before, strong, after = part.text.partition(part.strong or "\0")
-    return Markup("{}<strong>{}</strong>{}").format(before, strong, after) if strong else _prose(before)
+    """Return a paragraph as HTML, with what is strong in it emphasized."""
+    if not part.strong or part.strong not in part.text:
+        return _prose(part.text)
+    before, strong, after = part.text.partition(part.strong)
+    return Markup("{}<strong>{}</strong>{}").format(before, strong, after)

@@ -39,7 +39,10 @@ _LONGEST = 28  # characters of a name in a picture; a table beside it has the wh
 def with_ends(values: npt.ArrayLike, ends: npt.ArrayLike | None) -> Floats:
     """Return estimates with their intervals' ends, shape (n, 3), NaN without any."""
     estimates = np.asarray(values, dtype=float)[..., np.newaxis]
-    known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
+    if ends is None:
+        known = np.full((*estimates.shape[:-1], 2), np.nan)
+    else:
+        known = np.asarray(ends, dtype=float)
     return np.concatenate([estimates, known], axis=-1).reshape(-1, 3)
 
 
@@ -57,13 +60,15 @@ def intervals(
 
     `series` have shape (rows, 3): estimate, low, high, above 0 on a logarithmic axis; NaN is not drawn.
     """
-    lines = len(rows) * (len(series) + (len(series) > 1 or max(map(len, rows)) > _LONGEST) / 2)
+    lines_per_row = float(len(series))
+    if len(series) > 1 or max(len(row) for row in rows) > _LONGEST:
+        lines_per_row += 0.5  # room between rows, or for names of two lines
     return Picture(
         name,
         partial(_intervals, rows, series, what, line=at, logarithmic=logarithmic),
         f"{what}, of {', '.join(rows)}",
         caption,
-        0.8 + _LINE * lines + _height_of_legend(series),
+        0.8 + _LINE * (len(rows) * lines_per_row) + _height_of_legend(series),
     )
 
 
@@ -76,11 +81,16 @@ def _intervals(
     line: float | None,
     logarithmic: bool,
 ) -> None:
-    pitch, entries = len(series) + (len(series) > 1) / 2, []
+    pitch = float(len(series))  # from a row to the next, in lines
+    if len(series) > 1:
+        pitch += 0.5
+    first_lines = pitch * np.arange(len(rows))  # of each row
+    entries: list[Line2D] = []
     if line is not None:
         axes.axvline(line, color=GREY, linewidth=0.8, linestyle=":")
     for i, ends in enumerate(series.values()):
-        at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
+        at = first_lines + i
+        colour, marker, _ = _look(i)
         axes.plot(ends[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
         entries += axes.plot(
             ends[:, 0],
@@ -90,9 +100,8 @@ def _intervals(
             fillstyle="full" if i < len(MARKERS) else "none",
             linestyle="none",
         )
-    axes.set_yticks(
-        pitch * np.arange(len(rows)) + (len(series) - 1) / 2, [*map(_short, rows)], parse_math=False
-    )
+    middles = first_lines + (len(series) - 1) / 2  # of each row
+    axes.set_yticks(middles, [_short(row) for row in rows], parse_math=False)
     axes.tick_params(axis="y", length=0)
     axes.set(xlabel=what, ylim=(pitch * (len(rows) - 1) + len(series) - 0.4, -0.6))
     if logarithmic:
@@ -100,7 +109,8 @@ def _intervals(
 
         axes.set_xscale("log")
         low, high = axes.get_xlim()
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if high < 100 * low else (1,), numticks=5))
+        ticks_of_decade = (1, 3) if high < 100 * low else (1,)
+        axes.xaxis.set_major_locator(LogLocator(subs=ticks_of_decade, numticks=5))
         axes.xaxis.set_major_formatter("{x:,.10g}")
         axes.xaxis.set_minor_formatter("")
     _finish(axes, entries, series)
@@ -118,8 +128,9 @@ def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Pi
 
 
 def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes: Axes) -> None:
-    rows, kept = counts.reshape(-1, len(labels)), np.maximum(counts.reshape(-1, len(labels)), 0)
-    shares = kept / np.maximum(kept.sum(axis=1, keepdims=True), 1e-9)
+    rows = counts.reshape(-1, len(labels))
+    not_negative = np.maximum(rows, 0)
+    shares = not_negative / np.maximum(not_negative.sum(axis=1, keepdims=True), 1e-9)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.6, aspect="auto")  # to 1.6, so that text can be read
     for row, column in np.ndindex(*rows.shape):
         axes.text(column, row, f"{rows[row, column]:,.1f}", ha="center", va="center", color=INK)
@@ -127,7 +138,7 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
         axes.axhline(group * len(labels) - 0.5, color="black", linewidth=1)
     names = [_short(f"{group}, {label}") for group in groups for label in labels]
     axes.set_yticks(range(len(names)), names, parse_math=False)
-    axes.set_xticks(range(len(labels)), [*map(_short, labels)], parse_math=False)
+    axes.set_xticks(range(len(labels)), [_short(label) for label in labels], parse_math=False)
     axes.tick_params(length=0)
     axes.set(xlabel="predicted label", ylabel="group, label")
 
@@ -138,13 +149,16 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
     Bands hold the rates that `noise_bands` allows at 95 %. Randomization reaches points off a curve. A group
     with an undefined rate has no curve.
     """
+    caption = "Score curves of the groups; those on the dotted line say nothing."
+    if curves.noise is not None:
+        caption += f" Bands: {_BANDS}."
+    if chosen:
+        caption += " Markers: what the chosen thresholds do."
     return Picture(
         "roc",
         partial(_roc, curves, chosen),
         f"ROC curves of {', '.join(curves.groups)}",
-        "Score curves of the groups; those on the dotted line say nothing."
-        + ("" if curves.noise is None else f" Bands: {_BANDS}.")
-        + (" Markers: what the chosen thresholds do." if chosen else ""),
+        caption,
         5.4 + _height_of_legend(curves.groups),
     )
 
@@ -155,11 +169,14 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
 
     points = curves.points()
     bands = None if curves.noise is None else noise_bands(curves, float(1 - CONFIDENCE))
-    entries, names, shade = [], [], min(0.16, 0.6 / len(curves.groups))
+    entries: list[Line2D] = []
+    names = []
+    shade = min(0.16, 0.6 / len(curves.groups))  # lighter with more groups, whose bands overlap
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
     for i, group in enumerate(curves.groups):
         colour, marker, style = _look(i)
-        fpr, tpr = points.false_positive_rate[i], points.true_positive_rate[i]
+        fpr = points.false_positive_rate[i]
+        tpr = points.true_positive_rate[i]
         undefined = not (fpr[0] == tpr[0] == 1)
         entries += axes.plot(fpr, tpr, color=colour, linewidth=1.6, linestyle=style)
         names.append(f"{group} (a rate is 0/0)" if undefined else group)
@@ -198,11 +215,15 @@ def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
 
 
 def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
-    ends, entries = {at for at, _ in curves.values()}, []
-    grid = sorted({max(ends) * i / 240 for i in range(321)} | ends)  # a third beyond the last
+    requested = {at for at, _ in curves.values()}
+    steps = {max(requested) * i / 240 for i in range(321)}  # to a third beyond the last
+    grid = sorted(steps | requested)
+    entries: list[Line2D] = []
     for i, (at, delta) in enumerate(curves.values()):
         colour, marker, style = _look(i)
-        axes.plot([*map(float, grid)], [*map(delta, grid)], color=colour, linestyle=style, linewidth=1.8)
+        epsilons = [float(epsilon) for epsilon in grid]
+        deltas_at = [delta(epsilon) for epsilon in grid]
+        axes.plot(epsilons, deltas_at, color=colour, linestyle=style, linewidth=1.8)
         entries += axes.plot(
             float(at), delta(at), color=colour, linestyle=style, marker=marker, clip_on=False
         )
@@ -225,13 +246,14 @@ def spent(populations: Sequence[Population]) -> Picture:
 def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) -> None:
     from matplotlib.dates import ConciseDateFormatter
 
-    entries = []
+    entries: list[Line2D] = []
     for i, population in enumerate(populations):
         colour, marker, style = _look(i)
         times = [np.datetime64(charge.time.partition("+")[0]) for charge in population.charges]
+        epsilons = [float(charge.exact.epsilon) for charge in population.charges]
         entries += axes.plot(
             np.array([times[0], *times]),
-            np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)]),
+            np.cumsum([0.0, *epsilons]),
             color=colour,
             marker=marker,
             markevery=slice(1, None),
@@ -245,21 +267,35 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
 
 
 def _look(i: int) -> tuple[str, str, LineStyleType]:
-    n = len(COLOURS)
-    return COLOURS[i % n], MARKERS[(i + i // n) % n], STYLES[i % len(STYLES)]
+    """Return the color, marker and line style of the i-th series; the first 28 differ in at least one."""
+    colours = len(COLOURS)
+    rounds = i // colours  # how often all colors were used before
+    return COLOURS[i % colours], MARKERS[(i + rounds) % colours], STYLES[i % len(STYLES)]
 
 
 def _short(name: str) -> str:
-    lines = textwrap.wrap(printable(name), _LONGEST) or [""]
-    return "\n".join(lines if len(lines) < 3 else (lines[0], f"… {lines[-1]}"))
+    """Return a name in at most two lines, of a longer one its beginning and its end."""
+    lines = textwrap.wrap(printable(name), _LONGEST)
+    if len(lines) > 2:
+        return f"{lines[0]}\n… {lines[-1]}"
+    return "\n".join(lines)
 
 
 def _columns(names: Collection[str]) -> int:
-    return sum(max(map(len, names)) <= most for most in (_LONGEST // 2, _LONGEST - 4, math.inf))
+    """Return how many columns a legend has, the more, the shorter the names are."""
+    longest = max(len(name) for name in names)
+    if longest <= _LONGEST // 2:
+        return 3
+    if longest <= _LONGEST - 4:
+        return 2
+    return 1
 
 
 def _height_of_legend(names: Collection[str]) -> float:
-    return _LINE * math.ceil(len(names) / _columns(names)) if len(names) > 1 else 0
+    """Return a legend's height in inches; a single series needs none."""
+    if len(names) < 2:
+        return 0
+    return _LINE * math.ceil(len(names) / _columns(names))
 
 
 def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> None:
@@ -269,7 +305,7 @@ def _finish(axes: Axes, entries: Sequence[Line2D], names: Collection[str]) -> No
     if len(names) > 1:
         legend = axes.legend(
             entries,
-            [*map(_short, names)],
+            [_short(name) for name in names],
             frameon=False,
             ncols=_columns(names),
             loc="upper center",

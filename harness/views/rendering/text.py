@@ -56,10 +56,12 @@ def render(view: View, console: Console) -> None:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, and name commands as here."""
-    return as_called(
-        "".join(c if c.isprintable() or c == _NO_BREAK else "\N{REPLACEMENT CHARACTER}" for c in text)
-    )
+    """Return a text with control characters replaced, and with commands named as the user calls them."""
+    shown = [
+        character if character.isprintable() or character == _NO_BREAK else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    ]
+    return as_called("".join(shown))
 
 
 def _say(text: Text, console: Console) -> None:
@@ -87,10 +89,9 @@ def _as_table(part: Table, columns: Sequence[int], widths: Sequence[int]) -> tab
     """Return Rich's table of some columns."""
     shown = table.Table(title=Text(printable(part.title)) if part.title else None)
     for place, width in zip(columns, widths, strict=True):
+        is_right = part.aligned[place] == "r"
         shown.add_column(
-            Text(printable(part.columns[place])),
-            justify="right" if part.aligned[place] == "r" else "left",
-            width=width,
+            Text(printable(part.columns[place])), justify="right" if is_right else "left", width=width
         )
     for row in part.rows:
         if row:
@@ -121,7 +122,7 @@ def _needs(part: Table, place: int) -> _Needs:
     for row in part.rows:
         if row:
             lines += _lines(row[place])
-    words = [word for line in (*header, *lines) for word in line.split()]
+    words = " ".join(header + lines).split()
     in_rows = max(map(cell_len, lines), default=0)
     return _Needs(
         longest_word=max(map(cell_len, words), default=0),
@@ -152,9 +153,12 @@ def _widths(part: Table, columns: Sequence[int], room: int) -> list[int] | None:
 
 
 def _rows(part: Table, console: Console) -> None:
+    """Print a table as a list, a line for each cell, and an empty line after each row."""
     if part.title:
         _say(Text(printable(part.title)), console)
-    for row in filter(None, part.rows):
+    for row in part.rows:
+        if not row:
+            continue  # a rule
         for name, cell in zip(part.columns, row, strict=True):
             label = f"{printable(name)}: " if name else ""
             _say(Text(label).append(", ".join(_lines(cell)), _TONES.get(type(cell), "")), console)
@@ -162,9 +166,15 @@ def _rows(part: Table, console: Console) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    return [printable(line) for line in (text.split("\n") if isinstance(text, Stacked) else [text])]
+    """Return a cell's lines; only a stacked cell has several."""
+    lines = text.split("\n") if isinstance(text, Stacked) else [text]
+    return [printable(line) for line in lines]
 
 
 def _cell(text: str) -> Text:
+    """Return a cell in its color, with all lines but the first dimmed."""
     first, *below = _lines(text)
-    return Text(first, _TONES.get(type(text), "")).append("".join(f"\n{line}" for line in below), "dim")
+    cell = Text(first, _TONES.get(type(text), ""))
+    for line in below:
+        cell.append(f"\n{line}", "dim")
+    return cell
