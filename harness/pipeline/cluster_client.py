@@ -72,7 +72,8 @@ def main() -> int:
     if first is None or first[0] != TOLD:
         return 1
     told: JsonObject = json.loads(first[1])
-    importlib.import_module("protocols")  # from the project's root, which the sandbox does not read
+    # From the project's root, which the sandbox does not read.
+    importlib.import_module("fairshares.protocols")
     try:
         address = _confined(str(told["scheme"]), str(told["host"]), int(str(told["port"])))
         _serve(pipes, address, told["opener"])
