@@ -51,7 +51,9 @@ def model_for(data: LabeledData) -> Pipeline:
 
 def fit(data: LabeledData, rows: Integers, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model, each row weighted by its group and label; ConvergenceWarning if it stops early."""
-    y, per_sample, model = data.y_true[rows], None, model_for(data)
+    y = data.y_true[rows]
+    model = model_for(data)
+    per_sample: pd.Series[float] | None = None
     if weights is not None:
         table = pd.Series(np.ravel(weights), pd.MultiIndex.from_product([data.groups, data.labels]))
         per_sample = sample_weight(table, data.sensitive_feature[rows], y)
@@ -130,7 +132,9 @@ def summary(runs: pd.DataFrame, **more: "Callable[[pd.Series[float]], int]") -> 
         .groupby(["model", "metric"], sort=False)
     )
     figures = {"mean": values.mean(), "std": values.std(), "splits": values.count()}
-    return pd.DataFrame(figures | {name: values.agg(count) for name, count in more.items()}).reset_index()
+    for name, count in more.items():
+        figures[name] = values.agg(count)
+    return pd.DataFrame(figures).reset_index()
 
 
 def changes(runs: pd.DataFrame) -> pd.DataFrame:
@@ -164,7 +168,8 @@ def evaluate(
         for done, seed in enumerate(seeds, start=1):
             fold = Fold(data, seed, *data.split(seed))
             for name, predict in every.items():
-                truth, feature = data.y_true[fold.test], data.sensitive_feature[fold.test]
+                truth = data.y_true[fold.test]
+                feature = data.sensitive_feature[fold.test]
                 figures = assess(truth, predict(fold), feature, data.groups)
                 rows.append({"split": seed, "model": name, **figures})
             if progress is not None:

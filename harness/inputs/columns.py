@@ -189,13 +189,16 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
             "client_id": "add it, the same in all rows of one client, or the rows' numbers",
             "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
         }
-        usual = "rename yours" + f", or name it by {named(missing[0])}" * (
-            path == TABLE and missing[0] in ROLES
-        )
+        usual = "rename yours"
+        if path == TABLE and missing[0] in ROLES:
+            usual += f", or name it by {named(missing[0])}"
+        hint = usual
+        if len(missing) == 1:
+            hint = hints.get(missing[0], usual)
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
-            f"{hints.get(missing[0], usual) if len(missing) == 1 else usual}."
+            f"{hint}."
         )
     repeated = [name for name in names if header.count(name) > 1]
     if repeated:

@@ -25,10 +25,13 @@ DEFAULT_MAX_COUNT = 2**31
 MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap them around
 DEFAULT_THRESHOLDS = 101  # 0.00, 0.01 ... 1.00
 MAX_THRESHOLDS = 4096
-DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
+DEFAULT_STEPS = 1000
+MAX_STEPS = 10**5
 MAX_CAP = 1000
 WEIGHT_ONE: Final = "weight-one"
-_NAMES_SHOWN, _SHOWN = 5, 40  # in messages: names, and characters of each
+# In messages: the most names, and the most characters of each.
+_NAMES_SHOWN = 5
+_SHOWN = 40
 AUTO = "auto"  # π_CAP chooses the bound
 WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as many records share it exactly
 
@@ -117,13 +120,16 @@ class RecordDomain:
                 "The domain has a cap: there is no cap to choose; leave the cap out.",
             ),
         )
-        lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
+        lists = {"group": self.groups}
+        if not self.values:
+            lists["label"] = self.labels
         for what, values in lists.items():
+            counted = what if len(values) == 1 else f"{what}s"
             refuse(
                 RecordDomainError,
                 (
                     len(values) < 2,
-                    f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {_some(values)}; "
+                    f"The domain has {len(values)} {counted} {_some(values)}; "
                     "fairness between groups needs at least two. "
                     f"Declare all with {named(f'{what}s', 'a,b')}.",
                 ),
@@ -178,7 +184,9 @@ class RecordDomain:
         """Return the domain for a kind, by default with 101 thresholds, or raise RecordDomainError."""
         if grid and self.thresholds not in ((), grid):
             raise RecordDomainError(f"The domain has thresholds of its own; leave out {named('thresholds')}.")
-        chosen = (self.thresholds or grid or even_grid()) if kind is RecordKind.SCORE else ()
+        chosen: Grid = ()
+        if kind is RecordKind.SCORE:
+            chosen = self.thresholds or grid or even_grid()
         return replace(self, kind=kind, thresholds=chosen)
 
     def to_json(self) -> JsonFields:
@@ -211,7 +219,9 @@ class _Declared:
 def _some(names: Sequence[str]) -> str:
     """Show the first of a list of names, shortened, as a file may have millions."""
     first = ", ".join(repr(name[:_SHOWN]) for name in names[:_NAMES_SHOWN])
-    return f"[{first}{', …' * (len(names) > _NAMES_SHOWN)}]"
+    if len(names) > _NAMES_SHOWN:
+        return f"[{first}, …]"
+    return f"[{first}]"
 
 
 def read_domain(path: Path) -> RecordDomain:
@@ -235,9 +245,10 @@ def domain_from_json(fields: JsonValue, where: str) -> RecordDomain:
         RecordKind.VALUE: declared.values,
         RecordKind.SIZE: declared.sizes,
     }
-    kind, *more = [kind for kind, is_declared in declared_kinds.items() if is_declared] or [RecordKind.NONE]
-    if more:
+    kinds = [kind for kind, is_declared in declared_kinds.items() if is_declared]
+    if len(kinds) > 1:
         refusal.say("it may have thresholds, predictions, values or sizes, and only one of them")
+    kind = kinds[0] if kinds else RecordKind.NONE
     return RecordDomain(
         tuple(sorted(declared.groups)),
         tuple(sorted(declared.labels)),
@@ -265,7 +276,8 @@ def check_grid(thresholds: npt.ArrayLike) -> None:
         raise ThresholdGridError("The threshold grid must be a list of numbers from 0 to 1, at least one.")
     stuck = np.flatnonzero(np.diff(grid) <= 0)
     if len(stuck):
-        first, second = grid[stuck[0]], grid[stuck[0] + 1]
+        first = grid[stuck[0]]
+        second = grid[stuck[0] + 1]
         raise ThresholdGridError(
             f"The threshold grid must increase, but {first:g} is followed by {second:g}: "
             "sort the thresholds and leave out repeated ones."
@@ -408,12 +420,11 @@ class Cap:
         if self.weight_one:
             start = np.frombuffer(os.urandom(8 * clients), dtype=np.uint64)  # uniform but for n / 2^64
             start = (start % np.maximum(counts, 1).astype(np.uint64)).astype(np.int64)
-            place, filled = (
-                (slot * counts + start) // self.slots,
-                np.broadcast_to(counts > 0, (self.slots, clients)),
-            )
+            place = (slot * counts + start) // self.slots
+            filled = np.broadcast_to(counts > 0, (self.slots, clients))
         else:
-            place, filled = np.broadcast_to(slot, (self.slots, clients)), slot < counts
+            place = np.broadcast_to(slot, (self.slots, clients))
+            filled = slot < counts
         chosen: Integers = np.full((self.slots, clients), -1, dtype=np.int64)
         chosen[filled] = cell[order][(first + place)[filled]]
         return chosen

@@ -61,7 +61,8 @@ class Ring:
         )
 
         raw = np.empty(values * self.words + 2, dtype="<u8")  # the cipher needs 16 spare bytes
-        stream, size = raw.view(np.uint8).data, values * self.value_bytes
+        stream = raw.view(np.uint8).data
+        size = values * self.value_bytes
         encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
         for start in range(0, size, len(_PIECE)):
             encryptor.update_into(_PIECE[: size - start], stream[start:])
@@ -99,7 +100,7 @@ class Field127(Ring):
         # 64-bit sums of 32-bit limbs hold 2^32 clients; Python's integers reduce the few totals exactly.
         limbs = np.stack([a & _LOW_32, a >> np.uint64(32)], axis=-1).sum(axis=-3, dtype=np.uint64)
         rows = limbs.reshape(-1, 4).tolist()
-        sums = [sum(limb << 32 * i for i, limb in enumerate(row)) % self.modulus for row in rows]
+        sums = [(a0 + (a1 << 32) + (a2 << 64) + (a3 << 96)) % self.modulus for a0, a1, a2, a3 in rows]
         words = [[value & (2**64 - 1), value >> 64] for value in sums]
         return np.array(words, dtype=np.uint64).reshape((*a.shape[:-2], 2))
 
@@ -123,5 +124,7 @@ class Xor64(Ring):
         return np.asarray(np.bitwise_xor.reduce(a, axis=-2))
 
 
-RING, FIELD, XOR = Ring(), Field127(), Xor64()
-RINGS: dict[str, Ring] = {domain.name: domain for domain in (RING, FIELD, XOR)}
+RING = Ring()
+FIELD = Field127()
+XOR = Xor64()
+RINGS: dict[str, Ring] = {ring.name: ring for ring in (RING, FIELD, XOR)}

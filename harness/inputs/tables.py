@@ -35,7 +35,9 @@ if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions impor
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
-MISSING, WRONG = -2, -1  # bins of empty scores, and of others that are no number in [0, 1]
+# Bins of empty scores, and of others that are no number in [0, 1].
+MISSING = -2
+WRONG = -1
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -123,7 +125,9 @@ class Table:
         try:
             if (relation := _in_duckdb(frame)) is not None:  # without an Arrow table between
                 rows = relation.fetchall()
-                values = {name: [row[i] for row in rows] for i, name in enumerate(relation.columns)}
+                values = {}
+                for place, name in enumerate(relation.columns):
+                    values[name] = [row[place] for row in rows]
             else:
                 values = frame.collect().to_dict(as_series=False)
         except Exception as error:  # noqa: BLE001  engines have no class in common

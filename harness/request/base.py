@@ -37,10 +37,8 @@ if TYPE_CHECKING:  # slow imports are in functions
     from fairshares.protocols.spec import InputForm, InputPath, ProtocolSpec
 
 JOINT = "joint"  # the parties make the noise together
-DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
-    "distributed",
-    "distributed-gaussian",
-)  # each party adds its own; the sum is Laplace's or Gauss's
+DISTRIBUTED = "distributed"  # each party adds its own, and the sum is Laplace's
+DISTRIBUTED_GAUSSIAN = "distributed-gaussian"  # the same, and the sum is Gauss's
 DEFAULT_DELTA = "2^-40"
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values
 
@@ -179,8 +177,13 @@ class Where(Options):
 class Request(Options):
     """A release: what is revealed, about whom, and with which guarantee.
 
-    `protocols` are names by variant, the default first; `slots` is the one where clients are the unit.
-    A release offers as much of each part as it has.
+    A release offers those fields of each part for which it has a use.
+
+    Attributes:
+        task: The name of the release and of its command.
+        protocols: The names of its protocols by variant, the default first.
+        slots: The name of the protocol where clients are the privacy unit, if there is another one.
+        online: Whether clients can send to a run.
     """
 
     task: ClassVar[str]
@@ -199,7 +202,7 @@ class Request(Options):
 
     @property
     def model(self) -> SecurityModel:
-        """The chosen security model; OptionError if none was chosen, as none was for a plan of all."""
+        """The chosen security model; OptionError if none was chosen, as for a plan of all models."""
         if self.security is None:
             raise OptionError(f"No security model is chosen; name one by {named('security')}.")
         return self.security
@@ -228,7 +231,10 @@ class Request(Options):
     @classmethod
     def input_forms(cls) -> dict[str, InputForm]:
         """Return all input encodings of its protocols, by name."""
-        return {name: form for spec in cls.programs().values() for name, form in spec.input_forms.items()}
+        forms: dict[str, InputForm] = {}
+        for spec in cls.programs().values():
+            forms.update(spec.input_forms)
+        return forms
 
     @property
     def spec(self) -> ProtocolSpec:
@@ -256,7 +262,9 @@ class Request(Options):
 
         distribution = self.randomness.distribution
         if self.randomness.offline:
-            ahead = with_noise_made_ahead(spec, self.form) if distribution is None else None
+            ahead: ProtocolSpec | None = None
+            if distribution is None:
+                ahead = with_noise_made_ahead(spec, self.form)
             if ahead is None:
                 raise OptionError(
                     f"{named('offline')} is for joint noise, and not for replicated shares, which lie where "
@@ -310,11 +318,11 @@ class Request(Options):
         )
 
     def also_needed(self) -> Sequence[Request]:
-        """Return the requests of further releases that the model has to support for this one to be of use."""
+        """Return the requests of further releases that the model has to support, else this one has no use."""
         return ()
 
     def with_domain_of(self, file: Path) -> Self:  # noqa: ARG002
-        """Return the request with what the file of a domain says in the place of its own options.
+        """Return the request with the options that a file of a domain states, in place of its own.
 
         Raises RecordDomainError for a file without a domain.
         """
@@ -337,13 +345,18 @@ def no_place(spec: ProtocolSpec) -> OptionError:
 
 def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPath) -> InputForm:
     """Return the input encoding of this name, or the first, by this path."""
-    return forms[parse_choice("input_form", name, list(forms)) if name else next(iter(forms))].by(path)
+    chosen = next(iter(forms))
+    if name:
+        chosen = parse_choice("input_form", name, list(forms))
+    return forms[chosen].by(path)
 
 
 def distribution_of(noise: str) -> NoiseDistribution | None:
     """Return the distribution of distributed noise's sum; None for joint noise."""
     from fairshares.protocols.noise.added import NoiseDistribution
 
-    return {DISTRIBUTED: NoiseDistribution.LAPLACE, DISTRIBUTED_GAUSSIAN: NoiseDistribution.GAUSSIAN}.get(
-        noise
-    )
+    if noise == DISTRIBUTED:
+        return NoiseDistribution.LAPLACE
+    if noise == DISTRIBUTED_GAUSSIAN:
+        return NoiseDistribution.GAUSSIAN
+    return None

@@ -93,14 +93,13 @@ class ReleaseOptions(Options):
         if given.get("fingerprints") and not given.get("add"):
             raise OptionError(f"{named('fingerprints')} goes with {named('add')}, whose runs hosts signed.")
         earlier = [name for name in type(self).earlier.options if given.get(name)]
-        of_both = (*earlier, *self.again, "out", "plot")
-        of_new_runs = [
-            name
-            for name, text in given.items()
-            if name in self.declared
-            and name not in of_both
-            and text not in ("", False, self.declared[name].default)
-        ]
+        of_both = {"out", "plot"}.union(earlier, self.again)
+        of_new_runs = []
+        for name, text in given.items():
+            if name in self.declared and name not in of_both:
+                is_default = text in ("", False, self.declared[name].default)
+                if not is_default:
+                    of_new_runs.append(name)
         if earlier and of_new_runs:
             raise OptionError(
                 f"{named(of_new_runs[0])} is for a new run, and {named(earlier[0])} for what earlier runs "

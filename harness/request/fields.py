@@ -42,14 +42,18 @@ def several(option: str = "") -> Callable[[Callable[[Given, str], T]], Several[T
 
 
 Reader = Callable[[str, str], T] | Several[T]
-"""From what was given, and the field's name, to the value."""
+"""A function from what was given, and the field's name, to the value."""
 
 
 class Option(Generic[T_co]):
     """A field of a request: the value on an instance, the option itself on the class.
 
-    `parse` is None for a switch. `default` counts if nothing is given. A required field has an `example`, and
-    `unless` names the option that makes it optional.
+    Args:
+        parse: The reader of a given value; None for a switch.
+        help: The text of `--help`.
+        default: The text that is read if nothing is given.
+        example: A value, for messages. A required field has one.
+        unless: The name of another option. If that is given, this one need not be.
     """
 
     def __init__(
@@ -91,9 +95,11 @@ class Option(Generic[T_co]):
 
     @property
     def explained(self) -> str:
-        """The text of `--help`."""
-        default_is_named = not self.default or "(default" in self.help or "default: " in self.help
-        return self.help if default_is_named else f"{self.help}; default: {self.default}"
+        """The text of `--help`, with the default."""
+        is_named = "(default" in self.help or "default: " in self.help
+        if not self.default or is_named:
+            return self.help
+        return f"{self.help}; default: {self.default}"
 
     def but(self, **changes: object) -> "Option[T_co]":
         """Return a copy with changes."""
@@ -158,7 +164,7 @@ class Part(Generic[P_co]):
         kind: The part's class.
         without: Fields that are not offered here, and have their defaults.
         fixed: Fields that are not offered here, and have these values.
-        changes: What differs here in a field's declaration, by the field's name, such as its help.
+        changes: By a field's name, the parts of its declaration that differ here, such as its help.
     """
 
     def __init__(
@@ -172,11 +178,11 @@ class Part(Generic[P_co]):
         refuse_unknown([*without, *fixed, *changes], kind.declared)
         self.kind = kind
         self.fixed = fixed
-        self.options = {
-            name: option.but(**changes[name]) if name in changes else option
-            for name, option in kind.declared.items()
-            if name not in without and name not in fixed
-        }
+        self.options = {}
+        for name, option in kind.declared.items():
+            if name in without or name in fixed:
+                continue
+            self.options[name] = option.but(**changes[name]) if name in changes else option
         self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:

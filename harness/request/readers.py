@@ -72,10 +72,14 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     """Read a total ε: `1`, `0.1`, `1/3` or `1e-3`."""
     from fairshares.protocols.circuits.coins import MAX_EPSILON
 
-    value, pointed = exact_number(text), exact_number(text.replace(",", "."))
+    value = exact_number(text)
     if value is not None and 0 < value <= MAX_EPSILON:
         return value
-    example = text.replace(",", ".") if pointed is not None and 0 < pointed <= MAX_EPSILON else "1"
+    example = "1"
+    with_point = text.replace(",", ".")
+    meant = exact_number(with_point)
+    if meant is not None and 0 < meant <= MAX_EPSILON:
+        example = with_point
     raise OptionError(
         f"{named(option)} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
         f"got {text!r}."
@@ -306,7 +310,8 @@ def parse_budget(given: Given, option: str) -> guarantee.Budget:
     """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then `renyi` or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")
-    epsilon, more = exact_number(first), [exact_number(delta) for delta in rest[:1]]
+    epsilon = exact_number(first)
+    more = [exact_number(delta) for delta in rest[:1]]
     good = epsilon is not None and epsilon >= 0 and all(delta is not None and 0 < delta < 1 for delta in more)
     rule = rest[1] if len(rest) == 2 else None
     if rule is not None:

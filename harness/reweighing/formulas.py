@@ -21,7 +21,11 @@ from fairshares.protocols.noise.added import Noise as NoiseOfCount
 class GroupWeights:
     """A sample weight per (group, label), and tables of that shape.
 
-    `noisy_counts` are before the floor. Each `interval` has probability at least `confidence` by itself.
+    Attributes:
+        noisy_counts: The noisy counts, before the floor.
+        floored: Where the floor raised a noisy count.
+        interval: Each weight's interval, which by itself holds the weight with probability at least
+            `confidence`.
     """
 
     domain: RecordDomain
@@ -40,9 +44,8 @@ class GroupWeights:
 
 def weighting_of(name: str) -> Weighting:
     """Return the weighting of this name, one of `weighting_names`."""
-    weighting: Weighting = import_module(
-        f"fairshares.harness.reweighing.weightings.{name.replace('-', '_')}"
-    ).WEIGHTING
+    module = import_module(f"fairshares.harness.reweighing.weightings.{name.replace('-', '_')}")
+    weighting: Weighting = module.WEIGHTING
     return weighting
 
 
@@ -51,13 +54,16 @@ def weights_of_counts(counts: Table, reweighing: str) -> Table:
     return weighting_of(reweighing).of_counts(np.maximum(counts, FLOOR))
 
 
-def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
+def count_intervals(counts: Table, reweighing: str, of_count: NoiseOfCount) -> Table:
     """Return each weight's interval from noisy counts raised to 1, shape (groups, labels, 2).
+
+    `of_count` is the noise of each count.
 
     Guarantees: each holds its weight with probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
     """
-    return weighting_of(reweighing).intervals(counts, noise_of(one, counts.size, float(counts.min())))
+    noise = noise_of(of_count, counts.size, float(counts.min()))
+    return weighting_of(reweighing).intervals(counts, noise)
 
 
 def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:

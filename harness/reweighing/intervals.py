@@ -1,6 +1,6 @@
 """Intervals of ratios of sums of noisy counts, of shares, and of differences of means.
 
-Those of ratios are of true counts raised to 1, as noisy counts are. Raising moves no two counts apart, so
+Intervals of ratios are of true counts raised to 1, as noisy counts are. Raising moves no two counts apart, so
 the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If all counts are surely too
 large to be raised, F = E. Otherwise E's positive part bounds F.
 """
@@ -25,7 +25,8 @@ CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown 
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
 DIFFERENCE_FAILURE = FAILURE * 24 / 25  # of a difference of means; the means' bounds get the rest
 _RARE = FAILURE / 200  # chance that one of the bounds fails that a difference of means relies on
-_MEANS, _RATIOS = 3, 6  # cells of each of two means, and points of the grid of their sizes' ratios
+_MEANS = 3  # cells that the range of each of two means is cut into
+_RATIOS = 6  # points of the grid of ratios of their sizes
 _PLACES = 4096  # points of the grid on which weighted sums are added up
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
@@ -34,24 +35,30 @@ _BLOCK = 64  # points of the grid of ratios that are computed together
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release's counts, any of which may be `raised` to the floor."""
+    """The noise of a release's counts.
 
-    one: NoiseOfCount
+    Attributes:
+        of_count: The noise of each count.
+        cells: The number of counts.
+        raised: Whether any of them may be raised to the floor.
+    """
+
+    of_count: NoiseOfCount
     cells: int
     raised: bool
 
     def sum(self, terms: int) -> Distribution:
         """Return a two-sided bound on the error of a sum of raised noisy counts."""
-        return noise_sum(self.one, terms, positive=self.raised)
+        return noise_sum(self.of_count, terms, positive=self.raised)
 
 
-def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
-    """Return the noise of counts, the smallest noisy one at least `least`.
+def noise_of(of_count: NoiseOfCount, cells: int, least: float) -> Noise:
+    """Return the noise of counts of which the smallest noisy count is at least `least`.
 
-    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1.
+    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true count above T + 1.
     """
-    furthest = float(error_bound(one, Fraction(RAISED_FAILURE) / cells))
-    return Noise(one, cells, least <= 2 * furthest + 1)
+    furthest = float(error_bound(of_count, Fraction(RAISED_FAILURE) / cells))
+    return Noise(of_count, cells, raised=least <= 2 * furthest + 1)
 
 
 def ratio_interval(
@@ -67,8 +74,8 @@ def ratio_interval(
     [test: tests/harness/reweighing/test_weight_intervals.py]
     """
     main = _main(failure)
-    distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
-    t, u = distribution.quantile(main / 2), others.quantile(main / 2)
+    t = noise.sum(terms).quantile(main / 2)
+    u = noise.sum(noise.cells - terms).quantile(main / 2)
     # q(r) <= u + r t for all r, so that no ratio outside start and end is possible.
     start = np.maximum(0, (ratio * own - u) / (own + t))
     with np.errstate(divide="ignore"):
@@ -79,31 +86,43 @@ def ratio_interval(
     lower = np.maximum(grid[:-1], ratio[:, np.newaxis] - half_width)
     upper = np.minimum(grid[1:], ratio[:, np.newaxis] + half_width)
     is_possible = lower <= upper
-    interval = np.stack(
-        [np.where(is_possible, lower, np.inf).min(axis=1), np.where(is_possible, upper, 0).max(axis=1)],
-        axis=-1,
-    )
-    return np.stack([np.clip(interval[:, 0], 0, ratio), np.clip(interval[:, 1], ratio, end)], axis=-1)
+    least = np.where(is_possible, lower, np.inf).min(axis=1)
+    largest = np.where(is_possible, upper, 0).max(axis=1)
+    return np.stack([np.clip(least, 0, ratio), np.clip(largest, ratio, end)], axis=-1)
 
 
 def share_intervals(
-    one: Table, other: Table, terms: tuple[int, int], noise: NoiseOfCount, failure: float = FAILURE
+    a: Table, b: Table, terms: tuple[int, int], noise: NoiseOfCount, failure: float = FAILURE
 ) -> Table:
     """Return, for each pair of noisy sums a and b of `terms` counts, an interval of the true A/(A + B).
 
+    The larger sum is the divisor of a ratio, from whose interval that of the share follows. Where the larger
+    sum may be 0, the interval is [0, 1].
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
     """
-    intervals = np.tile([0.0, 1.0], (*one.shape, 1))
-    both = Noise(noise, sum(terms), raised=False)
-    for turned, (own, rest, counts) in enumerate(((one, other, terms[0]), (other, one, terms[1]))):
-        certain = (own > both.sum(counts).quantile(_main(failure) / 2)) & ((other > one) == turned)
-        if certain.any():
-            divisor = own[certain]
-            ratio, most = np.maximum(rest[certain], 0) / divisor, np.full(divisor.shape, np.inf)
-            share = 1 / (1 + ratio_interval(ratio, divisor, counts, most, both, failure=failure))
-            intervals[certain] = 1 - share if turned else share[:, ::-1]
+    terms_of_a, terms_of_b = terms
+    both = Noise(noise, terms_of_a + terms_of_b, raised=False)
+    intervals = np.tile([0.0, 1.0], (*a.shape, 1))
+    above_noise = a > both.sum(terms_of_a).quantile(_main(failure) / 2)
+    certain = above_noise & (a >= b)
+    if certain.any():
+        share = _shares_of_larger(a[certain], b[certain], terms_of_a, both, failure)
+        intervals[certain] = share
+    above_noise = b > both.sum(terms_of_b).quantile(_main(failure) / 2)
+    certain = above_noise & (b > a)
+    if certain.any():
+        share = _shares_of_larger(b[certain], a[certain], terms_of_b, both, failure)
+        intervals[certain] = 1 - share[:, ::-1]
     return intervals
+
+
+def _shares_of_larger(larger: Table, smaller: Table, terms: int, noise: Noise, failure: float) -> Table:
+    """Return intervals of the shares of larger sums, of `terms` counts each; shape (sums, 2)."""
+    ratio = np.maximum(smaller, 0) / larger
+    unbounded = np.full(larger.shape, np.inf)
+    ratios = ratio_interval(ratio, larger, terms, unbounded, noise, failure=failure)
+    return (1 / (1 + ratios))[:, ::-1]
 
 
 def difference_bound(
@@ -119,7 +138,8 @@ def difference_bound(
     Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
     (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
     """
-    distribution, per_size = noise_sum(noise, 1), 1 / np.array(sizes)
+    distribution = noise_sum(noise, 1)
+    per_size = 1 / np.array(sizes)
     apart = quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
     if apart >= 1:
         return np.inf
@@ -129,12 +149,15 @@ def difference_bound(
     middles = means[:, :1] + radii[:, np.newaxis] * np.arange(1, 2 * _MEANS, 2)
     moved = noise_sum(noise, 2).quantile(_RARE) * radii * per_size
     between = (ratios[1] - 1) * 2 * distribution.quantile(_RARE / 2) * per_size
-    main, bound = DIFFERENCE_FAILURE / 2 - 4 * _RARE, 0.0
+    main = DIFFERENCE_FAILURE / 2 - 4 * _RARE
+    bound = 0.0
     for i, k in ((0, 1), (1, 0)):
-        x, one, other = np.meshgrid(ratios[1:], middles[i], middles[k], indexing="ij")
+        x, mean, other_mean = np.meshgrid(ratios[1:], middles[i], middles[k], indexing="ij")
         factors = [
-            *((1 - one) * per_size[i], (1 + one) * per_size[i]),
-            *(x * (1 - other) * per_size[k], x * (1 + other) * per_size[k]),
+            (1 - mean) * per_size[i],
+            (1 + mean) * per_size[i],
+            x * (1 - other_mean) * per_size[k],
+            x * (1 + other_mean) * per_size[k],
         ]
         sums = quantiles_of_sums([distribution] * 4, np.stack(factors, axis=-1).reshape(-1, 4), main)
         above = ratios[1:]
@@ -145,41 +168,57 @@ def difference_bound(
 
 
 def quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
-    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up."""
-    widths = [one.step * one.masses.size for one in distributions]
+    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up.
+
+    Computes: each row's values are rounded to a grid of its own, and the masses on it are convolved by
+    Fourier transforms.
+    """
+    widths = [distribution.step * distribution.masses.size for distribution in distributions]
     steps = factors @ widths / (_PLACES - 2 * len(widths))
-    first, waves = np.zeros(len(factors)), np.ones((len(factors), _PLACES // 2 + 1), dtype=np.complex128)
-    for one, column in zip(distributions, factors.T, strict=True):
-        places = np.rint((column / steps)[:, np.newaxis] * one.values).astype(np.int64)
-        waves *= np.fft.rfft([np.bincount(row - row[0], one.masses, _PLACES) for row in places])
+    first = np.zeros(len(factors))  # the place on its grid where a row's sum begins
+    waves = np.ones((len(factors), _PLACES // 2 + 1), dtype=np.complex128)
+    for distribution, column in zip(distributions, factors.T, strict=True):
+        places = np.rint((column / steps)[:, np.newaxis] * distribution.values).astype(np.int64)
+        waves *= np.fft.rfft([np.bincount(row - row[0], distribution.masses, _PLACES) for row in places])
         first += places[:, 0]
     beyond = np.cumsum(np.fft.irfft(waves)[:, ::-1], axis=1)[:, ::-1]  # at a place or above
-    allowed = failure * (1 - 1e-9) - sum(one.lost for one in distributions) - _ROUNDING
+    lost = sum(distribution.lost for distribution in distributions)
+    allowed = failure * (1 - 1e-9) - lost - _ROUNDING
     last = _PLACES - 1 - np.argmax((beyond > allowed)[:, ::-1], axis=1)
-    slack = len(widths) * steps / 2 + factors @ [one.slack for one in distributions]
+    slack = len(widths) * steps / 2 + factors @ [distribution.slack for distribution in distributions]
     return np.asarray((first + last) * steps + slack)
 
 
 def _main(failure: float) -> float:
+    """Return the part of a failure, per side, that is for ratios on the grid."""
     return failure * (0.98 / 2 - _BETWEEN)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
+    """Return points of the grid of ratios that cover start to end, and a bound on q from each to the next."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
-    blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
-    powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
+    first_block = _block_of(first)
+    last_block = _block_of(end)
+    powers = np.arange(first_block * _BLOCK, (last_block + 1) * _BLOCK + 1)
     grid = _GROWTH ** powers.astype(np.float64)
-    q = np.concatenate([_quantiles(noise, terms, failure, i) for i in range(blocks[0], blocks[1] + 1)])
+    blocks = range(first_block, last_block + 1)
+    q = np.concatenate([_quantiles(noise, terms, failure, block) for block in blocks])
     if start == 0:
         grid = np.concatenate([[0.0], grid])
         q = np.concatenate([[noise.sum(noise.cells - terms).quantile(failure)], q])
     return grid, q + np.diff(grid) * noise.sum(terms).quantile(_BETWEEN * failure / (0.98 / 2 - _BETWEEN))
 
 
+def _block_of(ratio: float) -> int:
+    """Return the block of the grid that a ratio is in."""
+    return int(np.floor(np.log(ratio) / np.log(_GROWTH))) // _BLOCK
+
+
 @lru_cache(maxsize=4096)
 def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
     """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure."""
-    distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
+    distribution = noise.sum(terms)
+    others = noise.sum(noise.cells - terms)
     ratios = _GROWTH ** np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.float64)
     allowed = failure * (1 - 1e-9) - distribution.lost - others.lost
     low = np.zeros(ratios.size)
@@ -188,5 +227,6 @@ def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
     for _ in range(16):
         middle = (low + high) / 2
         fits = others.above(middle[:, np.newaxis] - steps) @ distribution.masses <= allowed
-        low, high = np.where(fits, low, middle), np.where(fits, middle, high)
+        low = np.where(fits, low, middle)
+        high = np.where(fits, middle, high)
     return high + others.slack + ratios * distribution.slack

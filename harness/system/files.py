@@ -24,7 +24,8 @@ PREFIX = ".fairshares-partial-"
 OF_OTHERS = 0o077  # rights of others than a file's owner
 TURN = ".fairshares-turn"  # the file in a directory that whoever is in turn there holds
 _MOST_LINKS = 40  # that a path leads through, as in Linux
-_SILENCE_S, _POLL_S = 1.0, 0.05  # until it is said that another one's turn is waited for; between attempts
+_SILENCE_S = 1.0  # until it is said that another process's turn is waited for
+_POLL_S = 0.05  # between attempts
 
 
 @contextmanager
@@ -417,8 +418,10 @@ def make_own_directory(directory: Path) -> str | None:
 
 def _followed(directory: Path) -> Path | str:
     """Follow a path; return it without links, or how others could change it or rename this user's entries."""
-    owners, links = (os.geteuid(), 0), 0
-    place, left = Path("/"), list(directory.absolute().parts[1:])
+    owners = (os.geteuid(), 0)
+    links = 0
+    place = Path("/")
+    left = list(directory.absolute().parts[1:])
     while True:
         status = place.lstat()
         if not stat.S_ISDIR(status.st_mode):
@@ -441,8 +444,11 @@ def _followed(directory: Path) -> Path | str:
         if link.st_uid not in owners or links > _MOST_LINKS:
             return f"{place / name} is a link of another user, or leads through too many"
         target = (place / name).readlink()
-        left = [*(target.parts[1:] if target.is_absolute() else target.parts), *left]
-        place = Path("/") if target.is_absolute() else place
+        if target.is_absolute():
+            place = Path("/")
+            left = [*target.parts[1:], *left]
+        else:
+            left = [*target.parts, *left]
 
 
 def changed_by_others(file: Path) -> bool:

@@ -13,7 +13,8 @@ DIGEST_WORDS = 4  # of 64 bits: SHA-256
 def checks(parts: int) -> int:
     """Return how many random subset sums are compared per part, for `parts` clients at most.
 
-    A changed mask passes each with probability 1/2, and a party may try client after client.
+    A changed mask passes each comparison with probability 1/2. A party may try client after client, so that
+    more clients need more comparisons.
     """
     return CHECKS + (parts - 1).bit_length()
 
@@ -37,9 +38,9 @@ def columns_of_clients(
 
     Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with subset
     sums in place of products, which are unsound modulo 2^64.
-    Computes: clients choose subsets of the masks r, whose sums plus random offsets the parties check and
-    open. A client compares, and only then sends its values plus r. A client of which parties hold different
-    data counts as 0. Each of `parts` equal runs of values is checked on its own.
+    Computes: clients choose subsets of the masks r. The parties check and open the subsets' sums plus random
+    offsets. A client compares these with its masks, and only then sends its values plus r. A client counts as
+    0 if parties hold different data of it. Each of `parts` equal runs of values is checked on its own.
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, but for
     2^-CHECKS.
     [test: tests/harness/online/test_masks.py]

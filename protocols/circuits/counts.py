@@ -6,7 +6,7 @@ REPLICATED = "replicated"
 
 
 def with_path(arguments):
-    """Return a program's arguments with an input path."""
+    """Return a program's arguments with an input path: `shares` where the arguments name none."""
     name, first, *others = arguments
     return [name, *([] if first == REPLICATED else ["shares"]), first, *others]
 
@@ -50,9 +50,10 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
 def confusion_by_product(secret_integer, columns, records: int, groups: int, labels: int):
     """Count records per (group, label, predicted label) from indicators, prediction fastest.
 
-    Source: PrivFairFL, Protocol 3 and Table 5: for 2 groups and 2 labels tp, ys, ps and tps of every record,
-    four multiplications. The last group and label have no column.
-    Computes: (labels - 1)^2 multiplications per record opened one by one, others in inner products.
+    Source: PrivFairFL, Protocol 3 and Table 5, which have 2 groups and 2 labels: tp, ys, ps and tps of every
+    record, by four multiplications. The last group and the last label have no column.
+    Computes: (labels - 1)^2 multiplications per record, each opened by itself; all others are in inner
+    products.
     """
 
     def column(j):

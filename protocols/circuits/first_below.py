@@ -4,12 +4,14 @@ from __future__ import annotations
 
 
 def counts_from_each_on(secret_integer, counts):
-    """Return, per lane, the sum of it and all after it."""
+    """Return, per lane, the sum of this lane and all lanes after it."""
     return counts.sum() - _prefixes(secret_integer, lambda a, b: a + b, counts) + counts
 
 
 def first_below(secret_integer, check_point, counts, bound: int, noise):
-    """Return how many counts come before the first with count + X_i <= bound + X_0; their number if none is.
+    """Return how many counts come before the first with count + X_i <= bound + X_0.
+
+    If there is no such count, the answer is the number of all counts.
 
     Guarantees: bits that became integers are checked before shares of anything that depends on them are sent.
     [test: tests/programs/test_check_before_opening.py]

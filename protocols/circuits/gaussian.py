@@ -60,7 +60,7 @@ class JointGaussian:
 
     @property
     def bits(self) -> int:
-        """Fair bits per sample: a sign, a word, and the bits to add."""
+        """The number of fair bits per sample: a sign, a word, and the bits that are added."""
         return 1 + max(coin.bits for coin in self.coins) + sum(refinements(self.levels))
 
     @cached_property
@@ -87,8 +87,8 @@ class JointGaussian:
 def gaussian(noise: JointGaussian, fair, secret_integer):
     """Map `noise.bits` fair bits to one noise sample per lane.
 
-    Computes: M, how many of the probabilities the word is below, or -1 - M by the sign; doubled `levels`
-    times, each time with a sum of fair bits less its mean.
+    Computes: M is the number of probabilities that the word is below. The coarse sample is M, or -1 - M by
+    the sign. It is doubled `levels` times, and each time a sum of fair bits, less its mean, is added.
     [test: tests/protocols/test_joint_gaussian.py]
     """
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]

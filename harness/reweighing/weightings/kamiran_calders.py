@@ -46,10 +46,12 @@ class KamiranCalders(Weighting):
         low = [np.maximum(value - t, n * FLOOR) for value, t, n in zip(values, reaches, terms, strict=True)]
         high = [value + t for value, t in zip(values, reaches, strict=True)]
         edges = low[0] * (high[0] / low[0]) ** (np.arange(_CELLS + 1) / _CELLS)
-        start, end = edges[..., :-1], edges[..., 1:]
+        start = edges[..., :-1]
+        end = edges[..., 1:]
         lowest, highest = _boxed_weights([start, *low[1:4]], [end, *high[1:4]])
 
-        inverse, radius = (1 / start + 1 / end) / 2, (1 / start - 1 / end) / 2
+        inverse = (1 / start + 1 / end) / 2
+        radius = (1 / start - 1 / end) / 2
         factors = np.broadcast_arrays(
             1 / row + 1 / column - 1 / total - inverse,
             1 / row - 1 / total,
@@ -71,13 +73,9 @@ class KamiranCalders(Weighting):
         exponents = np.minimum(linear + bends[0] + bends[1] - least, _LARGEST)
         highest = np.minimum(highest, weight * np.exp(exponents))
         is_possible = lowest <= highest
-        return np.stack(
-            [
-                np.where(is_possible, lowest, np.inf).min(axis=-1),
-                np.where(is_possible, highest, 0).max(axis=-1),
-            ],
-            axis=-1,
-        )
+        least = np.where(is_possible, lowest, np.inf).min(axis=-1)
+        largest = np.where(is_possible, highest, 0).max(axis=-1)
+        return np.stack([least, largest], axis=-1)
 
 
 def _bend(x: Table) -> Table:
@@ -85,19 +83,27 @@ def _bend(x: Table) -> Table:
 
 
 def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
+    """Return the lowest and the highest weight in a box.
 
-    def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
-        return (own + row) * (own + column) / ((own + row + column + rest) * own)
-
+    `low` and `high` are the ends of the count itself, of the others of its row, of the others of its column,
+    and of the rest.
+    """
     # The weight grows with the others of row and column, and falls with the rest. In its own count it falls
     # until rest own^2 = row column (2 own + row + column + rest), then rises.
-    (own_low, row_low, column_low, rest_low), (own_high, row_high, column_high, rest_high) = low[:4], high[:4]
+    own_low, row_low, column_low, rest_low = low
+    own_high, row_high, column_high, rest_high = high
     product = row_low * column_low
     root = product**2 + rest_high * product * (row_low + column_low + rest_high)
     turn = np.clip((product + np.sqrt(root)) / rest_high, own_low, own_high)
-    lowest = weight(turn, row_low, column_low, rest_high)
-    ends = [weight(end, row_high, column_high, rest_low) for end in (own_low, own_high)]
-    return lowest, np.maximum(*ends)
+    lowest = _weight(turn, row_low, column_low, rest_high)
+    at_own_low = _weight(own_low, row_high, column_high, rest_low)
+    at_own_high = _weight(own_high, row_high, column_high, rest_low)
+    return lowest, np.maximum(at_own_low, at_own_high)
+
+
+def _weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
+    """Return the weight of a count, with the others of its row and of its column, and the rest."""
+    return (own + row) * (own + column) / ((own + row + column + rest) * own)
 
 
 WEIGHTING = KamiranCalders()
