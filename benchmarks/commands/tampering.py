@@ -19,7 +19,7 @@ from benchmarks.tampering.attack import STOCK, Reaction
 from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
 from fairshares.harness.cli import terminal
 from fairshares.harness.errors import UnsupportedError
-from fairshares.harness.pipeline.manifests import environment
+from fairshares.harness.pipeline.manifest_of_run import environment
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.request.fields import typed
 from fairshares.harness.security_models import MODELS

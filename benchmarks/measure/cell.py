@@ -30,7 +30,7 @@ from fairshares.harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from fairshares.harness.hosts.trials import Noise, Trial
 from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.pipeline.jobs import make_job
-from fairshares.harness.pipeline.manifests import computation_of, environment
+from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.run import RunSettings, run_release

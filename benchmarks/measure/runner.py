@@ -32,7 +32,7 @@ from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suit
 from fairshares.harness.engines.program_hash import sources_of
 from fairshares.harness.errors import MixedResultsError, OptionError
 from fairshares.harness.hosts.inventory import read_hosts
-from fairshares.harness.pipeline.manifests import environment, machine
+from fairshares.harness.pipeline.manifest_of_run import environment, machine
 from fairshares.harness.request.fields import typed
 from fairshares.harness.system.documents import as_type
 from fairshares.harness.system.files import working_directory

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from msgspec import to_builtins
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
-from fairshares.harness.pipeline.manifests import environment
+from fairshares.harness.pipeline.manifest_of_run import environment
 from fairshares.harness.system.result_files import write_json
 from fairshares.harness.views.parts import Table, View
 

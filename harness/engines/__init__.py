@@ -1,4 +1,4 @@
 """Runs of programs by several parties.
 
-Imports: `inputs`, `clients` and below. Start with `base` and `engine`; `registry` has each model's engine.
+Imports: `inputs`, `online` and below. Start with `base` and `engine`; `registry` has each model's engine.
 """

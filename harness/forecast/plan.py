@@ -38,7 +38,7 @@ from fairshares.harness.inputs.record_schema import (
 from fairshares.harness.inputs.records import read_records
 from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.pipeline.jobs import make_job
-from fairshares.harness.pipeline.manifests import sum_if_known
+from fairshares.harness.pipeline.manifest_of_run import sum_if_known
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job
 from fairshares.harness.pipeline.sources import PartyInputs, share_and_add_up
 from fairshares.harness.privacy.statement import state_privacy

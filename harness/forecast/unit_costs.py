@@ -9,7 +9,7 @@ from typing import Annotated
 from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.errors import PlanError, ResultFileError, named_command
 from fairshares.harness.forecast.operation_counts import Counts
-from fairshares.harness.pipeline.manifests import sum_if_known
+from fairshares.harness.pipeline.manifest_of_run import sum_if_known
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.system.result_files import read_result
 from fairshares.protocols.json_values import JsonObject

@@ -37,7 +37,7 @@ from fairshares.harness.hosts.messages import (
     TimeLinks,
 )
 from fairshares.harness.hosts.policy import ask_owner, read_policy
-from fairshares.harness.pipeline.manifests import environment, machine
+from fairshares.harness.pipeline.manifest_of_run import environment, machine
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_json
 from fairshares.harness.system.files import (

@@ -23,7 +23,7 @@ from fairshares.harness.errors import ShareError, named
 from fairshares.harness.pipeline import cluster_client
 from fairshares.harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
 from fairshares.harness.system.files import working_directory
-from fairshares.harness.uploads.counting import Batch, Opener, Opening, Start, unpacked
+from fairshares.harness.uploads.counting import Batch, Opener, OpeningPool, unpacked
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCHEMES = ("tcp", "tls")
@@ -35,7 +35,7 @@ _VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "TZ", "LANG")
 _PREFIXES = ("LC_", "DASK_", "PYTHON")
 
 
-def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Opening]]:
+def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[OpeningPool]]:
     """Return what opens envelopes on a cluster, given by its scheduler's address.
 
     Workers see the sealing keys that the task names for this party, and the envelopes. They can return false
@@ -60,7 +60,7 @@ def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Openin
         )
 
     @contextmanager
-    def opened_by(opener: Opener) -> Iterator[Opening]:
+    def opened_by(opener: Opener) -> Iterator[OpeningPool]:
         with _client(address) as client:
             told = {"scheme": parts.scheme, "host": host, "port": port, "opener": opener.to_json()}
             threads = client.begin(json.dumps(told).encode())
@@ -73,8 +73,7 @@ def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Openin
                 most = 8 + _ANSWER_BYTES * number + 8 * columns * rows * words
                 return lambda: unpacked(client.opened(most), opener, number, apart)
 
-            begun: Start = start
-            yield begun, 2 * threads
+            yield OpeningPool(start, 2 * threads)
 
     return opened_by
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fairshares.harness.errors import FairSharesError, ResultFileError, SignatureError, named, named_command
 from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.pipeline.manifests import environment
+from fairshares.harness.pipeline.manifest_of_run import environment
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
 from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, MadeUpJob, Progress
 from fairshares.harness.errors import OutputError
-from fairshares.harness.pipeline.manifests import computation_of, environment
+from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,

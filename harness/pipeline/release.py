@@ -295,12 +295,14 @@ def run_on_records(
 ) -> Run[Answer]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
-    `chosen` receives the bound, the number of clients, and the remaining budget.
+    `chosen` receives the bound, the number of clients, and the remaining budget. If a bound is chosen, the
+    call's own request has the ε of both, and that of `settings` the ε that is left for the release.
     """
-    request = settings.release
-    protect = call.request.protect
+    whole = call.request
+    rest = settings.release
+    protect = whole.protect
     most = call.declares.max_count or DEFAULT_MAX_COUNT
-    statistic = _statistic(call, request)
+    statistic = _statistic(call, rest)
     domain = declared_domain(call.declares, of_values=statistic.kind is RecordKind.VALUE)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
@@ -310,11 +312,11 @@ def run_on_records(
         capped = with_cap(records.domain, protect.bound, protect.privacy_unit)
         records = replace(records, domain=capped)
         return run_release(statistic, RecordsSource(records), settings, out, progress)
-    of_cap, left = cap_and_release(call.request)
+    of_cap, left = cap_and_release(whole)
     return run_with_chosen_cap(
         statistic,
         records,
-        replace(settings, release=request_of_cap(request, of_cap)),
+        replace(settings, release=request_of_cap(rest, of_cap)),
         settings,
         out,
         progress=progress,
@@ -408,21 +410,21 @@ def _check_unread(
 
     Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
-    request = settings.release
+    rest = settings.release  # with the ε that is left, if a bound is chosen before
     total: Guarantee | None = None
-    positive = next(iter(request.labels_named), _ANY[0])
+    positive = next(iter(rest.labels_named), _ANY[0])
     negative = next(name for name in _ANY if name != positive)
     labels = tuple(sorted((positive, negative)))
     domain = declared or RecordDomain(_ANY, labels, call.declares.max_count or DEFAULT_MAX_COUNT)
     if not domain.values:
         domain = domain.with_kind(statistic.kind, call.grid)
-    cap = request.protect.bound
+    cap = rest.protect.bound
     if chooses_cap(call) and not domain.cap:
         cap = Cap(caps_to_choose_from(domain.max_count)[-1])
         total = call.request.protect.guarantee
         check_new(cap_directory(out))
-    domain = with_cap(domain, cap, request.protect.privacy_unit)
+    domain = with_cap(domain, cap, rest.protect.privacy_unit)
     check_new(out)
     if settings.account.population is not None:
-        event = event_of(statistic.prepare(request, domain), statistic.name, out)
+        event = event_of(statistic.prepare(rest, domain), statistic.name, out)
         Entry(settings.account).check(replace(event, exact=total or event.exact))

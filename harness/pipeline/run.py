@@ -13,7 +13,7 @@ from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.pipeline.jobs import make_job
-from fairshares.harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
+from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
 from fairshares.harness.pipeline.planning import Planner, event_of
 from fairshares.harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded

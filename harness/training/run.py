@@ -27,7 +27,7 @@ from fairshares.harness.inputs.record_schema import (
 )
 from fairshares.harness.inputs.records import ClientRecords, read_singly
 from fairshares.harness.inputs.tables import TabularRecords
-from fairshares.harness.pipeline.manifests import columns_of, combined_manifest, made_ahead, manifest_of
+from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
 from fairshares.harness.pipeline.preprocessing import charging_for
 from fairshares.harness.pipeline.release import (
     declared_domain,

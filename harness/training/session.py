@@ -325,7 +325,7 @@ class SumSession:
                 "Parties draw distributed noise in the run itself: only joint noise is made ahead."
             )
         values = self.rounds * self.rule.coordinates
-        return JointNoise(self.model, values, self.plan.distribution, self.plan.noise.bits)
+        return JointNoise(self.model, values, self.plan.arguments, self.plan.noise.bits)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -350,7 +350,7 @@ class SumSession:
         noise = self.plan.noise
         parties = self.model.parties
         coordinates = self.rule.coordinates
-        law = ("0",) if self.offline else self.plan.distribution
+        law = ("0",) if self.offline else self.plan.arguments
         own: DistributedNoiseInput | None = None
         fair_bits: tuple[tuple[int, int], ...] = ()
         if isinstance(noise, DistributedNoise):

@@ -74,7 +74,16 @@ def opener_from_json(fields: JsonValue) -> "Opener":
     return Opener(task_from_bytes(said.task.encode(), where), said.party, keys, policy)
 
 
-Opening = tuple[Start, int]  # how batches are opened, and how many results may wait
+class OpeningPool(NamedTuple):
+    """How batches of envelopes are opened.
+
+    Attributes:
+        start: Starts to open envelopes.
+        most_waiting: How many results may wait to be taken.
+    """
+
+    start: Start
+    most_waiting: int
 
 
 class Part(NamedTuple):
@@ -182,7 +191,7 @@ class Opener:
         return self.task.ring.total(joined)[:, np.newaxis]
 
 
-OpenedBy = Callable[[Opener], AbstractContextManager[Opening]]
+OpenedBy = Callable[[Opener], AbstractContextManager[OpeningPool]]
 
 
 def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -> Opener:
@@ -210,7 +219,7 @@ def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -
     return Opener(task, party, task.secrets(party, keys), stated)
 
 
-class _Opening(NamedTuple):
+class _BatchInWork(NamedTuple):
     """Envelopes that are being opened.
 
     Attributes:
@@ -260,7 +269,7 @@ class Count:
         # Envelopes are in work from the time at which they are read until they have been opened.
         self._batch: list[Envelope] = []  # to open, of identities that no other envelope in work claims
         self._suspects: list[Envelope] = []  # to open, of identities that other envelopes in work claim
-        self._waiting: deque[_Opening] = deque()
+        self._waiting: deque[_BatchInWork] = deque()
         self._claims: dict[bytes, int] = {}  # how many envelopes in work claim an identity
         self._saved_at = time.monotonic()
         self._info = self._first_info()  # binds the next seal of the checkpoint to all before it
@@ -314,7 +323,7 @@ class Count:
         batch_size = self._at_once
         if processes is None:
             processes = _processes_for(total)
-        with _pool(self.opener, processes, opened_by) as (start, most):
+        with _pool(self.opener, processes, opened_by) as pool:
             envelopes = envelopes_in(place, task, party, self.opener.keys, self._left_out)
             for number, envelope in enumerate(envelopes):
                 others = self._claims.get(envelope.identity, 0)
@@ -324,10 +333,10 @@ class Count:
                     self._batch.append(envelope)
                 self._claims[envelope.identity] = others + 1
                 if len(self._batch) == batch_size or len(self._suspects) == batch_size:
-                    self._open(start)
-                    self._collect(most)
+                    self._open(pool.start)
+                    self._collect(pool.most_waiting)
                     tell(min(number, total), total)
-            self._open(start)
+            self._open(pool.start)
             self._collect(0)
 
     def _open(self, start: Start) -> None:
@@ -363,7 +372,7 @@ class Count:
         if chosen:
             result = start(b"".join(envelope.content for envelope in chosen), apart)
             self._waiting.append(
-                _Opening(
+                _BatchInWork(
                     identities=[envelope.identity for envelope in chosen],
                     files=[envelope.file for envelope in chosen],
                     apart=apart,
@@ -576,25 +585,27 @@ class Count:
 
 
 @contextmanager
-def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterator[Opening]:
-    """Yield how batches are opened, and how many results may wait, as `Count.add` says."""
+def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterator[OpeningPool]:
+    """Yield how batches are opened, as `Count.add` says."""
     if opened_by is not None:
-        with opened_by(opener) as opening:
-            yield opening
+        with opened_by(opener) as pool:
+            yield pool
     elif processes:
         ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)  # in workers, as this process ends them
         try:
             with ProcessPoolExecutor(
                 processes, get_context("forkserver"), initializer=signal.signal, initargs=ignore_interrupts
-            ) as pool:
-                yield lambda envelopes, apart: pool.submit(opener, envelopes, apart).result, 2 * processes
+            ) as executor:
+                yield OpeningPool(
+                    lambda envelopes, apart: executor.submit(opener, envelopes, apart).result, 2 * processes
+                )
         except BrokenExecutor:
             raise ShareError(
                 "A process that opened uploads was ended by something else, as where memory ends; make room, "
                 "and go on by the same command."
             ) from None
     else:
-        yield lambda envelopes, apart: partial(opener, envelopes, apart), 0
+        yield OpeningPool(lambda envelopes, apart: partial(opener, envelopes, apart), 0)
 
 
 def _processes_for(envelopes: int) -> int:

@@ -160,7 +160,6 @@ class NoisePlan:
 
     Args:
         neighbors: Whom the noise protects.
-        requested_epsilon: The epsilon that was asked for; `exact` has the one that is reached.
         nodes: The number of noisy values.
         changed: The L1 sensitivity, by which all values of two neighbors differ together at most.
         node_epsilon: The epsilon of a value that moves by 1; for distributed noise the rate of its table.

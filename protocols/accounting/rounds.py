@@ -65,13 +65,13 @@ class RoundsPlan:
 
     Args:
         noise: Of each coordinate in each round.
-        distribution: The program's arguments for this noise.
+        arguments: The program's arguments for this noise.
         exact: The guarantee at the epsilon that was asked for.
         loss: The guarantee at every epsilon.
     """
 
     noise: RoundNoise
-    distribution: tuple[str, ...]
+    arguments: tuple[str, ...]
     exact: Guarantee
     loss: Concentrated
 

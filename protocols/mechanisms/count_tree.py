@@ -193,7 +193,7 @@ def _descend(bins: int, levels: int) -> CountTree | None:
     while better:
         tree = better
         error = tree.mean_variance()
-        better = next((other for other in neighbours(tree) if other.mean_variance() < error), None)
+        better = next((other for other in trees_beside(tree) if other.mean_variance() < error), None)
     return tree
 
 
@@ -207,7 +207,7 @@ def _even_tree(bins: int, levels: int) -> CountTree | None:
     return None
 
 
-def neighbours(tree: CountTree) -> list[CountTree]:
+def trees_beside(tree: CountTree) -> list[CountTree]:
     """Return the trees that have one factor between two levels larger or smaller by 1."""
     factors = [large // small for small, large in zip(tree.blocks, tree.blocks[1:], strict=False)]
     trees = []

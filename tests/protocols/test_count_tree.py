@@ -11,9 +11,9 @@ from fairshares.protocols.accounting.calibration import NeighboringRelation, Nei
 from fairshares.protocols.mechanisms.count_tree import (
     CountTree,
     best_tree,
-    neighbours,
     node_variance,
     square_root_error,
+    trees_beside,
 )
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -108,7 +108,7 @@ def test_no_neighbour_of_the_best_tree_is_better(
     bins: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> None:
     tree = best_tree(bins, Neighbors(relation), epsilon, DELTA)
-    assert all(other.mean_variance() >= tree.mean_variance() for other in neighbours(tree))
+    assert all(other.mean_variance() >= tree.mean_variance() for other in trees_beside(tree))
     assert rms_error(tree, epsilon, relation) <= rms_error(CountTree(bins, (1,)), epsilon, relation)
 
 

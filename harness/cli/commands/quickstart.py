@@ -25,7 +25,7 @@ from fairshares.harness.evaluation.before_after import (
 from fairshares.harness.evaluation.labeled_data import FIXED_SPLIT, SPLITS
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from fairshares.harness.inputs.records import ClientRecords, read_records, read_singly
-from fairshares.harness.pipeline.manifests import combined_manifest
+from fairshares.harness.pipeline.manifest_of_run import combined_manifest
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts

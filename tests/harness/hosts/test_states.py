@@ -47,7 +47,7 @@ from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import Noise, Trial
 from fairshares.harness.hosts.uploads import AGGREGATES, SHARES
-from fairshares.harness.pipeline.manifests import environment, machine
+from fairshares.harness.pipeline.manifest_of_run import environment, machine
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.system.files import PREFIX
 from fairshares.protocols.spec import SPLIT

@@ -15,8 +15,8 @@ from msgspec import structs
 from fairshares.harness.engines.base import PROJECT, EngineResult, times_of
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.inputs.record_schema import Cap
-from fairshares.harness.pipeline import manifests as report
-from fairshares.harness.pipeline.manifests import manifest_of
+from fairshares.harness.pipeline import manifest_of_run as report
+from fairshares.harness.pipeline.manifest_of_run import manifest_of
 from fairshares.harness.privacy.manifest import (
     Inputs,
     Manifest,

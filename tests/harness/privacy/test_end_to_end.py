@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines.base import EngineResult
-from fairshares.harness.pipeline.manifests import combined_manifest, manifest_of
+from fairshares.harness.pipeline.manifest_of_run import combined_manifest, manifest_of
 from fairshares.harness.privacy.manifest import Inputs
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.weights.spec import PI_RW
