@@ -81,8 +81,8 @@ def _population(population: Population) -> Iterator[Part]:
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
     tighter = [
-        f"ε = {digits_up(Fraction(epsilon), 4)} at δ = {delta:g}"
-        for delta, epsilon in _numerical(population)
+        f"ε = {digits_up(Fraction(epsilon), 4)} at δ = {probability:g}"  # a choice of ours, no bound
+        for probability, epsilon in _numerical(population)
         if epsilon is not None
     ]
     if tighter:
