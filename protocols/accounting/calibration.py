@@ -39,9 +39,13 @@ _EPSILON_GRID = 10**12
 class LinearQueries:
     """Nodes, each of which is the sum of some cells' records times integers. A record is in one cell.
 
-    `columns` lists, for each cell, the nodes that a record in it changes. `amounts` says by how much it
-    changes each of these nodes. Without amounts each changes by 1. If `shared`, a record can also lie between
-    the cells, which then are the corners of what is possible (theorem 11).
+    Attributes:
+        nodes: The number of nodes.
+        columns: For each cell, the nodes that a record in it changes.
+        amounts: For each cell, by how much a record in it changes each of these nodes. Without amounts each
+            node changes by 1.
+        shared: Whether a record can also lie between the cells, which then are the corners of what is
+            possible (theorem 11).
     """
 
     nodes: int

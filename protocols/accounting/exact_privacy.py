@@ -76,7 +76,7 @@ class PrivacyCurve:
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return delta at e^epsilon = ratio, exactly."""
-        return max(sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO) for pair in self.pairs)
+        return max(_delta_of_pair(pair, ratio) for pair in self.pairs)
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
@@ -86,7 +86,7 @@ class PrivacyCurve:
     @property
     def impossible(self) -> Fraction:
         """The probability of outcomes that the neighbor can't have, which tell the two apart for certain."""
-        return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
+        return max(_impossible_of_pair(pair) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
         """Return the least e^epsilon >= 1 with at most this delta, exactly; None if there is none."""
@@ -109,6 +109,16 @@ class PrivacyCurve:
         """Return the least epsilon at this delta, rounded up by at most 10^-12; None if there is none."""
         ratio = self.least_ratio(delta)
         return None if ratio is None else log_upper_bound(ratio)
+
+
+def _delta_of_pair(pair: tuple[Masses, ...], ratio: Fraction) -> Fraction:
+    """Return delta of a pair of neighbors at e^epsilon = ratio, exactly."""
+    return sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO)
+
+
+def _impossible_of_pair(pair: tuple[Masses, ...]) -> Fraction:
+    """Return the mass of outcomes that the second neighbor of a pair can't have."""
+    return sum((p for p, q in pair if not q), _ZERO)
 
 
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
@@ -240,13 +250,16 @@ def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     if release.amounts:
         return max(map(sum, amounts_moved(release, neighbors)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
+    most_of_a_record = len(columns[0])
     if not neighbors.are_replaced:
-        return neighbors.cap * len(columns[0])
-    most = len(columns[0]) if neighbors.malleable_slots else 0  # a record that leaves no other in its place
+        return neighbors.cap * most_of_a_record
+    most = 0
+    if neighbors.malleable_slots:
+        most = most_of_a_record  # a record that leaves no other in its place
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
             if len(column) + len(other) <= most:
-                break  # all further columns are smaller still
+                break  # no further column is larger
             most = max(most, len(column ^ other))
     return neighbors.cap * most
 
