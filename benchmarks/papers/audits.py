@@ -150,7 +150,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
 
 
 def _samplers() -> Iterator[Callable[[], Audited]]:
-    """Yield audits of π_LAP as published, by logarithm and rounding; the last is of its default truncation."""
+    """Yield audits of π_LAP as published, by logarithm and rounding, and of its default truncation."""
     for epsilon, log, rounded, end in (
         (_EPSILON_1, "ideal", False, "raw"),
         (_EPSILON_1, "ideal", True, "rounded"),
