@@ -51,7 +51,9 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
         x = nearest(log * sign * -round(scale * ONE), FRACTION_BITS)
         if not -(1 << TOTAL_BITS - 1) <= x < 1 << TOTAL_BITS - 1:
             raise OverflowError(f"noise of scale {float(scale):g} does not fit {TOTAL_BITS} bits")
-        draws[nearest(x, FRACTION_BITS) if rounded else x] += 1
+        if rounded:
+            x = nearest(x, FRACTION_BITS)
+        draws[x] += 1
     total = draws.total()
     return {x: Fraction(n, total) for x, n in sorted(draws.items())}
 

@@ -67,8 +67,10 @@ class LinearQueries:
 
     def record(self, cell: int) -> dict[int, int]:
         """Return by how much a record in a cell changes each node."""
-        amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
-        return dict(zip(self.columns[cell], amounts, strict=True))
+        nodes = self.columns[cell]
+        if not self.amounts:
+            return dict.fromkeys(nodes, 1)
+        return dict(zip(nodes, self.amounts[cell], strict=True))
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ def default_relation(max_count: int) -> NeighboringRelation:
     If each client has one record, the number of records is public, and only a record's content can be hidden.
     [test: tests/protocols/test_calibration.py]
     """
-    return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
+    if max_count == 1:
+        return NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 class PrivacyUnit(StrEnum):
@@ -195,7 +199,9 @@ class NoisePlan:
     @property
     def unit(self) -> PrivacyUnit:
         """The privacy unit."""
-        return PrivacyUnit.CLIENT if self.relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
+        if self.relation is NeighboringRelation.ZERO_OUT_ONE:
+            return PrivacyUnit.CLIENT
+        return PrivacyUnit.RECORD
 
     @property
     def noise(self) -> tuple[Coin, ...] | DistributedNoise:
@@ -221,7 +227,11 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
 
     [test: tests/protocols/test_calibration.py, tests/harness/online/test_exchanged_records.py]
     """
-    return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
+    nodes_of_record = max(map(len, release.columns))
+    records = neighbors.cap
+    if neighbors.are_replaced:
+        records *= 2  # each record that goes, and the record in its place
+    return records * nodes_of_record
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
@@ -385,7 +395,7 @@ def _coins(
 
 
 def bits_at_most(delta: Fraction) -> int:
-    """Return the least delta_bits b with 2^-b <= delta."""
+    """Return the least delta_bits b, at least `MIN_DELTA_BITS`, with 2^-b <= delta."""
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 

@@ -249,7 +249,10 @@ def design_distributed(
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
     # Beyond the edge, too little mass for delta is left; the loop mends an edge that is too near.
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
-    edge = math.ceil(margin if distribution is NoiseDistribution.LAPLACE else math.sqrt(margin / honest))
+    if distribution is NoiseDistribution.LAPLACE:
+        edge = math.ceil(margin)
+    else:
+        edge = math.ceil(math.sqrt(margin / honest))
     for _ in range(TRIES):
         noise = DistributedNoise(distribution, rate, edge, parties, honest)
         exact = guarantee_of_distributed(noise, moves, epsilon)

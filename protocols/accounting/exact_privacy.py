@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, lcm, prod
+from math import inf, lcm
 
 import numpy as np
 
@@ -108,7 +108,9 @@ class PrivacyCurve:
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
         """Return the least epsilon at this delta, rounded up by at most 10^-12; None if there is none."""
         ratio = self.least_ratio(delta)
-        return None if ratio is None else log_upper_bound(ratio)
+        if ratio is None:
+            return None
+        return log_upper_bound(ratio)
 
 
 def _delta_of_pair(pair: tuple[Masses, ...], ratio: Fraction) -> Fraction:
@@ -182,10 +184,13 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
     """Return the probability that the coins show the bits of n, the first coin the lowest."""
-    return prod(
-        (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
-        start=Fraction(1),
-    )
+    mass = Fraction(1)
+    for i, coin in enumerate(coins):
+        if n >> i & 1:
+            mass *= coin.probability
+        else:
+            mass *= 1 - coin.probability
+    return mass
 
 
 def _one_side(coins: tuple[Coin, ...], moved: int) -> list[Masses]:
@@ -268,7 +273,10 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
     """Return the amounts by which neighbors' noisy values differ, sorted, for each pair of neighbors."""
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
-        np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
+        if release.amounts:
+            np.add.at(rows[cell], list(column), release.amounts[cell])
+        else:
+            np.add.at(rows[cell], list(column), 1)
     if neighbors.malleable_slots:
         rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
     if neighbors.are_replaced:
@@ -294,8 +302,10 @@ def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) ->
     uncovered = [0]  # at place s: the mass that one count uncovers if it moves by s
     heaviest = [0]  # at place s: the most that any number of counts uncover if they move by s in all
     for n in range(cap):
-        atom = _mass(coins, largest - n) * scale if n <= largest else _ZERO
-        uncovered.append(uncovered[-1] + atom.numerator)
+        atom = 0
+        if n <= largest:
+            atom = int(_mass(coins, largest - n) * scale)
+        uncovered.append(uncovered[-1] + atom)
         units = n + 1
         heaviest.append(max(uncovered[s] + heaviest[units - s] for s in range(1, units + 1)))
     return Fraction(nodes * heaviest[cap], 2 * scale)

@@ -425,12 +425,16 @@ class NoiseLaw(Protocol):
 
 def law_of(noise: Noise) -> NoiseLaw:
     """Return a noise's law; coins alone stand for joint noise."""
-    return JointNoise(noise) if isinstance(noise, tuple) else noise
+    if isinstance(noise, tuple):
+        return JointNoise(noise)
+    return noise
 
 
 def singles(noise: Noise) -> tuple[Single, ...]:
     """Return the independent noises of a sum."""
-    return noise.each if isinstance(noise, Several) else (noise,)
+    if isinstance(noise, Several):
+        return noise.each
+    return (noise,)
 
 
 def offset(noise: Noise) -> float:

@@ -183,7 +183,9 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
         lost = max(impossible_mass(plan.coins, move) for move in moves)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
     elif cap > 1:
-        ways = 2 if neighbors.malleable_slots else 1  # some counts of a level fall, and others may rise
+        ways = 1
+        if neighbors.malleable_slots:
+            ways = 2  # some counts of a level fall, and others may rise
         levels = max(map(len, release.columns))
         cells = min(ways * cap, release.cells)
         figures |= {"values_moved": levels * cells, "units_moved": moved}
@@ -297,7 +299,11 @@ def _delta_of_shares(
     deltas = {}
     for amount, curve in curves.items():
         deltas[amount] = curve.delta(exp_bounds(epsilon_per_unit * amount)[0])
-    return max(sum((deltas[amount] for amount in move), Fraction(0)) for move in moves)
+    largest = Fraction(0)
+    for move in moves:
+        delta_of_move = sum((deltas[amount] for amount in move), Fraction(0))
+        largest = max(largest, delta_of_move)
+    return largest
 
 
 def _delta_of_losses(

@@ -374,7 +374,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return f"blocks of {prepared.arguments['blocks']} bins"
 
     def errors_elsewhere(self, prepared: PreparedRelease[Answer]) -> Mapping[str, float]:
-        domain, request = prepared.domain, prepared.release
+        domain = prepared.domain
+        request = prepared.release
         share = domain.score_columns
         error = square_root_error(
             len(domain.thresholds),
