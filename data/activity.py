@@ -42,7 +42,7 @@ def load_activity(path: Path) -> Recordings:
     Only files named like `d1p01M` are read. Nothing is changed, dropped or imputed.
 
     Raises:
-        DataSetError: There is no recording, one is there twice, or one has another layout.
+        DataSetError: There is no recording, a recording is there twice, or a file has another layout.
     """
     files = sorted((file for file in path.rglob("*") if _NAME.fullmatch(file.name)), key=attrgetter("name"))
     if not files:
@@ -74,5 +74,6 @@ def _read(name: str, content: bytes) -> pd.DataFrame:
     if not activity.isin(list(ACTIVITIES)).all():
         raise wrong
     table["lying"] = (activity == _LYING).astype("int64")
-    table["recording"], table["sex"] = name[:-1], name[-1]
+    table["recording"] = name[:-1]
+    table["sex"] = name[-1]
     return table

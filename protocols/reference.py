@@ -27,8 +27,11 @@ def block_counts(
     """
     counted = []
     for size in sizes:
-        starts = [thresholds[i] for i in range(len(thresholds) - size, 0, -size)]
-        edges = [float("-inf"), *reversed(starts), float("inf")]
+        edges = [float("inf")]
+        for i in range(len(thresholds) - size, 0, -size):
+            edges.append(thresholds[i])
+        edges.append(float("-inf"))
+        edges.reverse()
         for wanted in range(pairs):
             for low, high in pairwise(edges):
                 counted.append(sum(p == wanted and low <= s < high for p, s in zip(pair, score, strict=True)))
@@ -36,41 +39,55 @@ def block_counts(
 
 
 def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
+    """Count records by their indices, an array for each axis of the table."""
     table = np.zeros(shape, dtype=np.int64)
     np.add.at(table, indices, 1)
     return table
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise of fair bits, the sign, then each coin's, for (numerator, bits), lowest first."""
+    """Return the noise that is made of fair bits.
+
+    Args:
+        coins: The numerator and the number of bits of each coin's probability.
+        bits: The sign, then the bits of each coin's word, lowest first.
+    """
     stream = iter(bits)
     sign = next(stream)
     magnitude = 0
     for i, (numerator, width) in enumerate(coins):
         word = sum(next(stream) << j for j in range(width))
         magnitude += (word < numerator) << i
-    return -1 - magnitude if sign else magnitude
+    if sign:
+        return -1 - magnitude
+    return magnitude
 
 
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
-    """Return the joint Gaussian noise of fair bits: the sign, the word, lowest first, and those to add.
+    """Return the joint Gaussian noise that is made of fair bits.
 
-    `coins` are (numerator, bits) of each probability, `added` numbers of bits added at each doubling.
+    Args:
+        coins: The numerator and the number of bits of each coin's probability.
+        added: How many bits are added at each doubling.
+        bits: The sign, the bits of the word, lowest first, then the bits to add.
     """
-    width = max(of_coin for _, of_coin in coins)
+    width = max(coin_bits for _, coin_bits in coins)
+    sign = bits[0]
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
-    below = sum(word >> width - of_coin < numerator for numerator, of_coin in coins)
-    sample, twice_mean, stream = -1 - below if bits[0] else below, -1, iter(bits[1 + width :])
+    to_add = iter(bits[1 + width :])
+    below = sum(word >> width - coin_bits < numerator for numerator, coin_bits in coins)
+    sample = -1 - below if sign else below
+    twice_mean = -1
     for n in added:
-        sample = 2 * sample + sum(next(stream) for _ in range(n))
+        sample = 2 * sample + sum(next(to_add) for _ in range(n))
         twice_mean = 2 * twice_mean + n
     return sample - twice_mean // 2
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that few enough clients exceed.
+    """Return how many caps come before the first cap that few enough clients exceed.
 
-    `noise` is that of `above`, then of each cap's count.
+    `noise` is the noise of `above`, then the noise of each cap's count.
     """
     for i, cap in enumerate(caps[:-1]):
         if sum(size > cap for size in sizes) + noise[1 + i] <= above + noise[0]:
@@ -80,12 +97,16 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
     """Return, per group, summed distances from the lower and the upper end of the range."""
-    members = [[v for g, v in zip(group, value, strict=True) if g == s] for s in range(groups)]
-    return [sum(steps + sign * v for v in of_group) for of_group in members for sign in (1, -1)]
+    sums = []
+    for wanted in range(groups):
+        members = [v for g, v in zip(group, value, strict=True) if g == wanted]
+        sums.append(sum(steps + v for v in members))
+        sums.append(sum(steps - v for v in members))
+    return sums
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:
-    """Return log2(count + offset) - o in units of 2^-E, in straight lines between powers of 2."""
+    """Return log2(count + offset) - o in units of 2^-E, with straight lines between powers of 2."""
     bits = (offset + most).bit_length()
     power = min((count + offset).bit_length(), bits) - 1
     return (power - offset.bit_length() << bits) + (count + offset << bits - power)

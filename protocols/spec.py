@@ -22,7 +22,11 @@ JOINT_LAW = ("epsilon", "delta_bits")  # the last arguments of a program with jo
 
 @dataclass(frozen=True)
 class InputPath:
-    """A path of clients' values to the parties; if authenticated, no active party changes them unnoticed."""
+    """A path on which clients' values come to the parties.
+
+    If it is `authenticated`, no active party changes a value without being noticed. A `portable` path works
+    with the embedded engine, too.
+    """
 
     name: str
     described: str
@@ -41,11 +45,17 @@ PATHS: dict[str, InputPath] = {path.name: path for path in (SHARES, CLIENTS, REP
 class InputForm:
     """How clients' values enter a program.
 
-    If it `multiplies_client_values` by other secrets, plain additive shares are not safe against an active
-    party. If values are `summed_by_party`, each adds up its column before the run. `public` is what the
-    execution shows besides the domain, `capped` who enforces the contribution bound where clients can be the
-    unit. With `shares_bits`, values are bits, shared by XOR. With `a_value_per_record`, each record is one
-    by itself, so that a program takes the number of records.
+    Attributes:
+        name: The name in requests and manifests.
+        multiplies_client_values: Whether the program multiplies clients' values by other secrets. Plain
+            additive shares are then not safe against an active party.
+        summed_by_party: Whether each party adds up the clients' shares of each column before the run.
+        public: The public facts that an execution shows besides the domain.
+        path: The path on which values come to the parties.
+        capped: Who enforces the contribution bound, if clients can be the unit; else empty.
+        shares_bits: Whether values are bits, shared by XOR.
+        a_value_per_record: Whether each record is a value by itself, so that a program takes the number of
+            records.
     """
 
     name: str
@@ -91,8 +101,10 @@ def cells_of(arguments: Mapping[str, str]) -> int:
 class Sums:
     """Sums of input columns: a linear map that each party can apply to its own shares.
 
-    `values` has, for each noisy value, the columns that it is the sum of; a column that is there twice counts
-    twice.
+    Attributes:
+        columns: The number of input columns.
+        values: For each noisy value, the columns that it is the sum of. A column that is listed twice counts
+            twice.
     """
 
     columns: int
@@ -185,16 +197,17 @@ class ColumnSums(ABC):
     def __call__(self, arguments: Mapping[str, str]) -> LinearQueries:
         """Return the queries: which noisy values one record changes, and by how much."""
         sums = self.sums(arguments)
-        by_column, nodes = sums.values_of_columns(), len(sums.values)
+        by_column = sums.values_of_columns()
         records = self.records(arguments)
-        changes = [Counter(values) for values in by_column]
-        if records is not None:
+        if records is None:
+            changes = [Counter(values) for values in by_column]
+        else:
             changes = [_changes(record, by_column) for record in records]
         columns = tuple(tuple(change) for change in changes)
         amounts = tuple(tuple(change.values()) for change in changes)
-        if all(amount == 1 for of_record in amounts for amount in of_record):
-            amounts = ()
-        return LinearQueries(nodes, columns, amounts, self.shared)
+        if all(amount == 1 for record_amounts in amounts for amount in record_amounts):
+            amounts = ()  # which stands for amounts of 1
+        return LinearQueries(len(sums.values), columns, amounts, self.shared)
 
 
 def _changes(record: Mapping[int, int], by_column: Sequence[Sequence[int]]) -> Counter[int]:
@@ -225,21 +238,36 @@ class EachColumn(ColumnSums):
 class ProtocolSpec:
     """One protocol, independent of any engine: the program `Programs/Source/<name>.mpc`.
 
-    `release` maps arguments by name to the queries that are answered with noise, from which every guarantee
-    is derived. `slot_bits`, `fair_bits` and `compared` map them to a slot's bits, a party's fair bits per
-    sample, and the number of compared integers, each of whose masks in a field fails with a small
-    probability. `portable` programs keep to the embedded engine's subset. A `linear` one only adds, apart
-    from products of its input form, so that a shifted share only shifts the result; active models run others
-    on bits alone. A program that `makes_piece` keeps noise for one that `uses_piece`. One
-    that `counts_keys_of` another protocol sorts records' keys, and then goes on as that one's program does.
-    One with `records_at_once` computes on all records in one vector, by which its batches are sized.
-    [test: tests/harness/engines/test_mpyc_masks.py]
-
-    With `distributed_noise`, parties may add noise of their own (`--noise distributed`), or noise made ahead
-    (`--offline`); with `noise_made_ahead` the latter alone. The program then runs with other last arguments.
-    Where parties add up their columns before the run, and the `release` of a linear program is a
-    `ColumnSums`, a program that `adds_to_sums` runs in its place instead, which is faster.
-    [test: tests/programs/test_every_program.py]
+    Attributes:
+        name: The program's name.
+        source: Where the protocol comes from.
+        arguments: The names of the program's arguments, in order.
+        input_forms: The forms in which it takes clients' values, by name.
+        outputs: The names of its output lines.
+        revealed: What it reveals, and to whom.
+        release: A function of the arguments by name: the queries that are answered with noise, from which
+            every guarantee is derived.
+        portable: Whether the program keeps to the embedded engine's subset.
+        input_paths: The paths on which it takes clients' values.
+        uses_edabits: Whether its comparisons use MP-SPDZ's edaBits.
+        linear: Whether it only adds, apart from products of its input form, so that a shifted share only
+            shifts the result. Active models run other programs on bits alone.
+        slot_bits: A function of the arguments: the bits of a slot.
+        fair_bits: A function of the arguments: the fair bits that a party draws for a sample.
+        compared: A function of the arguments: how many integers are compared. In a field each comparison
+            fails with a small probability. [test: tests/harness/engines/test_mpyc_masks.py]
+        distributed_noise: Whether parties may add noise of their own (`--noise distributed`), or noise made
+            ahead (`--offline`). The program then runs with other last arguments. Where parties add up their
+            columns before the run, and the `release` of a linear program is a `ColumnSums`, a program that
+            `adds_to_sums` runs in its place instead, which is faster.
+            [test: tests/programs/test_every_program.py]
+        noise_made_ahead: Whether parties may add noise made ahead, and no noise of their own.
+        adds_to_sums: Whether it only adds noise to the sums that the parties input.
+        counts_keys_of: The protocol whose program this program runs after it has sorted records' keys.
+        records_at_once: Whether it computes on all records in one vector, by which its batches are sized.
+        makes_piece: Whether it keeps noise for a program that `uses_piece`.
+        uses_piece: Whether it takes noise that another program kept.
+        made_up: Whether it runs on made-up inputs only.
     """
 
     name: str
@@ -289,13 +317,16 @@ class ProtocolSpec:
 
     def by(self, path: InputPath) -> "ProtocolSpec":
         """Return the protocol for values that come by `path`."""
-        known = path is not REPLICATED or "path" in self.arguments
-        return self if known else replace(self, arguments=("path", *self.arguments))
+        if path is not REPLICATED or "path" in self.arguments:
+            return self
+        return replace(self, arguments=("path", *self.arguments))
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
     """Return a protocol's linear queries, or raise ValueError."""
-    release = spec.release(arguments) if spec.release else None
+    release = None
+    if spec.release is not None:
+        release = spec.release(arguments)
     if not isinstance(release, LinearQueries):
         raise ValueError(f"{spec.name} declares no linear map, so nothing says what one record changes in it")
     return release
@@ -306,26 +337,50 @@ ENFORCED = "the form of what it sends, whatever that is"
 
 RECORDS_OF_UPLOADS = "number of records of each upload"
 _PUBLIC = ("groups and labels", "number of clients", "number of uploads")
-SPLIT = InputForm("split", False, True, _PUBLIC, capped=HONEST)
-PRODUCT = InputForm("product", True, False, _PUBLIC)
+SPLIT = InputForm(
+    name="split",
+    multiplies_client_values=False,
+    summed_by_party=True,
+    public=_PUBLIC,
+    capped=HONEST,
+)
+PRODUCT = InputForm(
+    name="product",
+    multiplies_client_values=True,
+    summed_by_party=False,
+    public=_PUBLIC,
+)
 PRODUCT_PER_RECORD = replace(PRODUCT, public=(*_PUBLIC, RECORDS_OF_UPLOADS))
 SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
-# A key enters as its bits, which are bits whatever a party adds to its share. That moves a record to another
-# cell, or out of all, and the key of none into a cell.
+# A key enters as its bits, which are bits whatever a party adds to its share. Such a change moves a record to
+# another cell, or out of all cells; and it moves the key of no record into a cell.
 KEYS = InputForm(
-    "keys",
-    False,
-    False,
-    (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"),
+    name="keys",
+    multiplies_client_values=False,
+    summed_by_party=False,
+    public=(*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"),
     capped=ENFORCED,
     a_value_per_record=True,
 )
-# A slot is bits, which are bits whatever a party does to its share: that changes its record, or fills it.
-SLOTS = InputForm("slots", False, False, _PUBLIC, capped=ENFORCED, shares_bits=True)
+# A slot is bits, which are bits whatever a party does to its share. Such a change alters the slot's record,
+# or fills an empty slot.
+SLOTS = InputForm(
+    name="slots",
+    multiplies_client_values=False,
+    summed_by_party=False,
+    public=_PUBLIC,
+    capped=ENFORCED,
+    shares_bits=True,
+)
 VALUED_SPLIT = replace(
     SPLIT, public=("groups", "range and grid of values", "number of clients", "number of uploads")
 )
-NO_INPUT = InputForm("none", False, False, ())
+NO_INPUT = InputForm(
+    name="none",
+    multiplies_client_values=False,
+    summed_by_party=False,
+    public=(),
+)
 INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # of clients' shares
 
 PI_LAP = ProtocolSpec(
@@ -391,7 +446,7 @@ def _adding_to_sums(program: ProtocolSpec, spec: ProtocolSpec) -> ProtocolSpec:
 
 
 def _with_law(spec: ProtocolSpec, law: tuple[str, ...]) -> ProtocolSpec:
-    """Return a program with other noise, by its last arguments. No noise may take the place of that."""
+    """Return a program that takes other noise by its last arguments, which no further noise may replace."""
     arguments = (*spec.arguments[: -len(JOINT_LAW)], *law)
     return replace(spec, arguments=arguments, distributed_noise=False, noise_made_ahead=False)
 

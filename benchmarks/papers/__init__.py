@@ -27,7 +27,8 @@ class Printed:
     @property
     def range(self) -> tuple[float, float]:
         """The numbers that round to it."""
-        value, half = Fraction(self.text), _half_a_digit(self.text)
+        value = Fraction(self.text)
+        half = _half_a_digit(self.text)
         return float(value - half), float(value + half)
 
     def __str__(self) -> str:
@@ -78,13 +79,13 @@ def privfairfl() -> PrivFairFL:
     phases = {protocol["phase"]: name for name, protocol in published["protocols"].items()}
     cells = {cell["security"]: cell for cell in published["table2"]["cells"]}
     assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
+    table2 = {}
+    for model, cell in cells.items():
+        for shape in published["shapes"]:
+            for phase, seconds in cell[shape].items():
+                table2[model, shape, phases[phase]] = Printed(seconds)
     return PrivFairFL(
-        table2={
-            (model, shape, phases[phase]): Printed(seconds)
-            for model, cell in cells.items()
-            for shape in published["shapes"]
-            for phase, seconds in cell[shape].items()
-        },
+        table2=table2,
         parties={model: cell["parties"] for model, cell in cells.items()},
         shapes={
             name: msgspec.convert({"name": name, **shape}, Shape)

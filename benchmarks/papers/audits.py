@@ -150,6 +150,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
 
 
 def _samplers() -> Iterator[Callable[[], Audited]]:
+    """Yield audits of π_LAP as published, by logarithm and rounding, and of its default truncation."""
     for epsilon, log, rounded, end in (
         (_EPSILON_1, "ideal", False, "raw"),
         (_EPSILON_1, "ideal", True, "rounded"),
@@ -159,9 +160,10 @@ def _samplers() -> Iterator[Callable[[], Audited]]:
         (Fraction(1, 10), "ideal", True, "rounded.1_10"),
     ):
         yield partial(audit_published, epsilon, log, rounded=rounded, subject=f"pi_lap.published.{end}")
+    yield audit_truncated
 
 
-PUBLISHED_SAMPLERS: tuple[Callable[[], Audited], ...] = (*_samplers(), audit_truncated)
+PUBLISHED_SAMPLERS: tuple[Callable[[], Audited], ...] = tuple(_samplers())
 PROTOCOL_4: tuple[Callable[[], Audited], ...] = (
     partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.ADD_OR_REMOVE_ONE),
     partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.REPLACE_ONE),
@@ -170,15 +172,9 @@ PROTOCOL_4: tuple[Callable[[], Audited], ...] = (
 
 def reference_set() -> Iterator[Audited]:
     """Yield the project's own audits, each kind with the published mechanisms that it is compared with."""
-    audits: tuple[Callable[[], Audited], ...] = (
-        *OF_SAMPLERS,
-        *PUBLISHED_SAMPLERS,
-        *OF_RELEASES,
-        *PROTOCOL_4,
-        *OF_LOCAL_MECHANISMS,
-    )
-    for audit in audits:
-        yield audit()
+    for audits in (OF_SAMPLERS, PUBLISHED_SAMPLERS, OF_RELEASES, PROTOCOL_4, OF_LOCAL_MECHANISMS):
+        for audit in audits:
+            yield audit()
 
 
 def published_samplers(epsilon: Fraction) -> list[Audited]:

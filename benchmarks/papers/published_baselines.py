@@ -15,7 +15,9 @@ import numpy as np
 from fairshares.protocols.accounting.calibration import LinearQueries
 from fairshares.protocols.accounting.empirical import Tally
 
-FRACTION_BITS, TOTAL_BITS = 16, 31  # MP-SPDZ's defaults for sfix
+# MP-SPDZ's defaults for sfix
+FRACTION_BITS = 16
+TOTAL_BITS = 31
 ONE = 1 << FRACTION_BITS
 _RING_BITS = 64
 
@@ -33,9 +35,11 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
     Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2). Rounding is half
-    up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError. What MP-SPDZ cannot
-    hold raises OverflowError.
+    up. u = -1/2, which asks for ln(0), is left out if the logarithm raises ValueError.
     [test: tests/benchmarks/papers/test_published_baselines.py]
+
+    Raises:
+        OverflowError: MP-SPDZ's numbers cannot hold the noise.
     """
     draws: Counter[int] = Counter()
     for u in range(-ONE // 2, ONE // 2):
@@ -47,7 +51,9 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
         x = nearest(log * sign * -round(scale * ONE), FRACTION_BITS)
         if not -(1 << TOTAL_BITS - 1) <= x < 1 << TOTAL_BITS - 1:
             raise OverflowError(f"noise of scale {float(scale):g} does not fit {TOTAL_BITS} bits")
-        draws[nearest(x, FRACTION_BITS) if rounded else x] += 1
+        if rounded:
+            x = nearest(x, FRACTION_BITS)
+        draws[x] += 1
     total = draws.total()
     return {x: Fraction(n, total) for x, n in sorted(draws.items())}
 
@@ -66,37 +72,48 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 
     The cell (histogram, b) holds the records that pass b >= 1 thresholds.
     """
-    columns = tuple(
-        tuple(2 * h * thresholds + (t if t < passed else thresholds + t) for t in range(thresholds))
-        for h in range(histograms)
-        for passed in range(1, thresholds + 1)
-    )
-    return LinearQueries(2 * histograms * thresholds, columns)
+    columns = []
+    for histogram in range(histograms):
+        at_or_above = 2 * histogram * thresholds  # the first of the counts at or above a threshold
+        below = at_or_above + thresholds  # the first of the counts below a threshold
+        for passed in range(1, thresholds + 1):
+            changed = [at_or_above + t for t in range(passed)]
+            changed += [below + t for t in range(passed, thresholds)]
+            columns.append(tuple(changed))
+    return LinearQueries(2 * histograms * thresholds, tuple(columns))
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta, in floats.
 
-    Source: Doroshenko et al. 2022, "Connect the dots". It is at most 0.01 too large, for delta not much below
-    10^-9.
+    Source: Doroshenko et al. 2022, "Connect the dots".
+    Guarantees: the result is at most 0.01 too large, for delta not much below 10^-9.
     [test: tests/benchmarks/papers/test_published_baselines.py]
     """
     steps = 200
     x = np.linspace(0, epsilon, steps + 1)  # noise in units of its scale; the loss is epsilon - 2x
-    loss, h = epsilon - 2 * x, 2 * epsilon / steps
-    p, q = -np.diff(np.exp(-x)) / 2, np.diff(np.exp(x - epsilon)) / 2
-    upper = (p - q * np.exp(loss[1:])) / -np.expm1(-h)
-    # Masses by falling loss; also of noise below 0, and above the other data set's mean.
-    one = np.append(upper, np.exp(-epsilon) / 2) + np.append(0.5, p - upper)
+    loss = epsilon - 2 * x
+    loss_step = 2 * epsilon / steps
+    # The mass between two neighboring x under a data set, and under its neighbor.
+    p = -np.diff(np.exp(-x)) / 2
+    q = np.diff(np.exp(x - epsilon)) / 2
+    upper = (p - q * np.exp(loss[1:])) / -np.expm1(-loss_step)  # the part of p that gets the larger loss
+    # Masses of a value's losses, the largest first. The first has the noise below 0, the last the noise above
+    # the other data set's mean.
+    masses = np.append(upper, np.exp(-epsilon) / 2) + np.append(0.5, p - upper)
     size = times * steps + 1
     padded = 1 << size.bit_length()
-    total = np.fft.irfft(np.fft.rfft(one, padded) ** times, padded)[:size]
-    losses = times * epsilon - h * np.arange(size)
-    low, high = 0.0, times * epsilon
+    total = np.fft.irfft(np.fft.rfft(masses, padded) ** times, padded)[:size]
+    losses = times * epsilon - loss_step * np.arange(size)
+    low = 0.0
+    high = times * epsilon
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
         reached = float(total @ -np.expm1(np.minimum(middle - losses, 0)))
-        low, high = (low, middle) if reached <= delta else (middle, high)
+        if reached <= delta:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -105,7 +122,7 @@ def ideal_log(x: int) -> int:
     """Return ln(x / 2^16) * 2^16, rounded to nearest, or raise ValueError."""
     if x <= 0:
         raise ValueError("there is no logarithm of 0")
-    with gmpy2.context(precision=160):  # no rational's logarithm is so near a middle of two integers
+    with gmpy2.context(precision=160):  # no argument's logarithm is so near the middle of two integers
         return int(gmpy2.rint(gmpy2.log(gmpy2.mpfr(x) / ONE) * ONE))
 
 
@@ -124,13 +141,15 @@ def mp_spdz_log(x: int) -> int:
         raise ValueError(f"the logarithm's argument must be in [0, 2^30), not {x}")
     length = x.bit_length()
     mantissa = (x << TOTAL_BITS - 1 - length) >> TOTAL_BITS - 1 - FRACTION_BITS
-    exponent = length - FRACTION_BITS if x else 0
+    exponent = 0
+    if x:
+        exponent = length - FRACTION_BITS
     log2 = _divide(_cubic(_NUMERATOR, mantissa), _cubic(_DENOMINATOR, mantissa)) + (exponent << FRACTION_BITS)
     return nearest(log2 * round(math.log(2) * ONE), FRACTION_BITS)
 
 
-# The event of tests/statistical/test_published_truncation.py, in noise of scale 1 that model `ring` of
-# MP-SPDZ 3a0a7b1d opened with its default, probabilistic truncation; every draw 32 times.
+# The event of tests/statistical/test_published_truncation.py, in noise of scale 1 that the model `ring` of
+# MP-SPDZ 3a0a7b1d opened with its default truncation, which is probabilistic. Every draw was taken 32 times.
 TRUNCATED = Tally(samples=2_097_152, hits=988_069, moved=83_640)
 
 
@@ -142,7 +161,7 @@ def nearest(value: int, bits: int) -> int:
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
-    """Evaluate a cubic, rounding powers one by one, their combination once."""
+    """Evaluate a cubic. Each power is rounded, and the sum of the terms with x is rounded once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
     terms = sum(round(c * ONE) * power for c, power in zip(coefficients[1:], powers, strict=True))
@@ -151,13 +170,14 @@ def _cubic(coefficients: tuple[float, ...], x: int) -> int:
 
 def _divide(a: int, b: int) -> int:
     """Return a / b for b > 0 as MP-SPDZ does: Goldschmidt's iteration (Catrina and Saxena 2010)."""
-    k, f = TOTAL_BITS, FRACTION_BITS
+    k = TOTAL_BITS
+    f = FRACTION_BITS
     scale = 1 << k - b.bit_length()
     w = nearest((int(2.9142 * 2**k) - 2 * b * scale) * scale, 2 * (k - f))
-    one = 1 << 2 * f
-    x = one - b * w
+    unit = 1 << 2 * f  # 1, in units of 2^-2f
+    x = unit - b * w
     y = nearest(a * w, f)
     for _ in range(math.ceil(math.log2(k / 3.5)) - 1):
-        y = nearest(y * (one + x), 2 * f)
+        y = nearest(y * (unit + x), 2 * f)
         x = nearest(x * x, 2 * f)
-    return nearest(y * (one + x), 2 * f)
+    return nearest(y * (unit + x), 2 * f)

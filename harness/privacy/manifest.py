@@ -1,4 +1,4 @@
-"""The manifest of a run, which `manifest.json` holds: who computed what, for which loss, at which cost.
+"""The manifest of a run, which `manifest.json` holds: the computation, its parties, its loss and its cost.
 
 `docs/reference/files.md` says what the fields mean. Files that version 1.0 wrote are read as before. Fields
 that later versions add are ignored.
@@ -59,7 +59,7 @@ class SampleInputs(Struct, frozen=True, kw_only=True):
 
 
 class SamplePrivacy(Struct, frozen=True, kw_only=True):
-    """What is said of samples of noise, which protect nothing once they are known."""
+    """The statement on samples of noise, which protect nothing once they are known."""
 
     warning: str
     mpc_statistical_security_bits: SecurityBits | None
@@ -92,7 +92,10 @@ class TrainingSettings(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Computation, frozen=True, kw_only=True):
-    """The manifest of a release, or of several on the same people (`parts`), whose totals it then has."""
+    """The manifest of a release, or of several releases on the same people.
+
+    Of several, `parts` has the manifests, and the other fields are totals.
+    """
 
     task: str
     privacy: StatedPrivacy
@@ -110,11 +113,16 @@ class Manifest(Computation, frozen=True, kw_only=True):
     @property
     def releases(self) -> "dict[str, Manifest]":
         """The manifests of its parts by name; none of a single release."""
-        return {} if isinstance(self.parts, UnsetType) else self.parts
+        if isinstance(self.parts, UnsetType):
+            return {}
+        return self.parts
 
 
 class SumManifest(Struct, frozen=True, kw_only=True):
-    """The manifest of a chain's runs that were added up: `request` is of the first, `inputs` are of all."""
+    """The manifest of a chain's runs that were added up.
+
+    `request` is the first run's, and `inputs` are the numbers of all runs together.
+    """
 
     task: str
     security: str
@@ -192,7 +200,9 @@ def read_manifest(directory: Path | str) -> EarlierManifest:
 
 def opened_by(manifest: EarlierManifest) -> ReleaseManifest:
     """Return the manifest of the run that revealed the values."""
-    return manifest.curves_of.manifest if isinstance(manifest, ChoiceManifest) else manifest
+    if isinstance(manifest, ChoiceManifest):
+        return manifest.curves_of.manifest
+    return manifest
 
 
 def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
@@ -201,10 +211,14 @@ def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
     Raises:
         OptionError: This version has no such security model.
     """
-    parts = manifest.releases if isinstance(manifest, Manifest) else {}
-    return PrivacyStatement(get_model(manifest.security), manifest.privacy, releases=len(parts) or 1)
+    releases = 1
+    if isinstance(manifest, Manifest) and manifest.releases:
+        releases = len(manifest.releases)
+    return PrivacyStatement(get_model(manifest.security), manifest.privacy, releases)
 
 
 def given(value: T | UnsetType) -> T | None:
     """Return a field's value, None if the file has none."""
-    return None if isinstance(value, UnsetType) else value
+    if isinstance(value, UnsetType):
+        return None
+    return value

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType, structs
@@ -47,7 +48,8 @@ DISTRIBUTED = (
     "Noise: each party adds its own ({distribution}), and the guarantee counts that of {honest_parties} of "
     "{parties}, as the others may tell theirs. Note that {shifted}."
 )
-_INPUTS_WITHSTAND = {  # an active party, by the path of clients' values
+# What inputs withstand of an active party, by the path of clients' values.
+_INPUTS_WITHSTAND = {
     SHARES.described: " It can, however, change its share of a client's input unnoticed.",
     CLIENTS.described: f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}.",
     REPLICATED.described: (
@@ -84,16 +86,16 @@ class DistributedNoiseStatement:
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """What files state of the privacy of a release, or of several, in sentences.
+    """The privacy of a release, or of several, as files state it and as sentences say it.
 
-    It holds no number of its own: a loss is said as `stated` has it.
+    It holds no number of its own: sentences say the losses that `stated` has.
 
     Guarantees: no ε or δ in any rendering is below the exact one.
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
         model: The security model of its parties.
-        stated: What the files state.
+        stated: The fields that the files state.
         releases: The number of releases in the statement.
     """
 
@@ -115,18 +117,23 @@ class PrivacyStatement:
     def if_replaced(self) -> Guarantee | None:
         """The loss for the content of a client's only record, if `exact` is for its existence."""
         replaced = self.stated.if_replaced
-        return None if isinstance(replaced, UnsetType) else replaced.guarantee
+        if isinstance(replaced, UnsetType):
+            return None
+        return replaced.guarantee
 
     @property
     def cap(self) -> Cap | None:
         """The contribution bound, if there is one."""
         cap = self.stated.cap
-        return None if isinstance(cap, UnsetType) else cap_from_json(cap, "its privacy")
+        if isinstance(cap, UnsetType):
+            return None
+        return cap_from_json(cap, "its privacy")
 
     @property
     def distributed_noise(self) -> DistributedNoiseStatement | None:
-        """The noise of the parties' own, None if they made it together."""
-        distribution, honest = self.stated.distribution, self.stated.honest_parties
+        """The statement of distributed noise, None of joint noise."""
+        distribution = self.stated.distribution
+        honest = self.stated.honest_parties
         shifted = self.stated.shifted
         if isinstance(distribution, UnsetType) or isinstance(honest, UnsetType):
             return None
@@ -144,20 +151,26 @@ class PrivacyStatement:
             asked: The ε that was asked for; None: the same as here.
             if_replaced: The loss for the content of a client's only record; None: the same as here.
         """
-        replaced = self.stated.if_replaced if if_replaced is None else state_loss(if_replaced)
+        replaced = self.stated.if_replaced
+        if if_replaced is not None:
+            replaced = state_loss(if_replaced)
+        requested = self.stated.epsilon_requested
+        if asked is not None:
+            requested = asked
         return self._with(
             epsilon=float_up(exact.epsilon),
             delta=float_up(exact.delta),
             epsilon_exact=exact.epsilon,
             delta_exact=exact.delta,
-            epsilon_requested=self.stated.epsilon_requested if asked is None else asked,
+            epsilon_requested=requested,
             if_replaced=replaced,
         )
 
     @property
     def restated(self) -> StatedPrivacy:
-        """What a run would state of this loss, to compare with what a file states of it."""
-        stated = self.with_loss(self.exact)._with(made_ahead=self.stated.made_ahead or UNSET).stated
+        """The fields that a run would state for this loss, to compare them with the fields of a file."""
+        made_ahead = self.stated.made_ahead or UNSET  # false stands for a missing field
+        stated = self.with_loss(self.exact)._with(made_ahead=made_ahead).stated
         if self.distributed_noise is None:
             return structs.replace(
                 stated, noise=UNSET, distribution=UNSET, honest_parties=UNSET, shifted=UNSET
@@ -178,66 +191,110 @@ class PrivacyStatement:
         return replace(self, stated=structs.replace(changed, end_to_end=sentence))
 
     def in_short(self, *, here: bool = False) -> list[str]:
-        """Return three lines: the revealed values, their loss, and the trust."""
-        model, stated = self.model, self.stated
+        """Return three lines: the revealed values, their loss, and the trust.
+
+        Args:
+            here: Whether all parties ran on this machine.
+        """
+        stated = self.stated
         epsilon, delta = bounds_shown(self.exact)
-        replaced = bounds_shown(self.if_replaced) if self.if_replaced else ()
-        existence = "; for what it says, ε = {}, δ = {}".format(*replaced) if replaced else ""
-        inferred = ", and which groups and labels there are" if INFERRED in stated.public else ""
-        adversary = "semi-honest" if model.tolerates == "passive" else "malicious"
-        if model.broken:
-            adversary += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
-        trust = f"{model.parties} parties, {adversary}, no {model.corruptions + 1} collude"
-        trusted = [
-            f"this machine, which ran all ({model.name}: {trust})" if here else f"{trust} ({model.name})",
-            stated.assumed and "clients, to share counts of records",
-            stated.cap_kept_by == HONEST and "clients, to keep to the cap",
-            self.distributed_noise and SHIFTED,
-        ]
+        existence = ""
+        if self.if_replaced is not None:
+            epsilon_replaced, delta_replaced = bounds_shown(self.if_replaced)
+            existence = f"; for what it says, ε = {epsilon_replaced}, δ = {delta_replaced}"
+        inferred = ""
+        if INFERRED in stated.public:
+            inferred = ", and which groups and labels there are"
         return [
             f"Revealed: {'; '.join(stated.revealed)}{inferred}.",
             f"Guarantee: ε = {epsilon} ({as_text(stated.epsilon_requested)} asked), δ = {delta}, "
             f"{what_changes(stated.privacy_unit, stated.neighboring_relation)}{existence}.",
-            f"Trust: {'; '.join(sentence for sentence in trusted if sentence)}.",
+            f"Trust: {'; '.join(self._trusted(here))}.",
         ]
+
+    def _trusted(self, here: bool) -> list[str]:
+        """Return who is trusted, and for what, in short."""
+        model = self.model
+        adversary = "malicious"
+        if model.tolerates == "passive":
+            adversary = "semi-honest"
+        if model.broken:
+            adversary += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
+        parties = f"{model.parties} parties, {adversary}, no {model.corruptions + 1} collude"
+        if here:
+            trusted = [f"this machine, which ran all ({model.name}: {parties})"]
+        else:
+            trusted = [f"{parties} ({model.name})"]
+        if self.stated.assumed:
+            trusted.append("clients, to share counts of records")
+        if self.stated.cap_kept_by == HONEST:
+            trusted.append("clients, to keep to the cap")
+        if self.distributed_noise is not None:
+            trusted.append(SHIFTED)
+        return trusted
 
     def in_full(self) -> list[str]:
         """Return sentences on the revealed values, their loss, and all assumptions."""
-        model, stated = self.model, self.stated
-        learns = who_learns_nothing(model, self.distributed_noise is not None)
-        inputs = _INPUTS_WITHSTAND[stated.input_path] if model.active else ""
-        if model.broken:
-            inputs = (
-                " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
-                "(docs/explanation/limitations.md): it counts as passive."
-            )
+        stated = self.stated
         sentences = [
             f"Revealed: {'; '.join(stated.revealed)}. Nothing else leaves the computation.",
             f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
             f"{_CHANGES_IN_FULL[stated.neighboring_relation].format(stated.privacy_unit)} "
             f"(ε = {as_text(stated.epsilon_requested)} was requested; exact values are in "
             "manifest.json).",
-            self.if_replaced
-            and "Each client has one record at most, and the guarantee above is for whether it exists. For "
-            f"what it says it is {spent_text(self.if_replaced)}; "
-            f"{named('neighboring_relation', 'replace_one')} keeps these to what was requested.",
-            self.cap and f"Cap: {_contribution(self.cap)}. Kept to by {stated.cap_kept_by}.",
-            stated.noise_for and f"The noise is for {stated.noise_for}.",
-            self.distributed_noise
-            and DISTRIBUTED.format(**asdict(self.distributed_noise), parties=model.parties),
-            stated.made_ahead and MADE_AHEAD,
-            stated.assumed and f"Assumed: {stated.assumed}.",
+        ]
+        if self.if_replaced is not None:
+            sentences.append(
+                "Each client has one record at most, and the guarantee above is for whether it exists. For "
+                f"what it says it is {spent_text(self.if_replaced)}; "
+                f"{named('neighboring_relation', 'replace_one')} keeps these to what was requested."
+            )
+        sentences += self._on_noise()
+        if stated.assumed:
+            sentences.append(f"Assumed: {stated.assumed}.")
+        sentences += [
             f"Public: {', '.join(stated.public)}.",
             f"Taking part is not protected: the number of clients is public, and with {named('records')} "
             "exactly the clients in the file take part.",
-            INFERRED in stated.public
-            and "Groups and labels were read off the records, so which of them occur is not protected; "
-            f"declare them with {named('domain')}, or with {named('groups')} and {named('labels')}.",
-            f"Computation: {model.parties} parties, model {model.name}: {learns}."
-            + inputs.format(model.corruptions + 1),
-            stated.end_to_end,
         ]
-        return [sentence for sentence in sentences if sentence]
+        if INFERRED in stated.public:
+            sentences.append(
+                "Groups and labels were read off the records, so which of them occur is not protected; "
+                f"declare them with {named('domain')}, or with {named('groups')} and {named('labels')}."
+            )
+        sentences.append(self._on_computation())
+        if stated.end_to_end:
+            sentences.append(stated.end_to_end)
+        return sentences
+
+    def _on_noise(self) -> list[str]:
+        """Return sentences on the contribution bound, and on the noise."""
+        stated = self.stated
+        sentences = []
+        if self.cap is not None:
+            sentences.append(f"Cap: {_contribution(self.cap)}. Kept to by {stated.cap_kept_by}.")
+        if stated.noise_for:
+            sentences.append(f"The noise is for {stated.noise_for}.")
+        if self.distributed_noise is not None:
+            of_parties = asdict(self.distributed_noise)
+            sentences.append(DISTRIBUTED.format(**of_parties, parties=self.model.parties))
+        if stated.made_ahead:
+            sentences.append(MADE_AHEAD)
+        return sentences
+
+    def _on_computation(self) -> str:
+        """Return the sentences on the security model."""
+        model = self.model
+        learns = who_learns_nothing(model, self.distributed_noise is not None)
+        inputs = ""
+        if model.active:
+            inputs = _INPUTS_WITHSTAND[self.stated.input_path].format(model.corruptions + 1)
+        if model.broken:
+            inputs = (
+                " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
+                "(docs/explanation/limitations.md): it counts as passive."
+            )
+        return f"Computation: {model.parties} parties, model {model.name}: {learns}.{inputs}"
 
 
 def end_to_end(
@@ -269,10 +326,11 @@ def end_to_end(
     if active and input_path == CLIENTS.described:
         eta += Fraction(releases, 1 << CHECKS)
     total = exact.delta + (1 + exp_bounds(min(exact.epsilon, Fraction(64)))[1]) * eta
+    behavior = "may deviate" if active else "follows the protocol"
+    honest_clients = " that share true counts" if assumes else ""
     return (
         f"End to end: against whoever controls one of {model.parties} parties, which "
-        f"{'may deviate' if active else 'follows the protocol'}, any other clients"
-        f"{' that share true counts' if assumes else ''} and the network, "
+        f"{behavior}, any other clients{honest_clients} and the network, "
         f"ε = {digits_up(exact.epsilon, 4)} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ "
         f"{digits_up(min(total, Fraction(1)), 4)} + (1 + e^ε)·ν, where η = {digits_up(eta, 2)} is the "
         f"engine's chance to fail, and ν that of breaking {model.cryptography}."
@@ -282,8 +340,8 @@ def end_to_end(
 def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
     """Return the joint statement of releases on the same people, of one model, unit and relation.
 
-    ε, δ and failures add up, `revealed` and `public` unite, and otherwise the latest statement wins unless it
-    says nothing.
+    ε, δ and probabilities of failure add up; `revealed` and `public` have the entries of all. Any other field
+    is the latest statement's that has it.
     """
     latest = statements[-1].stated
     united = statements[0].stated
@@ -311,7 +369,7 @@ def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
 
 def _all_in(lists: Iterable[list[str]]) -> list[str]:
     """Return what is in any of these lists, once each, in order."""
-    return list(dict.fromkeys(one for listed in lists for one in listed))
+    return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
 def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: int = 0) -> PrivacyStatement:
@@ -322,15 +380,27 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         compared: How many integers its program compares.
         attempts: How often parties began to make its noise ahead; 0 if they make it in the run.
     """
-    release, plan, domain, spec = prepared.release, prepared.plan, prepared.domain, prepared.program
-    form, model, cap, exact = release.form, release.model, domain.cap, plan.exact
-    # With one record a client, hiding that it exists does not hide as well what it says.
+    release = prepared.release
+    plan = prepared.plan
+    domain = prepared.domain
+    spec = prepared.program
+    form = release.form
+    model = release.model
+    cap = domain.cap
+    exact = plan.exact
+    # If each client has one record, noise that hides whether the record exists hides its content less well.
     existence_only = domain.max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    # The encoding bounds one upload, and in a chain a client may have several.
+    # The encoding bounds a single upload, and in a chain a client may have several.
     kept_by = HONEST if release.inputs.chain else form.capped
     bits = bits_of(failure_of(model.security_bits(compared)) * (1 + attempts))
     assumes = assumes_honest_clients(spec, form, model)
     distributed = state_distributed_noise(plan.own, form) if plan.own else None
+    public = [fact for fact in form.public if not cap or fact != RECORDS_OF_UPLOADS]
+    public.append("most records of one client")
+    if cap:
+        public.append(cap.described)
+    if domain.inferred:
+        public.append(INFERRED)
     stated = StatedPrivacy(
         epsilon=float_up(exact.epsilon),
         delta=float_up(exact.delta),
@@ -353,12 +423,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         shifted=distributed.shifted if distributed else UNSET,
         made_ahead=True if attempts else UNSET,
         assumed=HONEST_CLIENTS if assumes else UNSET,
-        public=[
-            *(public_fact for public_fact in form.public if not cap or public_fact != RECORDS_OF_UPLOADS),
-            "most records of one client",
-            *([cap.described] if cap else []),
-            *([INFERRED] if domain.inferred else []),
-        ],
+        public=public,
         end_to_end=end_to_end(model, exact, bits, input_path=form.path.described, assumes=assumes),
     )
     return PrivacyStatement(model, stated)
@@ -367,26 +432,30 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
     """Return the statement of distributed noise."""
     alike = "as it can by its shares"
-    if form.path.authenticated or form.exchangeable:  # slots, none of which counts more than a record
+    if form.path.authenticated or form.exchangeable:  # a slot counts no more than a record
         alike = "with joint noise it could not"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 
 
 def bits_of(failure: Fraction) -> int | None:
     """Return the largest b with a probability of failure of 2^-b at most; None if nothing can fail."""
-    return int(1 / failure).bit_length() - 1 if failure else None
+    if not failure:
+        return None
+    return int(1 / failure).bit_length() - 1
 
 
 def failure_of(bits: int | None) -> Fraction:
     """Return the probability of failure; 0 for None."""
-    return Fraction(0) if bits is None else Fraction(1, 1 << bits)
+    if bits is None:
+        return Fraction(0)
+    return Fraction(1, 1 << bits)
 
 
 def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityModel) -> bool:
     """Return whether a client that shares forbidden numbers can cancel the effect of the noise.
 
-    It cannot if a noisy sum is revealed or clients share bits, nor in a ring (`circuits.logarithm`). A
-    field's comparisons hold for small numbers only.
+    No client can if a noisy sum is revealed, if clients share bits, or in a ring (`circuits.logarithm`). A
+    field's comparisons are right for small numbers only.
     [test: tests/programs/test_pi_count.py]
     """
     return not spec.linear and not form.shares_bits and model.domain is FIELD
@@ -404,20 +473,20 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
     """Say under which behavior a single party learns only the results."""
-    behaviour = {
+    behavior = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",
     }[model.tolerates]
-    more = "anything more, but what its own noise in it tells it," if distributed_noise else "anything more"
-    return f"no single party learns {more} {behaviour}"
+    more = "anything more"
+    if distributed_noise:
+        more = "anything more, but what its own noise in it tells it,"
+    return f"no single party learns {more} {behavior}"
 
 
 def _contribution(cap: Cap) -> str:
     if cap.weight_one:
         return "all records of a client weigh 1 together, each as much as the others, rounded at random"
-    most = (
-        "one record of a client counts"
-        if cap.slots == 1
-        else f"at most {cap.slots} records of a client count"
-    )
+    most = f"at most {cap.slots} records of a client count"
+    if cap.slots == 1:
+        most = "one record of a client counts"
     return f"{most}, chosen at random if there are more"

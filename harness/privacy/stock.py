@@ -69,10 +69,16 @@ class Stock:
     def next_attempt(self, terms: str) -> int:
         """Return the next attempt's number since the last piece."""
         attempts = self.directory / terms / ATTEMPTS
-        return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
+        if not attempts.exists():
+            return 1
+        return int(attempts.read_text()) + 1
 
     def begin(self, terms: str) -> int:
-        """Count an attempt to make a piece; return its number. StockError if others can read the stock."""
+        """Count an attempt to make a piece, and return its number.
+
+        Raises:
+            StockError: Others can read the stock.
+        """
         place = self.directory / terms
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
@@ -84,9 +90,15 @@ class Stock:
     def keep(
         self, terms: str, name: str, made: Path, about: Mapping[str, JsonValue], counted: str = ""
     ) -> None:
-        """Take in a piece from the stock's file system; restart the count of attempts.
+        """Move a piece into the stock, and restart the count of attempts.
 
-        Attempts were `counted` under other terms where hosts have renewed their keys; default: under `terms`.
+        Args:
+            terms: The terms that the piece is for.
+            name: The piece's name.
+            made: Its directory, in the stock's file system.
+            about: The fields of `piece.json`, without the digests.
+            counted: The terms under which its attempts were counted, if hosts have renewed their keys since;
+                empty for the same terms.
         """
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
@@ -98,23 +110,32 @@ class Stock:
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
         """Return the names of pieces for these terms, with this party's shares if one is named."""
-        place, own = self.directory / terms, "." if party is None else f"party-{party}"
-        return (
-            sorted(piece.name for piece in place.iterdir() if (piece / own).is_dir())
-            if place.is_dir()
-            else []
-        )
+        place = self.directory / terms
+        if not place.is_dir():
+            return []
+        inside = "." if party is None else f"party-{party}"
+        return sorted(piece.name for piece in place.iterdir() if (piece / inside).is_dir())
 
     def take(self, terms: str, parties: int, target: Path, only: str | None = None) -> Piece:
-        """Move a piece, any or the `only` one, out of the stock into a new directory of the run.
+        """Move a piece out of the stock into a new directory of the run.
 
         Guarantees: no other process gets it, and after a crash nobody does.
         [test: tests/harness/pipeline/test_used_once.py]
-        Raises StockError if there is none, others may have read it, or it was changed.
+
+        Args:
+            terms: The terms that the piece is for.
+            parties: The number of parties.
+            target: The new directory.
+            only: The name of the piece; None for any piece.
+
+        Raises:
+            StockError: There is no such piece, others may have read it, or it was changed.
         """
         if self.directory.exists():
             self._check()
-        for name in (name for name in self.pieces(terms) if only in (None, name)):
+        for name in self.pieces(terms):
+            if only is not None and name != only:
+                continue
             with scratch_directory(self.directory) as scratch:
                 try:
                     (self.directory / terms / name).rename(scratch / name)
@@ -154,6 +175,7 @@ class Stock:
 
 
 def _opened(name: str, place: Path, parties: int) -> Piece:
+    """Return the piece in a directory, or raise StockError if it was changed."""
     try:
         about = convert(strict_json(read_bounded(place / ABOUT, SMALL.size), SMALL), _PieceFile)
         if about.sha256 != _digests(place):
@@ -175,8 +197,10 @@ def shares_of(piece: Path, parties: int) -> tuple[Path, ...]:
 
 
 def _digests(piece: Path) -> dict[str, str]:
-    return {
-        os.fspath(file.relative_to(piece)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in piece.rglob("*")
-        if file.is_file() and file.name != ABOUT
-    }
+    """Return the SHA-256 of each file of a piece but `piece.json`, by its path in the piece."""
+    digests = {}
+    for file in piece.rglob("*"):
+        if file.is_file() and file.name != ABOUT:
+            path = os.fspath(file.relative_to(piece))
+            digests[path] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return digests

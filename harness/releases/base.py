@@ -38,8 +38,8 @@ from fairshares.protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from fairshares.protocols.noise.added import Noise, NoiseDistribution, mean_square_error
 from fairshares.protocols.spec import ProtocolSpec
 
-# Losses common to all cells cancel in ratios of counts, so ratios allow so many times as many clients above a
-# contribution bound as counts do.
+# Ratios of counts allow so many times as many clients above a contribution bound as counts do, because losses
+# common to all cells cancel in ratios.
 # Source: `./inv reproduce capping`, docs/decisions/others.md#0021-choosing-a-cap
 RATIOS = 8
 FIRST_ORDER = 0.1  # errors above it are only known to be large
@@ -49,7 +49,7 @@ OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
 
 
 class Answer(Protocol):
-    """What a statistic found."""
+    """The result of a statistic."""
 
     def files(self, privacy: StatedPrivacy) -> Sequence[ResultFile]:
         """Return the result files, which state this privacy."""
@@ -57,7 +57,7 @@ class Answer(Protocol):
 
 @runtime_checkable
 class Counted(Protocol):
-    """What a statistic found by counting records."""
+    """The result of a statistic that counts records."""
 
     @property
     def counts(self) -> NoisyCounts:
@@ -75,11 +75,15 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Expected errors, as root mean squares over the noise; `what` says of what `each` is.
+    """Expected errors, as root mean squares over the noise.
 
-    `count` is of an opened count, in records, of a curve at a threshold, or of a group's size in clients;
-    `counted` says what it counts, as it goes on after "count". `gap` is the mean difference between equal
-    groups; None for weights.
+    Attributes:
+        count: The error of an opened count in records, of a curve at a threshold, or of a group's size in
+            clients.
+        what: The quantity that `each` has errors of.
+        each: The errors of this quantity by group, or by group and label.
+        gap: The mean difference between equal groups; None for weights.
+        counted: The words after "count" that say what is counted.
     """
 
     count: float
@@ -121,8 +125,10 @@ class BoundedRelease:
 
     @property
     def epsilon_of_a_record(self) -> Fraction:
-        """The ε of one of a client's records: half, if another may replace it."""
-        return self.spends.epsilon / 2 if self.neighbors.malleable_slots else self.spends.epsilon
+        """The ε of a single record of a client: half, if another record may replace it."""
+        if self.neighbors.malleable_slots:
+            return self.spends.epsilon / 2
+        return self.spends.epsilon
 
     @property
     def cells(self) -> int:
@@ -180,7 +186,8 @@ def curve_errors(noise: CurveNoise, sizes: Floats) -> Floats:
     Rates are taken to fall evenly along the thresholds.
     [test: tests/harness/releases/test_expected_errors.py]
     """
-    above, total = noise.linear[:-1], noise.linear[-1:]
+    above = noise.linear[:-1]
+    total = noise.linear[-1:]
     rates = 1 - np.arange(len(above)) / len(above)
     rows = above - rates[:, np.newaxis] * total
     spread = math.sqrt(float(mean_square_error(noise.node)) * float((rows**2).sum(axis=1).mean()))
@@ -221,7 +228,10 @@ class PreparedRelease(Generic[R]):
     plan: NoisePlan
 
     def read(self, opened: Opened, clients: int) -> R:
-        """Return the result that the opened integers of so many clients are; see `Statistic.read_opened`."""
+        """Return the result that these opened integers of so many clients stand for.
+
+        See `Statistic.read_opened`.
+        """
         return self.statistic.read_opened(self, opened, clients)
 
     @property
@@ -239,7 +249,13 @@ class PreparedRelease(Generic[R]):
 class AuditTarget:
     """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
-    For sizes, `cells` returns the number of records' cells, `declared` the protocol and its arguments.
+    Attributes:
+        sizes: The default sizes, by name.
+        cells: A function of the sizes: the number of records' cells.
+        declared: A function of the sizes, the neighbors, ε, δ and the distribution of distributed noise: the
+            protocol and its arguments.
+        relations: The neighboring relations under which it is released.
+        malleable_slots: Whether a party can change clients' slots.
     """
 
     sizes: Mapping[str, int]
@@ -250,7 +266,7 @@ class AuditTarget:
 
     @property
     def counts_records(self) -> bool:
-        """Whether it counts a client's records."""
+        """Whether the release counts a client's records."""
         return bool(self.sizes) and "steps" not in self.sizes
 
     @property
@@ -274,7 +290,7 @@ def table_of(spec: ProtocolSpec) -> AuditTarget:
 
 
 class Statistic(ABC, Generic[R]):
-    """A statistic: its protocol for a domain, the result of what that opens, and targets of `./inv audit`."""
+    """A statistic: its protocol, how its result follows from opened integers, and its targets of audits."""
 
     name: ClassVar[str]
     kind: ClassVar[RecordKind] = RecordKind.NONE
@@ -292,34 +308,41 @@ class Statistic(ABC, Generic[R]):
         """Work out the program's arguments and the noise.
 
         Raises:
-            RecordDomainError: The domain is none that the statistic can be computed of.
+            RecordDomainError: The statistic cannot be computed of this domain.
             OptionError: No noise fits the guarantee that was asked for.
         """
 
     @abstractmethod
     def read_opened(self, prepared: PreparedRelease[R], opened: Opened, clients: int) -> R:
-        """Turn what the parties opened into the result.
+        """Turn the integers that the parties opened into the result.
 
         Args:
-            prepared: What `prepare` returned.
+            prepared: The prepared release, which `prepare` returned.
             opened: The opened integers, by the name of an output of the program.
-            clients: The number of clients, which bounds the values that can be.
+            clients: The number of clients, which bounds the possible values.
+
         Raises:
-            OutputError: The integers are none that the program opens.
+            OutputError: The program cannot open these integers.
         """
 
     @abstractmethod
     def expected_error(
         self, prepared: PreparedRelease[Answer], sizes: Floats
     ) -> ExpectedError | ExpectedCap | ExpectedCounts:
-        """Return the expected errors for records per group and label, shape (groups, labels).
+        """Return the expected errors.
 
-        Performance values take clients per group. Sizes that the release does not allow raise OptionError.
+        Args:
+            prepared: The prepared release.
+            sizes: The numbers of records, shape (groups, labels); of performance values, the numbers of
+                clients per group.
+
+        Raises:
+            OptionError: The release does not allow these sizes.
         """
 
     @property
     def measured(self) -> "Statistic[Answer]":
-        """The statistic without what is derived in the clear and may fail, for measuring costs."""
+        """The statistic whose costs are measured: without steps in the clear that may fail."""
         return self
 
     @classmethod
@@ -336,16 +359,16 @@ class Statistic(ABC, Generic[R]):
         return ""
 
     def errors_elsewhere(self, prepared: PreparedRelease[Answer]) -> Mapping[str, float]:  # noqa: ARG002
-        """Return the errors of a count by mechanisms that are not built here, by name, for plans."""
+        """Return, for plans, the errors of a count by mechanisms that are not built here, by name."""
         return {}
 
     @classmethod
     def read_files(cls, files: Sequence[ResultFile]) -> R:
-        """Return the result in a run's files, to the last bit, but for the noise's distribution.
+        """Return the result in a run's files, to the last bit, except for the noise's distribution.
 
         Raises:
             ResultFileError: A file is missing.
-            FairSharesError, ArithmeticError, LookupError, TypeError or ValueError: They hold no result.
+            FairSharesError, ArithmeticError, LookupError, TypeError or ValueError: The files hold no result.
         """
         raise NotImplementedError
 
@@ -378,7 +401,14 @@ def plan_release(
     domain: RecordDomain,
     epsilon: Fraction | None = None,
 ) -> NoisePlan:
-    """Choose the noise from the protocol's linear map, for `epsilon` if that is less than the request's.
+    """Choose the noise from the protocol's linear map.
+
+    Args:
+        spec: The protocol.
+        arguments: The program's arguments, by name.
+        release: The request.
+        domain: The groups, labels and grid of the records.
+        epsilon: The ε of the noise, if it is less than the request's.
 
     Raises:
         UnsupportedError: The protocol declares no map.
@@ -392,16 +422,17 @@ def plan_release(
         )
     with fitting(release.protect.epsilon, release.protect.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
-        terms = (
-            queries,
-            release.neighbors_in(domain),
-            release.protect.epsilon if epsilon is None else epsilon,
-            release.protect.delta,
-        )
+        neighbors = release.neighbors_in(domain)
+        delta = release.protect.delta
+        if epsilon is None:
+            epsilon = release.protect.epsilon
         if release.own is None:
-            return plan_noise(*terms)
+            return plan_noise(queries, neighbors, epsilon, delta)
         assert isinstance(queries, LinearQueries)  # as `program_of` found
-        return plan_distributed_noise(*terms, *release.own)
+        distribution, parties, tolerated = release.own
+        return plan_distributed_noise(
+            queries, neighbors, epsilon, delta, distribution, parties=parties, tolerated=tolerated
+        )
 
 
 @contextmanager
@@ -410,8 +441,6 @@ def fitting(epsilon: Fraction, delta: Fraction) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise OptionError(
-            f"No noise fits {named('epsilon', exact_text(epsilon))} and "
-            f"{named('delta', f'{float(delta):.3g}')}: "
-            f"{error}."
-        ) from None
+        epsilon_named = named("epsilon", exact_text(epsilon))
+        delta_named = named("delta", f"{float(delta):.3g}")
+        raise OptionError(f"No noise fits {epsilon_named} and {delta_named}: {error}.") from None

@@ -1,4 +1,4 @@
-"""The result files of releases: what all have in common, and how they are read and written.
+"""The result files of releases: their common parts, and how they are read and written.
 
 Each statistic's module has a struct for each of its files. `docs/reference/files.md` says what the fields
 mean. Fields that later versions add are ignored.
@@ -68,9 +68,11 @@ def state_rates(rates: Mapping[str, Floats], intervals: Mapping[str, Floats]) ->
     """
     stated = []
     for name in RATES:
-        estimate = float(rates[name])
+        estimate: float | None = float(rates[name])
+        if np.isnan(rates[name]):
+            estimate = None
         low, high = intervals[name].tolist()
-        stated.append(EstimatedRate(estimate=None if np.isnan(estimate) else estimate, interval=(low, high)))
+        stated.append(EstimatedRate(estimate=estimate, interval=(low, high)))
     true_positive_rate, false_positive_rate, selection_rate = stated
     return EstimatedRates(
         true_positive_rate=true_positive_rate,
@@ -114,9 +116,11 @@ def domain_in(
     """Return a result file's domain, without the maximum count, which no file has.
 
     Raises:
-        RecordDomainError: They are none.
+        RecordDomainError: They make no domain.
     """
-    cap = cap_from_json(privacy.cap, "manifest.json") if isinstance(privacy.cap, int | str) else None
+    cap = None
+    if isinstance(privacy.cap, int | str):
+        cap = cap_from_json(privacy.cap, "manifest.json")
     return RecordDomain(tuple(groups), tuple(labels), kind=kind, cap=cap)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from math import log, sqrt
 from typing import ClassVar, Literal
@@ -38,9 +38,18 @@ _EPSILON_GRID = 10**12  # rounds ε down, as it is part of the compiled program'
 
 @dataclass(frozen=True)
 class Sampler:
-    """A kind of noise at one ε and δ, with `fair_bits` per party and sample.
+    """A kind of noise at an ε and a δ.
 
-    The guarantee is of a count that moves by 1 and carries one secret sample.
+    Attributes:
+        name: What tables and files call it.
+        spec: The program that makes and reveals samples.
+        arguments: The program's arguments for this noise, by name.
+        fair_bits: The fair bits of each party for a sample.
+        center: The mean.
+        mean_square: The mean squared distance from the center.
+        edges: The smallest and the largest sample.
+        cumulative: The distribution function.
+        guarantee: The guarantee of a count that moves by 1 and carries a single secret sample.
     """
 
     name: str
@@ -57,19 +66,19 @@ class Sampler:
 @lru_cache(maxsize=16)
 def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
     """Return the sampler of joint noise, or raise OptionError."""
-    grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
+    rounded = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
-        coins = design_coins(grid, bits)
+        coins = design_coins(rounded, bits)
     return Sampler(
         name="default",
         spec=PI_LAP,
-        arguments={"epsilon": grid, "delta_bits": bits},
+        arguments={"epsilon": rounded, "delta_bits": bits},
         fair_bits=fair_bits_per_sample(coins),
         center=Fraction(-1, 2),
         mean_square=mean_square_error(coins),
         edges=(smallest(coins), largest(coins)),
-        cumulative=lambda x: cumulative(coins, x),
+        cumulative=partial(cumulative, coins),
         guarantee=guarantee(coins),
     )
 
@@ -80,12 +89,17 @@ def own_sampler(
     """Return the sampler of distributed noise's sum, or raise OptionError."""
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(
-            *(each_cell_once(1), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
-            *(distribution, model.parties, model.corruptions),
+            each_cell_once(1),
+            Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE),
+            epsilon,
+            delta,
+            distribution,
+            parties=model.parties,
+            tolerated=model.corruptions,
         )
     noise = plan.own
     assert noise is not None
-    below = [0, *accumulate(noise.summed(model.parties))]
+    weights_below = [0, *accumulate(noise.summed(model.parties))]  # of each value; the last is the total
     return Sampler(
         name=f"own, {distribution}",
         spec=PI_SUM,
@@ -94,16 +108,28 @@ def own_sampler(
         center=Fraction(0),
         mean_square=noise.mean_square_error,
         edges=(smallest(noise), largest(noise)),
-        cumulative=lambda x: Fraction(below[min(max(x + noise.largest + 1, 0), len(below) - 1)], below[-1]),
+        cumulative=partial(_cumulative_of_sum, weights_below, noise.largest),
         guarantee=plan.exact,
     )
+
+
+def _cumulative_of_sum(weights_below: Sequence[int], largest: int, x: int) -> Fraction:
+    """Return P(sum <= x).
+
+    Args:
+        weights_below: The weights of all sums below each value from the smallest on; the last is the total.
+        largest: The largest sum; the smallest is its opposite.
+        x: Any integer.
+    """
+    place = min(max(x + largest + 1, 0), len(weights_below) - 1)
+    return Fraction(weights_below[place], weights_below[-1])
 
 
 class SampleSummary(Struct, frozen=True, kw_only=True):
     """Samples compared with the exact distribution.
 
-    `distance` is between the distribution functions; fair noise exceeds `distance_bound` with probability
-    `false_alarm` at most (DKW, for any distribution).
+    `distance` is the largest distance between the distribution functions. The distance of fair noise exceeds
+    `distance_bound` with probability `false_alarm` at most (DKW, for any distribution).
     """
 
     samples: Size
@@ -143,7 +169,8 @@ class NoiseFile(Struct, frozen=True, kw_only=True):
 
 def summarise(samples: Sequence[int], sampler: Sampler) -> SampleSummary:
     """Compare samples with the sampler's exact distribution."""
-    n, center = len(samples), float(sampler.center)
+    n = len(samples)
+    center = float(sampler.center)
     return SampleSummary(
         samples=n,
         mean=sum(samples) / n,
@@ -159,12 +186,15 @@ def summarise(samples: Sequence[int], sampler: Sampler) -> SampleSummary:
 
 
 def distance(samples: Sequence[int], cumulative: Callable[[int], Fraction]) -> float:
-    """Return sup |F_n - F| over all integers: at a sample, or right below one."""
-    n, seen, furthest = len(samples), 0, Fraction(0)
+    """Return sup |F_n - F| over all integers, which is at a sample or right below it."""
+    n = len(samples)
+    seen = 0
+    furthest = Fraction(0)
     for x, times in sorted(Counter(samples).items()):
         below = abs(Fraction(seen, n) - cumulative(x - 1))
         seen += times
-        furthest = max(furthest, below, abs(Fraction(seen, n) - cumulative(x)))
+        at = abs(Fraction(seen, n) - cumulative(x))
+        furthest = max(furthest, below, at)
     return float(furthest)
 
 

@@ -39,9 +39,13 @@ _EPSILON_GRID = 10**12
 class LinearQueries:
     """Nodes, each of which is the sum of some cells' records times integers. A record is in one cell.
 
-    `columns` lists, for each cell, the nodes that a record in it changes. `amounts` says by how much it
-    changes each of these nodes. Without amounts each changes by 1. If `shared`, a record can also lie between
-    the cells, which then are the corners of what is possible (theorem 11).
+    Attributes:
+        nodes: The number of nodes.
+        columns: For each cell, the nodes that a record in it changes.
+        amounts: For each cell, by how much a record in it changes each of these nodes. Without amounts each
+            node changes by 1.
+        shared: Whether a record can also lie between the cells, which then are the corners of what is
+            possible (theorem 11).
     """
 
     nodes: int
@@ -63,8 +67,10 @@ class LinearQueries:
 
     def record(self, cell: int) -> dict[int, int]:
         """Return by how much a record in a cell changes each node."""
-        amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
-        return dict(zip(self.columns[cell], amounts, strict=True))
+        nodes = self.columns[cell]
+        if not self.amounts:
+            return dict.fromkeys(nodes, 1)
+        return dict(zip(nodes, self.amounts[cell], strict=True))
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,9 @@ def default_relation(max_count: int) -> NeighboringRelation:
     If each client has one record, the number of records is public, and only a record's content can be hidden.
     [test: tests/protocols/test_calibration.py]
     """
-    return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
+    if max_count == 1:
+        return NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 class PrivacyUnit(StrEnum):
@@ -190,7 +198,9 @@ class NoisePlan:
     @property
     def unit(self) -> PrivacyUnit:
         """The privacy unit."""
-        return PrivacyUnit.CLIENT if self.relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
+        if self.relation is NeighboringRelation.ZERO_OUT_ONE:
+            return PrivacyUnit.CLIENT
+        return PrivacyUnit.RECORD
 
     @property
     def noise(self) -> tuple[Coin, ...] | DistributedNoise:
@@ -216,7 +226,11 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
 
     [test: tests/protocols/test_calibration.py, tests/harness/online/test_exchanged_records.py]
     """
-    return neighbors.cap * max(map(len, release.columns)) * (2 if neighbors.are_replaced else 1)
+    nodes_of_record = max(map(len, release.columns))
+    records = neighbors.cap
+    if neighbors.are_replaced:
+        records *= 2  # each record that goes, and the record in its place
+    return records * nodes_of_record
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
@@ -380,7 +394,7 @@ def _coins(
 
 
 def bits_at_most(delta: Fraction) -> int:
-    """Return the least delta_bits b with 2^-b <= delta."""
+    """Return the least delta_bits b, at least `MIN_DELTA_BITS`, with 2^-b <= delta."""
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 

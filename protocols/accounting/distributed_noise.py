@@ -48,7 +48,8 @@ class Moves:
     @property
     def squares(self) -> int:
         """The largest sum of the moves' squares: all records of a client in one cell."""
-        return self.cap**2 * max(sum(a * a for a in move) for move in self.each)
+        squares_of_record = max(_square(move) for move in self.each)
+        return self.cap**2 * squares_of_record
 
     @property
     def largest(self) -> int:
@@ -66,20 +67,25 @@ class Moves:
         return self.cap * self.levels
 
 
+def _square(move: tuple[int, ...]) -> int:
+    """Return the squared norm of a move."""
+    return sum(amount * amount for amount in move)
+
+
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
     Computes: for Laplace noise, epsilon is the rate times all units. Delta is the sum over moved values of a
     bound at the value's share of epsilon; a move by s counts as s moves by 1. For Gaussian noise, delta is
-    that of all values' losses together, for the worst way to share amounts between two values. If a client
-    has several records, it follows from Gaussian DP and the table's `distance` from the ideal.
+    the delta of all values' losses together, for the worst way to share amounts between two values. If a
+    client has several records, delta follows from Gaussian DP and the table's `distance` from the ideal.
     Guarantees: both are upper bounds for the exact distribution of the sum.
     [test: tests/protocols/test_distributed_noise.py]
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
         per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
-        shares = (sum(exp_bounds(noise.rate * moves.cap * a)[1] - 1 for a in move) for move in moves.each)
-        return Guarantee(noise.rate * moves.units, per_unit * max(shares))
+        most_shares = max(_shares_of_delta(noise.rate * moves.cap, move) for move in moves.each)
+        return Guarantee(noise.rate * moves.units, per_unit * most_shares)
     if moves.cap > 1:
         apart = moves.values * noise.honest * distance(noise)
         spent = gaussian_delta(gaussian_square(2 * rho(noise)) * moves.squares, epsilon)
@@ -93,8 +99,13 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
     return Guarantee(epsilon, max(_losses(noise, move, step).delta(epsilon) for move in spread_moves))
 
 
+def _shares_of_delta(rate: Fraction, move: tuple[int, ...]) -> Fraction:
+    """Return an upper bound of the sum of e^(rate amount) - 1 over a move's amounts."""
+    return sum((exp_bounds(rate * amount)[1] - 1 for amount in move), Fraction(0))
+
+
 def _shared(amount: int) -> list[tuple[int, ...]]:
-    """Return moves of one or two values, of which one dominates each move by a and amount - a (theorem 15).
+    """Return moves of a value, or of two, one of which dominates each move by a and amount - a (theorem 15).
 
     [test: tests/protocols/test_distributed_noise.py]
     """
@@ -238,7 +249,10 @@ def design_distributed(
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
     # Beyond the edge, too little mass for delta is left; the loop mends an edge that is too near.
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
-    edge = math.ceil(margin if distribution is NoiseDistribution.LAPLACE else math.sqrt(margin / honest))
+    if distribution is NoiseDistribution.LAPLACE:
+        edge = math.ceil(margin)
+    else:
+        edge = math.ceil(math.sqrt(margin / honest))
     for _ in range(TRIES):
         noise = DistributedNoise(distribution, rate, edge, parties, honest)
         exact = guarantee_of_distributed(noise, moves, epsilon)

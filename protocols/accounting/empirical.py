@@ -1,6 +1,7 @@
 """Lower bounds of delta from revealed samples alone, for noise of unknown distribution.
 
-Such is MP-SPDZ's probabilistic truncation. Every figure from here is labeled empirical.
+An example is noise that MP-SPDZ rounds by probabilistic truncation. Every figure from here is labeled
+empirical.
 """
 
 import math
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 class Tally:
     """How many of `samples` are in an event that was fixed beforehand.
 
-    `hits` counts the samples as they are, `moved` those that would be in it if the count were larger by 1.
+    `hits` counts the samples that are in it. `moved` counts the samples that would be in it if the count were
+    larger by 1.
     """
 
     samples: int
@@ -53,7 +55,6 @@ def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
     Computes: p with relative entropy d(share, p) <= `tail`. Of n samples, the share leaves this interval on
     either side with probability exp(-n tail) at most (Chernoff).
     """
-
     down = _reach(lambda distance: _entropy(share, share - distance) <= tail, share)
     up = _reach(lambda distance: _entropy(share, share + distance) <= tail, 1 - share)
     return share - down, share + up

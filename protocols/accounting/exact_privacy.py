@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, lcm, prod
+from math import inf, lcm
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class PrivacyCurve:
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return delta at e^epsilon = ratio, exactly."""
-        return max(sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO) for pair in self.pairs)
+        return max(_delta_of_pair(pair, ratio) for pair in self.pairs)
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
@@ -86,7 +86,7 @@ class PrivacyCurve:
     @property
     def impossible(self) -> Fraction:
         """The probability of outcomes that the neighbor can't have, which tell the two apart for certain."""
-        return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
+        return max(_impossible_of_pair(pair) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
         """Return the least e^epsilon >= 1 with at most this delta, exactly; None if there is none."""
@@ -108,7 +108,19 @@ class PrivacyCurve:
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
         """Return the least epsilon at this delta, rounded up by at most 10^-12; None if there is none."""
         ratio = self.least_ratio(delta)
-        return None if ratio is None else log_upper_bound(ratio)
+        if ratio is None:
+            return None
+        return log_upper_bound(ratio)
+
+
+def _delta_of_pair(pair: tuple[Masses, ...], ratio: Fraction) -> Fraction:
+    """Return delta of a pair of neighbors at e^epsilon = ratio, exactly."""
+    return sum((max(p - ratio * q, _ZERO) for p, q in pair), _ZERO)
+
+
+def _impossible_of_pair(pair: tuple[Masses, ...]) -> Fraction:
+    """Return the mass of outcomes that the second neighbor of a pair can't have."""
+    return sum((p for p, q in pair if not q), _ZERO)
 
 
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
@@ -172,10 +184,13 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
     """Return the probability that the coins show the bits of n, the first coin the lowest."""
-    return prod(
-        (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
-        start=Fraction(1),
-    )
+    mass = Fraction(1)
+    for i, coin in enumerate(coins):
+        if n >> i & 1:
+            mass *= coin.probability
+        else:
+            mass *= 1 - coin.probability
+    return mass
 
 
 def _one_side(coins: tuple[Coin, ...], moved: int) -> list[Masses]:
@@ -240,13 +255,16 @@ def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     if release.amounts:
         return max(map(sum, amounts_moved(release, neighbors)))
     columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
+    most_of_a_record = len(columns[0])
     if not neighbors.are_replaced:
-        return neighbors.cap * len(columns[0])
-    most = len(columns[0]) if neighbors.malleable_slots else 0  # a record that leaves no other in its place
+        return neighbors.cap * most_of_a_record
+    most = 0
+    if neighbors.malleable_slots:
+        most = most_of_a_record  # a record that leaves no other in its place
     for i, column in enumerate(columns):
         for other in columns[i + 1 :]:
             if len(column) + len(other) <= most:
-                break  # all further columns are smaller still
+                break  # no further column is larger
             most = max(most, len(column ^ other))
     return neighbors.cap * most
 
@@ -255,7 +273,10 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
     """Return the amounts by which neighbors' noisy values differ, sorted, for each pair of neighbors."""
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
-        np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
+        if release.amounts:
+            np.add.at(rows[cell], list(column), release.amounts[cell])
+        else:
+            np.add.at(rows[cell], list(column), 1)
     if neighbors.malleable_slots:
         rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
     if neighbors.are_replaced:
@@ -281,8 +302,10 @@ def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) ->
     uncovered = [0]  # at place s: the mass that one count uncovers if it moves by s
     heaviest = [0]  # at place s: the most that any number of counts uncover if they move by s in all
     for n in range(cap):
-        atom = _mass(coins, largest - n) * scale if n <= largest else _ZERO
-        uncovered.append(uncovered[-1] + atom.numerator)
+        atom = 0
+        if n <= largest:
+            atom = int(_mass(coins, largest - n) * scale)
+        uncovered.append(uncovered[-1] + atom)
         units = n + 1
         heaviest.append(max(uncovered[s] + heaviest[units - s] for s in range(1, units + 1)))
     return Fraction(nodes * heaviest[cap], 2 * scale)

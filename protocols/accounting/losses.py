@@ -40,7 +40,9 @@ class LossDistribution:
         """Return an upper bound of delta at epsilon >= 0."""
         first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
         beyond = first * self.step - epsilon
-        shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0  # e^(epsilon - loss), rounded down
+        shrunk = 0  # e^(epsilon - loss), rounded down
+        if beyond <= 64:
+            shrunk = _reciprocal(exp_bounds(beyond)[1])
         per_step = _reciprocal(exp_bounds(self.step)[1])
         bound = self.certain * _ONE
         for mass in self.masses[first - self.lowest :]:
@@ -84,7 +86,9 @@ def loss_distribution(
     certain = 0
     for p, q in outcomes:
         mass = _up(p << BITS, total)
-        place = bisect_right(powers, (p << _FIXED) // q) - 1 if q else infinite
+        place = infinite
+        if q:
+            place = bisect_right(powers, (p << _FIXED) // q) - 1
         if place == infinite:
             certain += mass
         elif p:

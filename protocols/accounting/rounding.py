@@ -16,7 +16,9 @@ def exact_number(text: str) -> Fraction | None:
     if power:
         base = int(power[1])
         exponent = int(power[2])
-        return Fraction(base) ** exponent if base else None
+        if base == 0:
+            return None
+        return Fraction(base) ** exponent
     too_long = len(text) > _LONGEST and not _RATIO.fullmatch(text)
     if too_long or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
         return None
@@ -45,7 +47,9 @@ def digits_down(value: Fraction, digits: int) -> str:
 def exact_text(value: Fraction) -> str:
     """Return value exactly, as options take it: 1/5 as 0.2, a third as 1/3."""
     short = f"{float(value):.6g}".replace("e-0", "e-")
-    return short if Fraction(short) == value else str(value)
+    if Fraction(short) == value:
+        return short
+    return str(value)
 
 
 def interval_shown(low: float, high: float, decimals: int) -> str:

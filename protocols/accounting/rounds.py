@@ -120,7 +120,7 @@ def plan_rounds(
         else:
             noise = _joint(per_unit, lost, farthest)
         square, lost_of_value = gaussian_loss(noise, lost, farthest)
-        # Rounded up, because a table's is a ratio of thousands of digits.
+        # Rounded up, because the exact ratio of a table has thousands of digits.
         lost_of_all = Fraction(float_up(moved_values * lost_of_value))
         certain = Fraction(0) if distributed else lost_of_all
         rho_of_all = rounds * squares * square / 2 + certain
@@ -219,9 +219,8 @@ def _table(per_unit: Fraction, lost: Fraction, parties: int, honest: int) -> Dis
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
     rate_of_party = float(rate * honest)
     need = 4 * honest / lost
-    need_farther = min(
-        need * _FARTHER, Fraction(1 << BITS - 24)
-    )  # at the ends a table has probabilities above 0
+    most = Fraction(1 << BITS - 24)  # keeps the probabilities at a table's ends above 0
+    need_farther = min(need * _FARTHER, most)
     needed = math.ceil(math.sqrt(_log(need) / rate_of_party))
     farther = math.ceil(math.sqrt(_log(need_farther) / rate_of_party))
     edge = max(needed, min(farther, MAX_EDGE))

@@ -55,8 +55,8 @@ class NoiseDistribution(StrEnum):
 class DistributedNoise:
     """Noise that each party draws for itself, from -edge to edge, and adds before a value is revealed.
 
-    The rate is of the sum of `honest` parties: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
-    e^(-rate x^2) for Gaussian.
+    `rate` describes the sum of the noises of `honest` parties. P(x) of this sum is nearly proportional to
+    e^(-rate |x|) for Laplace noise, and to e^(-rate x^2) for Gaussian noise.
     """
 
     distribution: NoiseDistribution
@@ -80,9 +80,12 @@ class DistributedNoise:
     def weights(self) -> tuple[int, ...]:
         """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
 
-        Computes: Laplace: the difference of two negative binomials of shape 1 / honest with ratio e^-rate;
-        Gaussian: g^(x^2), g = e^(-rate honest). Ratios are rounded up, probabilities down; the rest goes to
-        0. An end of probability 0 raises ValueError.
+        Computes: For Laplace noise, the difference of two negative binomials of shape 1 / honest with ratio
+        e^-rate. For Gaussian noise, g^(x^2) with g = e^(-rate honest). Ratios are rounded up, and
+        probabilities down; the rest goes to the value 0.
+
+        Raises:
+            ValueError: The probability of the edge is rounded down to 0.
         """
         return _weights(self.distribution, self.rate, self.edge, self.honest)
 
@@ -109,8 +112,10 @@ class DistributedNoise:
             words = np.frombuffer(os.urandom(size * BITS // 8), dtype=np.uint64).reshape(2, size)
             place = np.zeros(size, dtype=np.int64)
             for step in (1 << i for i in reversed(range(steps))):
-                last, rest = high.take(place + (step - 1)), low.take(place + (step - 1))
-                place += step * ((words[0] > last) | ((words[0] == last) & (words[1] > rest)))
+                high_bound = high.take(place + (step - 1))
+                low_bound = low.take(place + (step - 1))
+                is_beyond = (words[0] > high_bound) | ((words[0] == high_bound) & (words[1] > low_bound))
+                place += step * is_beyond
             places[start : start + size] = place
         return places - self.edge
 
@@ -133,8 +138,10 @@ class DistributedNoise:
     def errors(self) -> "Distribution":
         """Return the distribution of all parties' sum."""
         exact = Distribution(-self.largest, 1.0, self._masses)
-        width = -(-exact.masses.size // _PLACES)
-        return exact if width == 1 else _on_grid(exact, width)
+        width = ceil(exact.masses.size / _PLACES)
+        if width == 1:
+            return exact
+        return _on_grid(exact, width)
 
     def positive_errors(self) -> "Distribution":
         """Return the distribution of the sum's positive part."""
@@ -168,9 +175,11 @@ class DistributedNoise:
     def from_json(cls, fields: JsonObject) -> "DistributedNoise":
         """Return the noise with these parameters, or raise ValueError, KeyError or TypeError."""
         return cls(
-            NoiseDistribution(str(fields["distribution"])),
-            stated_number(fields["rate"]),
-            *(_whole_in(fields, name) for name in ("edge", "parties", "honest")),
+            distribution=NoiseDistribution(str(fields["distribution"])),
+            rate=stated_number(fields["rate"]),
+            edge=_whole_in(fields, "edge"),
+            parties=_whole_in(fields, "parties"),
+            honest=_whole_in(fields, "honest"),
         )
 
 
@@ -201,22 +210,50 @@ def _whole_in(fields: JsonObject, name: str) -> int:
 
 @lru_cache(maxsize=16)
 def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
+    """Return `DistributedNoise.weights`; see there."""
     if distribution is NoiseDistribution.LAPLACE:
-        ratio, terms = _exp_up(rate), [_ONE]
-        for k in range(2 * edge):
-            terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
-        half = convolution([terms, terms[::-1]])[2 * edge : 3 * edge + 1]
+        half = _laplace_terms(_exp_up(rate), edge, honest)
     else:
-        ratio, half = _exp_up(rate * honest), [_ONE]
-        step, square = ratio, ratio * ratio // _ONE
-        for _ in range(edge):
-            half.append(half[-1] * step // _ONE)
-            step = step * square // _ONE
+        half = _gaussian_terms(_exp_up(rate * honest), edge)
     total = 2 * sum(half) - half[0]
-    sides = [(mass << BITS) // total for mass in half[1:]]
-    if not sides[-1]:
+    above_zero = [(mass << BITS) // total for mass in half[1:]]
+    if not above_zero[-1]:
         raise ValueError(f"a value of {edge} would have a probability below 2^-{BITS}")
-    return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
+    weights = above_zero[::-1]
+    weights.append((1 << BITS) - 2 * sum(above_zero))
+    weights.extend(above_zero)
+    return tuple(weights)
+
+
+def _laplace_terms(ratio: int, edge: int, honest: int) -> list[int]:
+    """Return numbers proportional to P(0), .., P(edge) of a difference of two negative binomials.
+
+    Args:
+        ratio: The ratio of the negative binomials, times `_ONE`.
+        edge: The largest value.
+        honest: 1 / the shape of the negative binomials.
+    """
+    terms = [_ONE]
+    for k in range(2 * edge):
+        terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
+    differences = convolution([terms, terms[::-1]])  # from -2 edge on
+    return differences[2 * edge : 3 * edge + 1]
+
+
+def _gaussian_terms(ratio: int, edge: int) -> list[int]:
+    """Return g^(x^2) for x = 0, .., edge, times `_ONE`.
+
+    Args:
+        ratio: g times `_ONE`.
+        edge: The largest x.
+    """
+    terms = [_ONE]
+    step = ratio  # from x to x + 1: g^(2x + 1)
+    square = ratio * ratio // _ONE
+    for _ in range(edge):
+        terms.append(terms[-1] * step // _ONE)
+        step = step * square // _ONE
+    return terms
 
 
 def _exp_up(rate: Fraction) -> int:
@@ -239,11 +276,13 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
-    """Return cumulative weights less 1 in two words, padded."""
+    """Return cumulative weights less 1, padded to a power of 2: their high words, and their low words."""
     sums = [min(total, 1 << BITS) - 1 for total in accumulate(weights)]
     sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
-    high, low = ([total >> shift & ((1 << 64) - 1) for total in sums] for shift in (64, 0))
-    return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
+    word = (1 << 64) - 1
+    high = np.array([total >> 64 for total in sums], dtype=np.uint64)
+    low = np.array([total & word for total in sums], dtype=np.uint64)
+    return high, low
 
 
 Single = tuple[Coin, ...] | DistributedNoise
@@ -252,7 +291,7 @@ Single = tuple[Coin, ...] | DistributedNoise
 
 @dataclass(frozen=True)
 class JointNoise:
-    """The law of noise that the parties make together from coins. Its mean is -1/2."""
+    """The law of the noise that the parties make together from coins. Its mean is -1/2."""
 
     coins: tuple[Coin, ...]
 
@@ -297,10 +336,11 @@ class JointNoise:
 
     def _magnitudes(self) -> tuple[Floats, float, float]:
         """Return the masses of g >= 0 by its higher bits, their unit, and the slack of the lower ones."""
-        low = max(0, len(self.coins) - _FINE_BITS)
-        masses = [float(p) for g, p in probability_mass(self.coins[low:]).items() if g >= 0]
-        unit = float(1 << low)
-        return np.array(masses), unit, unit / 2 if low else 0.0
+        lower_bits = max(0, len(self.coins) - _FINE_BITS)
+        masses = [float(p) for g, p in probability_mass(self.coins[lower_bits:]).items() if g >= 0]
+        unit = float(1 << lower_bits)
+        slack = unit / 2 if lower_bits else 0.0
+        return np.array(masses), unit, slack
 
 
 @dataclass(frozen=True)
@@ -336,7 +376,8 @@ class Several:
     def errors(self) -> "Distribution":
         """Return the distribution of the sum's error."""
         parts = [noise_sum(single, terms) for single, terms in Counter(self.each).items()]
-        step = sum(part.step * part.masses.size for part in parts) / _GRID
+        whole_range = sum(part.step * part.masses.size for part in parts)
+        step = whole_range / _GRID
         total = Distribution(0.0, step, np.ones(1))
         for part in parts:
             total = _added(total, _on_grid(part, step))
@@ -355,7 +396,7 @@ Noise = Single | Several
 
 
 class NoiseLaw(Protocol):
-    """What is known of any noise in a revealed value, or in a sum of them."""
+    """The law of any noise in a revealed value, or in a sum of revealed values."""
 
     @property
     def offset(self) -> float:
@@ -384,12 +425,16 @@ class NoiseLaw(Protocol):
 
 def law_of(noise: Noise) -> NoiseLaw:
     """Return a noise's law; coins alone stand for joint noise."""
-    return JointNoise(noise) if isinstance(noise, tuple) else noise
+    if isinstance(noise, tuple):
+        return JointNoise(noise)
+    return noise
 
 
 def singles(noise: Noise) -> tuple[Single, ...]:
     """Return the independent noises of a sum."""
-    return noise.each if isinstance(noise, Several) else (noise,)
+    if isinstance(noise, Several):
+        return noise.each
+    return (noise,)
 
 
 def offset(noise: Noise) -> float:
@@ -419,9 +464,9 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Distribution:
-    """A discrete distribution on an even grid, with the mass of start + i step.
+    """A discrete distribution on an even grid: `masses[i]` is the probability of start + i step.
 
-    Mass that is `lost` counts as beyond every quantile; the sum is at most `slack` from its place.
+    Mass that is `lost` counts as beyond every quantile. The grid moves a value by at most `slack`.
     """
 
     start: float
@@ -448,7 +493,11 @@ class Distribution:
         return replace(self, start=0.0, masses=np.append(at_zero, self.masses[above]))
 
     def quantile(self, failure: float) -> float:
-        """Return t that the sum exceeds with probability at most `failure`; ValueError if more is lost."""
+        """Return a t that the value exceeds with probability at most `failure`.
+
+        Raises:
+            ValueError: More mass was lost than a probability of `failure` allows.
+        """
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1][1:], [0.0]])
         allowed = failure * (1 - _TOLERANCE) - self.lost
         if allowed < 0:
@@ -456,42 +505,59 @@ class Distribution:
         return float(self.values[np.argmax(beyond <= allowed)]) + self.slack
 
 
-def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
-    """Add up `terms` >= 1 times the same, by doubling."""
+def repeated_sum(term: T, terms: int, added: Callable[[T, T], T]) -> T:
+    """Return the sum of `terms` >= 1 equal terms, by doubling.
+
+    Args:
+        term: A single term.
+        terms: How many there are.
+        added: Adds two sums.
+    """
     if terms == 1:
-        return one
-    half = repeated_sum(one, terms // 2, added)
+        return term
+    half = repeated_sum(term, terms // 2, added)
     doubled = added(half, half)
-    return added(doubled, one) if terms % 2 else doubled
+    if terms % 2:
+        return added(doubled, term)
+    return doubled
 
 
-def _on_grid(one: Distribution, step: float) -> Distribution:
-    places = np.rint(one.values / step).astype(np.int64)
-    masses = np.bincount(places - places[0], one.masses).astype(np.float64)
-    return Distribution(float(places[0] * step), step, masses, one.lost, one.slack + step / 2)
+def _on_grid(distribution: Distribution, step: float) -> Distribution:
+    """Return the distribution with each value moved to the nearest multiple of `step`."""
+    places = np.rint(distribution.values / step).astype(np.int64)
+    masses = np.bincount(places - places[0], distribution.masses).astype(np.float64)
+    return Distribution(
+        start=float(places[0] * step),
+        step=step,
+        masses=masses,
+        lost=distribution.lost,
+        slack=distribution.slack + step / 2,
+    )
 
 
-def _added(one: Distribution, other: Distribution) -> Distribution:
+def _added(first: Distribution, second: Distribution) -> Distribution:
+    """Return the distribution of the sum of two independent values on grids of the same step."""
     return _cut(
         Distribution(
-            one.start + other.start,
-            one.step,
-            np.convolve(one.masses, other.masses),
-            one.lost + other.lost,
-            one.slack + other.slack,
+            start=first.start + second.start,
+            step=first.step,
+            masses=np.convolve(first.masses, second.masses),
+            lost=first.lost + second.lost,
+            slack=first.slack + second.slack,
         )
     )
 
 
 def _cut(distribution: Distribution) -> Distribution:
+    """Drop values at both ends whose mass is at most `_CUT` on each side; it counts as lost."""
     first = int(np.searchsorted(np.cumsum(distribution.masses), _CUT))
     last = distribution.masses.size - int(np.searchsorted(np.cumsum(distribution.masses[::-1]), _CUT))
     return Distribution(
-        distribution.start + first * distribution.step,
-        distribution.step,
-        distribution.masses[first:last],
-        distribution.lost + 2 * _CUT,
-        distribution.slack,
+        start=distribution.start + first * distribution.step,
+        step=distribution.step,
+        masses=distribution.masses[first:last],
+        lost=distribution.lost + 2 * _CUT,
+        slack=distribution.slack,
     )
 
 

@@ -46,29 +46,33 @@ def guarantee_of_moves(
         moves: Each lists the amounts by which counts move.
         shared: Whether an amount may be spread over several counts.
 
-    Guarantees: deltas are exact; shared amounts' deltas are, where no value is less likely than one further
-    out, else they are upper bounds.
+    Guarantees: deltas are exact. The delta of shared amounts is exact if no value is less likely than a value
+    further out; else it is an upper bound.
     [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
     bound = uncovered_at_most if shared else outer_mass
     uncovered = {amount: bound(coins, amount) for move in listed for amount in move}
-    delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
-    return Guarantee(max(map(sum, listed)) * log_upper_bound(worst_ratio(coins)), delta)
+    delta = Fraction(0)
+    for move in listed:
+        uncovered_by_move = sum((uncovered[amount] for amount in move), Fraction(0))
+        delta = max(delta, uncovered_by_move)
+    most_units = max(map(sum, listed))
+    return Guarantee(most_units * log_upper_bound(worst_ratio(coins)), delta)
 
 
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
     """Return a bound of the mass uncovered by a count that moves by this amount, or by counts that share it.
 
-    Computes: what a single count uncovers, if no value is less likely than one further out; else a bound by
-    theorem 11.
+    Computes: what a single count uncovers, if no value is less likely than a value further out; else a bound
+    by theorem 11.
     [test: tests/protocols/test_exact_moves.py]
     """
     odds_below = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
-    falls = amount <= 1 << len(coins) and all(
-        coin.odds <= product for coin, product in zip(coins, odds_below, strict=False)
-    )
-    if amount == 1 or falls:
+    # No power of 2 is likelier than the magnitude below it, in which all lower bits are set.
+    no_power_is_likelier = all(coin.odds <= product for coin, product in zip(coins, odds_below, strict=False))
+    probabilities_fall = amount <= 1 << len(coins) and no_power_is_likelier
+    if amount == 1 or probabilities_fall:
         return outer_mass(coins, amount)
     ratio = worst_ratio(coins)
     return edge_mass(coins) * (exp_bounds(amount * log_upper_bound(ratio))[1] - 1) / (ratio - 1)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
+from itertools import chain
 from math import lcm
 
 from fairshares.harness.errors import OptionError, named
@@ -15,7 +16,7 @@ from fairshares.harness.privacy.audit.samplers import (
     audit_m_r,
     audit_sampler,
 )
-from fairshares.harness.releases.base import fitting, statistic_class
+from fairshares.harness.releases.base import AuditTarget, fitting, statistic_class
 from fairshares.harness.releases.registry import REQUESTS, with_distributed_noise
 from fairshares.harness.request.base import no_place
 from fairshares.protocols.accounting.calibration import (
@@ -56,7 +57,15 @@ _STEPS = 8000  # steps of the loss within epsilon: finer than those by which the
 _MOST_SPREADS = 12  # the most records of a client; as many can spread in 77 ways
 
 
-RELEASES = {name: target for task in REQUESTS for name, target in statistic_class(task).audited.items()}
+def _targets() -> dict[str, AuditTarget]:
+    """Return the targets of all releases, by the names that `./inv audit` takes."""
+    targets: dict[str, AuditTarget] = {}
+    for task in REQUESTS:
+        targets.update(statistic_class(task).audited)
+    return targets
+
+
+RELEASES = _targets()
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class _Loss:
     """The privacy loss that an audit found.
 
     Args:
-        figures: What was found on the way, by name.
+        figures: Figures that were found on the way, by name.
         exact: The guarantee.
         takes: Begins the sentence that says that it exceeds the claim.
         joint: The exact privacy of all values together, if there are few enough.
@@ -85,7 +94,7 @@ def audit_release(
     epsilon: Fraction,
     delta: Fraction,
 ) -> Audited:
-    """Audit a release by its declared linear map, see docs/explanation/noise.md#the-audit.
+    """Audit a release by its declared linear map; see docs/explanation/noise.md#the-audit.
 
     Computes: if values move by more than 1, the worst likelihood ratio counts once per unit, and each value's
     outermost atoms count one by one.
@@ -95,16 +104,17 @@ def audit_release(
         spec: The protocol that makes it.
         arguments: The protocol's arguments.
         neighbors: Whom the release protects.
-        epsilon: The requested one.
-        delta: The requested one.
+        epsilon: The requested epsilon.
+        delta: The requested delta.
 
     Raises:
         OptionError: No noise reaches epsilon and delta, or no linear map is declared.
     """
     texts = {argument: str(value) for argument, value in arguments.items()}
-    declared = spec.release(texts) if spec.release else None
+    release = spec.release(texts) if spec.release else None
     with fitting(epsilon, delta):
-        release = declared if isinstance(declared, AboveThreshold) else declared_release(spec, texts)
+        if not isinstance(release, AboveThreshold):
+            release = declared_release(spec, texts)
         plan = plan_noise(release, neighbors, epsilon, delta)
     parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(neighbors.relation)}
     if isinstance(release, AboveThreshold):
@@ -134,8 +144,10 @@ def audit_release(
 
 
 def _active(neighbors: Neighbors) -> str:
-    """Return how a subject's name ends."""
-    return ".active" if neighbors.malleable_slots else ""
+    """Return the end of a subject's name."""
+    if neighbors.malleable_slots:
+        return ".active"
+    return ""
 
 
 def _worst_ratio(single: PrivacyCurve) -> Fraction:
@@ -146,17 +158,19 @@ def _worst_ratio(single: PrivacyCurve) -> Fraction:
 
 
 def _loss_of_index(release: AboveThreshold, coins: tuple[Coin, ...]) -> _Loss:
+    """Return the loss of an index: two ratios, and the outermost atom of each value."""
     single = curve_of_coins(coins)
+    epsilon = log_upper_bound(_worst_ratio(single) ** 2)
+    delta = single.impossible * (1 + release.queries)
     return _Loss(
         figures={"values": release.queries + 1, "values_moved": release.queries},
-        exact=Guarantee(
-            log_upper_bound(_worst_ratio(single) ** 2), single.impossible * (1 + release.queries)
-        ),
+        exact=Guarantee(epsilon, delta),
         takes=f"an index of {release.queries} counts takes",
     )
 
 
 def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePlan) -> _Loss:
+    """Return the loss of noisy values; see `audit_release`."""
     cap = neighbors.cap
     single = curve_of_coins(plan.coins)
     ratio = _worst_ratio(single)
@@ -169,7 +183,9 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
         lost = max(impossible_mass(plan.coins, move) for move in moves)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
     elif cap > 1:
-        ways = 2 if neighbors.malleable_slots else 1  # some counts of a level fall, and others may rise
+        ways = 1
+        if neighbors.malleable_slots:
+            ways = 2  # some counts of a level fall, and others may rise
         levels = max(map(len, release.columns))
         cells = min(ways * cap, release.cells)
         figures |= {"values_moved": levels * cells, "units_moved": moved}
@@ -178,11 +194,14 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
     else:
         moved_what = "values"
         exact = Guarantee(log_upper_bound(ratio**moved), single.impossible * moved)
+    joint = None
+    if moved <= _JOINT_VALUES and cap == 1:
+        joint = composed([single] * moved)
     return _Loss(
         figures=figures,
         exact=exact,
         takes=f"a {plan.unit} moves {moved} {moved_what}, which takes",
-        joint=composed([single] * moved) if moved <= _JOINT_VALUES and cap == 1 else None,
+        joint=joint,
     )
 
 
@@ -207,10 +226,10 @@ def audit_distributed_noise(
         spec: The protocol that makes it.
         arguments: The protocol's arguments.
         neighbors: Whom the release protects.
-        epsilon: The requested one.
-        delta: The requested one.
-        distribution: Of each party's noise.
-        parties: Their number.
+        epsilon: The requested epsilon.
+        delta: The requested delta.
+        distribution: The distribution of each party's noise.
+        parties: The number of parties.
         tolerated: How many of them may be corrupt.
 
     Raises:
@@ -280,7 +299,11 @@ def _delta_of_shares(
     deltas = {}
     for amount, curve in curves.items():
         deltas[amount] = curve.delta(exp_bounds(epsilon_per_unit * amount)[0])
-    return max(sum((deltas[amount] for amount in move), Fraction(0)) for move in moves)
+    largest = Fraction(0)
+    for move in moves:
+        delta_of_move = sum((deltas[amount] for amount in move), Fraction(0))
+        largest = max(largest, delta_of_move)
+    return largest
 
 
 def _delta_of_losses(
@@ -310,10 +333,10 @@ def audit_command(
 
     Args:
         name: A key of `RELEASES`.
-        sizes: Those that differ from the command's defaults.
+        sizes: The sizes that differ from the command's defaults, by name.
         relation: The neighboring relation.
-        epsilon: The requested one.
-        delta: The requested one.
+        epsilon: The requested epsilon.
+        delta: The requested delta.
         cap: Records of a client that count; None is 10, or 1 if a client has one value.
         distributed: For distributed noise its distribution, the number of parties, and how many of them may
             be corrupt; None for joint noise.
@@ -331,12 +354,15 @@ def audit_command(
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
     if cap is None:
         are_clients = relation is NeighboringRelation.ZERO_OUT_ONE
-        cap = DEFAULT_CAP if are_clients and release.counts_records else 1
+        cap = 1
+        if are_clients and release.counts_records:
+            cap = DEFAULT_CAP
+    distribution = None
+    if distributed is not None:
+        distribution = distributed[0]
     with fitting(epsilon, delta):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
-        spec, arguments = release.declared(
-            chosen, neighbors, epsilon, delta, distributed[0] if distributed else None
-        )
+        spec, arguments = release.declared(chosen, neighbors, epsilon, delta, distribution)
     if distributed is None:
         return audit_release(name, spec, arguments, neighbors, epsilon=epsilon, delta=delta)
     if not spec.distributed_noise:
@@ -365,7 +391,8 @@ def _spreads(units: int, most: int) -> Iterator[list[int]]:
 
 
 def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossDistribution:
-    total = lcm(*(mass.denominator for masses in pair for mass in masses))
+    """Return the distribution of the loss of a pair of neighbors, in steps."""
+    total = lcm(*(mass.denominator for mass in chain.from_iterable(pair)))
     outcomes = [(int(p * total), int(q * total)) for p, q in pair]
     return loss_distribution(outcomes, total, step, 4 * _STEPS)
 
@@ -375,12 +402,14 @@ _DELTA = DELTAS["2^-40"]
 
 
 def _papers_sizes(name: str) -> dict[str, int]:
+    """Return the sizes of PrivFairFL, where they differ from the command's defaults."""
     if "thresholds" in RELEASES[name].sizes:
         return {"thresholds": PAPERS_THRESHOLDS}
     return {}
 
 
 def _commands_with_joint_noise() -> Iterator[Callable[[], Audited]]:
+    """Yield an audit of each release under each of its neighboring relations."""
     for name, release in RELEASES.items():
         for relation in release.relations:
             yield partial(
@@ -405,7 +434,7 @@ def _commands_with_distributed_noise() -> Iterator[Callable[[], Audited]]:
             )
 
 
-# What `./inv audit` audits by default, in the order of its tables. Tests see to all that is added here.
+# The audits of `./inv audit`, in the order of its tables. Tests check each of them.
 OF_SAMPLERS: tuple[Callable[[], Audited], ...] = (
     partial(audit_sampler, _EPSILON_1, _DELTA, subject="pi_lap.default.1"),
     partial(audit_sampler, Fraction(1, 2), _DELTA, subject="pi_lap.default.1_2"),
@@ -428,5 +457,6 @@ def reference_set() -> Iterator[Audited]:
 
     A clone's `./inv audit` has published mechanisms, too (`benchmarks/papers/audits.py`).
     """
-    for audit in (*OF_SAMPLERS, *OF_RELEASES, *OF_LOCAL_MECHANISMS):
-        yield audit()
+    for audits in (OF_SAMPLERS, OF_RELEASES, OF_LOCAL_MECHANISMS):
+        for audit in audits:
+            yield audit()

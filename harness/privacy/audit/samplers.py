@@ -36,14 +36,14 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 
 @dataclass(frozen=True)
 class Audited:
-    """One audited sampler or release.
+    """An audited sampler or release.
 
     Args:
         subject: Begins the names of its rows.
         name: What tables call it.
         requested: The epsilon and delta that its noise was made for.
         parameters: Its further parameters.
-        figures: What was found, by a name that ends a row's name.
+        figures: The figures that were found, by a name that ends a row's name.
         curve: Its delta as a function of epsilon, if that is known.
         drawn: Whether a picture of curves has this curve.
         note: A sentence about its figures, which is shown beneath their table.
@@ -68,20 +68,24 @@ class Audited:
         if self.requested.delta:
             parameters["delta"] = power_of_two(self.requested.delta)
         parameters |= self.parameters
-        return [
-            {
-                "subject": f"{self.subject}.{end}",
-                "parameters": parameters,
-                "value": _json(figure),
-            }
-            for end, figure in self.figures.items()
-        ]
+        rows: list[dict[str, JsonValue]] = []
+        for end, figure in self.figures.items():
+            rows.append(
+                {
+                    "subject": f"{self.subject}.{end}",
+                    "parameters": parameters,
+                    "value": _json(figure),
+                }
+            )
+        return rows
 
 
 def _json(figure: Figure) -> int | float | str:
     if figure is None:
         return "inf"
-    return float_up(figure) if isinstance(figure, Fraction) else figure
+    if isinstance(figure, Fraction):
+        return float_up(figure)
+    return figure
 
 
 def audit_coins(
@@ -142,25 +146,32 @@ def audit_sampler(
     requested = Guarantee(epsilon, delta)
     with fitting(epsilon, delta):
         coins = design_coins(epsilon / sensitivity, bits)
-        claim = noise.guarantee(coins) if sensitivity == 1 else requested
+        claim = requested
+        if sensitivity == 1:
+            claim = noise.guarantee(coins)
         return audit_coins(coins, requested, claim, sensitivity, subject)
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
     """Audit M_R, repaired or as published, at epsilon_1 = epsilon_2 = epsilon."""
     if repaired:
+        name = "M_R, repaired"
         mechanism = MechanismR.private(_GROUPS, epsilon)
     else:
+        name = "M_R, as published"
         mechanism = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
     exact = epsilon_of_r(mechanism)
+    fault = None
+    if repaired and exact > epsilon:
+        fault = f"its ε is {float(exact):.4g}"
     return Audited(
-        f"ldp.m_r.{end}",
-        "M_R, repaired" if repaired else "M_R, as published",
-        Guarantee(epsilon, Fraction(0)),
-        _PARAMETERS,
-        {"epsilon": exact, "epsilon_claimed": epsilon},
+        subject=f"ldp.m_r.{end}",
+        name=name,
+        requested=Guarantee(epsilon, Fraction(0)),
+        parameters=_PARAMETERS,
+        figures={"epsilon": exact, "epsilon_claimed": epsilon},
         claimed=repaired,
-        fault=f"its ε is {float(exact):.4g}" if repaired and exact > epsilon else None,
+        fault=fault,
     )
 
 
@@ -184,19 +195,22 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     if exact is None:
         figures["log_ratio_at_10"] = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
     is_kept = exact is not None and exact <= epsilon
+    fault = None
+    if claimed and not is_kept:
+        fault = "it does not keep to its ε"
     return Audited(
-        f"ldp.m_l.{end}",
-        f"M_L, k = {k}",
-        Guarantee(epsilon, Fraction(0)),
-        {**_PARAMETERS, "k": k},
-        figures,
+        subject=f"ldp.m_l.{end}",
+        name=f"M_L, k = {k}",
+        requested=Guarantee(epsilon, Fraction(0)),
+        parameters={**_PARAMETERS, "k": k},
+        figures=figures,
         claimed=claimed,
-        fault="it does not keep to its ε" if claimed and not is_kept else None,
+        fault=fault,
     )
 
 
 def curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
-    """Return what a curve says of noise.
+    """Return the figures of noise with this privacy curve.
 
     Args:
         curve: The noise's delta at each epsilon.
@@ -207,11 +221,13 @@ def curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> di
         "epsilon": curve.least_epsilon(delta),
         "delta": curve.delta_bounds(epsilon)[1],
         "delta_at_every_epsilon": str(curve.impossible),
-        **{f"epsilon_at_{at}": curve.least_epsilon(delta) for at, delta in DELTAS.items()},
+        **{f"epsilon_at_{name}": curve.least_epsilon(usual) for name, usual in DELTAS.items()},
     }
 
 
 def power_of_two(delta: Fraction) -> str:
     """Return a delta as text: 2^-n for a power of two, else p/q."""
     n = delta.denominator.bit_length() - 1
-    return f"2^-{n}" if delta == Fraction(1, 1 << n) else str(delta)
+    if delta == Fraction(1, 1 << n):
+        return f"2^-{n}"
+    return str(delta)

@@ -17,12 +17,16 @@ from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall
 if TYPE_CHECKING:
     from fairshares.protocols.spec import ProtocolSpec
 
-COUNTS = "counts"  # of no release here: of records, each in one of several
+COUNTS = "counts"  # several counts, each record in one of them, which no release here makes
 
 
 def _releases_with_a_cap() -> tuple[str, ...]:
-    """Return what a contribution bound may be chosen for; the list of releases includes this one."""
-    return (*in_module("fairshares.harness.releases.registry:capped_releases")()(), COUNTS)
+    """Return the names of what a contribution bound may be chosen for.
+
+    They are looked up at the last moment, because the list of releases includes this module's release.
+    """
+    capped_releases = in_module("fairshares.harness.releases.registry:capped_releases")()
+    return (*capped_releases(), COUNTS)
 
 
 class CapRequest(Request):
@@ -60,10 +64,15 @@ class CapRequest(Request):
 
     @property
     def curves(self) -> ProtocolSpec | None:
-        """The protocol of the curves that the bound is for, if any; raises OptionError for conflicts."""
+        """The protocol of the curves that the bound is for, None if it is for no curves.
+
+        Raises:
+            OptionError: Options exclude each other.
+        """
         from fairshares.protocols.accounting.rounding import exact_text
         from fairshares.protocols.circuits.coins import MIN_EPSILON
 
+        for_thresholds_only = "variant" if self.variant else "thresholds"
         refuse(
             OptionError,
             (
@@ -72,8 +81,7 @@ class CapRequest(Request):
             ),
             (
                 (self.variant or self.thresholds) and self.release != ThresholdsRequest.task,
-                f"{named('variant' if self.variant else 'thresholds')} goes with "
-                f"{named('release', 'thresholds')} only.",
+                f"{named(for_thresholds_only)} goes with {named('release', 'thresholds')} only.",
             ),
             (
                 self.release_epsilon < MIN_EPSILON,  # also keeps the number of clients within an integer
@@ -83,9 +91,8 @@ class CapRequest(Request):
         )
         if self.release != ThresholdsRequest.task:
             return None
-        return ThresholdsRequest.specs()[
-            parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
-        ]
+        variant = parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
+        return ThresholdsRequest.specs()[variant]
 
     def also_needed(self) -> Sequence[Request]:
         if self.curves is None:

@@ -50,9 +50,14 @@ CONFIDENCE = Fraction(95, 100)
 
 @dataclass(frozen=True)
 class CapTarget:
-    """The release that the bound is for: its name, budget, and curves' thresholds or number of counts.
+    """The release that the bound is for.
 
-    With `malleable_slots` its noise is for exchanged records, as in active models.
+    Attributes:
+        task: Its name.
+        spends: The guarantee that it will have.
+        thresholds: The number of thresholds of curves.
+        malleable_slots: Whether its noise is for exchanged records, as in active models.
+        counts: The number of counts, if it is no release here.
     """
 
     task: str
@@ -64,9 +69,9 @@ class CapTarget:
     def allowed_above(self, domain: RecordDomain) -> int:
         """Return how many clients should exceed the bound, so that the release errs least.
 
-        Computes: `Statistic.clients_above_cap` of the release; of counts that no release here makes,
+        Computes: `Statistic.clients_above_cap` of the release; for counts that no release here makes,
         `above_threshold.allowed_above`.
-        Guarantees: the least error of such a sum, but for ratios.
+        Guarantees: the least error of such a sum, except for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
@@ -92,7 +97,11 @@ class CapFile(Struct, frozen=True, kw_only=True):
 class ChosenCap:
     """A contribution bound, as an index into the public candidates.
 
-    At most `above` clients were to exceed it, give or take `noise` with probability `CONFIDENCE`.
+    Attributes:
+        caps: The candidates.
+        index: The index of the bound.
+        above: How many clients were to exceed it at most.
+        noise: By how many clients noise may have moved the comparisons, with probability `CONFIDENCE`.
     """
 
     caps: tuple[int, ...]
@@ -132,12 +141,14 @@ class CapStatistic(Statistic[ChosenCap]):
     @classmethod
     def of(cls, request: Request) -> "CapStatistic":
         assert isinstance(request, CapRequest)
+        input_forms = (request.curves or request.spec).input_forms
+        usual_form = next(iter(input_forms.values()))
         target = CapTarget(
-            request.release,
-            Guarantee(request.release_epsilon, request.protect.delta),
-            request.thresholds or DEFAULT_THRESHOLDS,
-            next(iter((request.curves or request.spec).input_forms.values())).exchangeable,
-            request.counts or 1,
+            task=request.release,
+            spends=Guarantee(request.release_epsilon, request.protect.delta),
+            thresholds=request.thresholds or DEFAULT_THRESHOLDS,
+            malleable_slots=usual_form.exchangeable,
+            counts=request.counts or 1,
         )
         return CapStatistic(target, request.spec)
 
@@ -150,7 +161,12 @@ class CapStatistic(Statistic[ChosenCap]):
     @classmethod
     def read_files(cls, files: Sequence[ResultFile]) -> ChosenCap:
         file = needed_file(files, CapFile)
-        return ChosenCap(tuple(file.caps), file.caps.index(file.cap), file.allowed_above, file.noise)
+        return ChosenCap(
+            caps=tuple(file.caps),
+            index=file.caps.index(file.cap),
+            above=file.allowed_above,
+            noise=file.noise,
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
         caps = caps_to_choose_from(domain.max_count)
@@ -174,7 +190,7 @@ class CapStatistic(Statistic[ChosenCap]):
         index = opened["index"]
         if len(index) != 1 or not 0 <= index[0] < len(caps):
             raise OutputError("The parties revealed something else than the place of a cap in its grid.")
-        return ChosenCap(caps, index[0], above, comparison_noise(prepared.plan))
+        return ChosenCap(caps, index=index[0], above=above, noise=comparison_noise(prepared.plan))
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
         return ExpectedCap(
@@ -191,9 +207,8 @@ def comparison_noise(plan: NoisePlan) -> int:
 
 def sizes_alone(records: ClientRecords) -> ClientRecords:
     """Return only how many records each client has."""
-    return replace(
-        records, domain=replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None), detail=None
-    )
+    domain = replace(records.domain, kind=RecordKind.SIZE, thresholds=(), cap=None)
+    return replace(records, domain=domain, detail=None)
 
 
 STATISTIC = CapStatistic

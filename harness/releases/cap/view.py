@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fairshares.harness.errors import named
 from fairshares.harness.privacy.manifest import ReleaseManifest
-from fairshares.harness.releases.cap.request import CapRequest
+from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
 from fairshares.harness.releases.thresholds.request import CAPPED_CURVES
 from fairshares.harness.request.fields import typed
@@ -39,11 +39,11 @@ def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
         [[f"{found.cap:,}", f"{found.above:,} at most", f"± {found.noise:,}"]],
         "rrr",
     )
-    yield f"Caps to choose from: {', '.join(map(str, found.caps))}. " + (
-        "This is the largest: by noisy counts, too many clients exceed each smaller one."
-        if found.index == len(found.caps) - 1
-        else f"This is the smallest that, by noisy counts, {found.above:,} clients or fewer exceed."
-    )
+    if found.index == len(found.caps) - 1:
+        reason = "This is the largest: by noisy counts, too many clients exceed each smaller one."
+    else:
+        reason = f"This is the smallest that, by noisy counts, {found.above:,} clients or fewer exceed."
+    yield f"Caps to choose from: {', '.join(map(str, found.caps))}. {reason}"
     yield f"{noise_moves(found.noise)}; another run may choose another cap."
     yield from doubt_of(found.above, found.noise, clients)
     yield "What choosing the cap spent adds to what the release spends."
@@ -93,30 +93,37 @@ class CapRun(Protocol):
 
 def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]:
     """Return the commands that use a run's cap."""
-    request, cap = call.request, str(done.found.cap)
+    request = call.request
     assert isinstance(request, CapRequest)
-    task, curves = request.release, request.curves
-    if task == "counts":
+    cap = str(done.found.cap)
+    task = request.release
+    if task == COUNTS:
         return [
             Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
         ]
     kept = call.written("security", "population", "ledger")
-    unit = {"epsilon": exact_text(request.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
-    form = {}
+    of_release = {"epsilon": exact_text(request.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
+    of_sharing = {
+        "records": "FILE",
+        "domain": "FILE",
+        "task": task,
+        "security": done.manifest.security,
+        "cap": cap,
+    }
+    curves = request.curves
     if curves and request.variant and request.variant != CAPPED_CURVES[0]:
-        unit["variant"] = request.variant
-        form = {"input_form": next(iter(curves.input_forms))}
+        of_release["variant"] = request.variant
+        of_sharing["input_form"] = next(iter(curves.input_forms))
     if call.source.records:
-        shared = call.written("records", "domain", "groups", "labels", "max_count")
-        return [Line("Next", f"./inv {task}{typed(**shared, **kept, **unit, cap=cap)}")]
-    again = {"records": "FILE", "domain": "FILE", "task": task, "security": done.manifest.security}
+        read = call.written("records", "domain", "groups", "labels", "max_count")
+        return [Line("Next", f"./inv {task}{typed(**read, **kept, **of_release, cap=cap)}")]
     where = {"hosts": str(hosts)} if hosts else {"shares": "SHARES"}
     return [
         Line(
             "Next, each client, as what it shared for this is a cap's only",
-            f"./inv share{typed(**again, cap=cap, **form)}",
+            f"./inv share{typed(**of_sharing)}",
         ),
-        Line("Then, the parties", f"./inv {task}{typed(**where, **kept, **unit)}"),
+        Line("Then, the parties", f"./inv {task}{typed(**where, **kept, **of_release)}"),
     ]
 
 

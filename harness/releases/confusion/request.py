@@ -37,7 +37,9 @@ class ConfusionRequest(Request):
 
     @property
     def labels_named(self) -> Sequence[str]:
-        return [self.positive_label] if self.positive_label else []
+        if not self.positive_label:
+            return []
+        return [self.positive_label]
 
 
 class ConfusionCall(ReleaseCall):

@@ -65,9 +65,12 @@ class ConfusionFile(Struct, frozen=True, kw_only=True):
 class Confusion:
     """Each group's confusion matrix, and each class's rates against the rest.
 
-    Rates, by name, have shape (groups, labels); NaN is 0/0. Each interval holds its rate of the counted
-    records with probability `CONFIDENCE`, over the noise. `positive` is the label whose rates matter; None:
-    all.
+    Attributes:
+        counts: The noisy counts.
+        rates: The rates by name, each of shape (groups, labels); NaN is 0/0.
+        intervals: The intervals of the rates. Each holds its rate of the counted records with probability
+            `CONFIDENCE`, over the noise.
+        positive: The index of the label whose rates matter; None: all labels.
     """
 
     counts: NoisyCounts
@@ -104,8 +107,25 @@ class Confusion:
 
 
 def positive_in(domain: RecordDomain, label: str) -> int | None:
-    """Return the label's index; without a label that of the last of two, and None for more."""
-    return domain.positive(label) if label or len(domain.labels) == 2 else None
+    """Return the label's index; without a label, the last index of two labels, and None for more labels."""
+    if label or len(domain.labels) == 2:
+        return domain.positive(label)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """The noisy sums that a rate is made of, of shape (groups, labels).
+
+    Attributes:
+        numerator: The sum above the line.
+        rest: The rest of the sum below the line.
+        cells: How many noisy counts each of the two adds up.
+    """
+
+    numerator: Floats
+    rest: Floats
+    cells: tuple[int, int]
 
 
 def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
@@ -118,31 +138,36 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
     table = counts.table
     labels = table.shape[1]
     hit = np.diagonal(table, axis1=1, axis2=2)
-    of_label, predicted, everybody = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))[:, None]
+    of_label = table.sum(axis=2)
+    predicted = table.sum(axis=1)
+    everybody = table.sum(axis=(1, 2))[:, None]
     others = labels - 1
-    pairs = {  # numerator, rest of the denominator, and how many noisy counts each sums
-        "true_positive_rate": (hit, of_label - hit, (1, others)),
-        "false_positive_rate": (
+    parts = {
+        "true_positive_rate": _Parts(hit, of_label - hit, cells=(1, others)),
+        "false_positive_rate": _Parts(
             predicted - hit,
             everybody - of_label - predicted + hit,
-            (others, others * others),
+            cells=(others, others * others),
         ),
-        "selection_rate": (predicted, everybody - predicted, (labels, labels * others)),
+        "selection_rate": _Parts(predicted, everybody - predicted, cells=(labels, labels * others)),
     }
-    return Confusion(
-        counts,
-        rates={name: _share(a, b) for name, (a, b, _) in pairs.items()},
-        intervals={name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()},
-        positive=positive,
-    )
+    rates = {}
+    intervals = {}
+    for name, rate in parts.items():
+        rates[name] = _share(rate.numerator, rate.rest)
+        intervals[name] = share_intervals(rate.numerator, rate.rest, rate.cells, counts.noise)
+    return Confusion(counts, rates, intervals, positive)
 
 
-def _share(a: Floats, b: Floats) -> Floats:
-    a, b = np.maximum(a, 0.0), np.maximum(b, 0.0)
-    return a / np.where(a + b > 0, a + b, np.nan)
+def _share(numerator: Floats, rest: Floats) -> Floats:
+    """Return numerator / (numerator + rest); negative sums count as 0, and NaN is 0/0."""
+    part = np.maximum(numerator, 0.0)
+    whole = part + np.maximum(rest, 0.0)
+    return part / np.where(whole > 0, whole, np.nan)
 
 
 def _predictions(spec: ProtocolSpec) -> AuditTarget:
+    """Return the target of a protocol that counts per group, label and predicted label."""
     return replace(table_of(spec), cells=lambda sizes: sizes["groups"] * sizes["labels"] ** 2)
 
 
@@ -191,7 +216,8 @@ class ConfusionStatistic(Statistic[Confusion]):
         return confusion(read_counts(opened, prepared.domain, clients, prepared.plan.noise), positive)
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
-        noise, domain = deviation(prepared.plan.noise, prepared.domain), prepared.domain
+        domain = prepared.domain
+        noise = deviation(prepared.plan.noise, domain)
         rates = noise * rate_errors(sizes, len(domain.labels))
         return ExpectedError(noise, "rate", by_cell(domain, rates), expected_gap(rates))
 

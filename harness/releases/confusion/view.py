@@ -21,42 +21,69 @@ RATE_COLUMNS = [name.replace("_", " ") for name in RATES]
 def confusion(found: Confusion) -> Iterator[Part]:
     """Show confusion matrices and their rates."""
     domain = found.counts.domain
-    pairs = [(s, y) for s in range(len(domain.groups)) for y in range(len(domain.labels))]
-    names = {(s, y): [domain.groups[s], domain.labels[y]] for s, y in pairs}
     yield matrices(domain.groups, domain.labels, found.table)
-    of_clients = "" if (unit := scale_of(domain.cap)) == 1 else f" of clients, in steps of 1/{unit}"
-    yield Table(
-        ["group", "label", *(f"predicted {label}" for label in domain.labels)],
-        [[*names[at], *(f"{count:,.1f}" for count in found.table[at])] for at in pairs],
-        "ll" + "r" * len(domain.labels),
-        caption=f"Noisy counts{of_clients}.",
-    )
+    yield _counts(found)
     of_all = found.positive is None
-    shown = {at: rates_of(found, at) for at in pairs if of_all or at[1] == found.positive}
-    cells = {", ".join(names[at]) if of_all else names[at][0]: rates for at, rates in shown.items()}
+    rows = []
+    by_cell = {}
+    for s, group in enumerate(domain.groups):
+        for y, label in enumerate(domain.labels):
+            if not of_all and y != found.positive:
+                continue
+            rates = rates_of(found, (s, y))
+            cell = f"{group}, {label}" if of_all else group
+            by_cell[cell] = rates
+            row = [group, label]
+            row += rates_shown(rates)
+            rows.append(row)
     for i in range(2):
-        rates = {cell: float(estimates[i, 0]) for cell, estimates in cells.items()}
-        yield from_least_to_most(f"The {RATE_COLUMNS[i]} goes from", rates, 3)
+        estimates = {cell: float(rates[i, 0]) for cell, rates in by_cell.items()}
+        yield from_least_to_most(f"The {RATE_COLUMNS[i]} goes from", estimates, 3)
     yield intervals(
         "rates",
         RATE_COLUMNS,
-        cells,
+        by_cell,
         "rate",
         "Rates by the noisy counts, with intervals for the noise.",
     )
+    headings = ["group", "label" if of_all else "positive label"]
+    headings += RATE_COLUMNS
+    against = " of each label against the rest" if of_all else ""
     yield Table(
-        ["group", "label" if of_all else "positive label", *RATE_COLUMNS],
-        [[*names[at], *rates_shown(rates)] for at, rates in shown.items()],
-        "ll" + "r" * len(RATE_COLUMNS),
-        caption=f"Rates{' of each label against the rest' if of_all else ''}, with intervals that hold the "
+        headings,
+        rows,
+        "ll".ljust(len(headings), "r"),
+        caption=f"Rates{against}, with intervals that hold the "
         f"rates of the true counts{of_what(domain)}, each with {float(CONFIDENCE):.0%} probability "
         "over the noise.",
     )
 
 
+def _counts(found: Confusion) -> Table:
+    """Return the table of noisy counts, a row for each group and label."""
+    domain = found.counts.domain
+    unit = scale_of(domain.cap)
+    of_clients = ""
+    if unit != 1:
+        of_clients = f" of clients, in steps of 1/{unit}"
+    headings = ["group", "label"]
+    headings += [f"predicted {label}" for label in domain.labels]
+    rows = []
+    for s, group in enumerate(domain.groups):
+        for y, label in enumerate(domain.labels):
+            row = [group, label]
+            row += [f"{count:,.1f}" for count in found.table[s, y]]
+            rows.append(row)
+    return Table(headings, rows, "ll".ljust(len(headings), "r"), caption=f"Noisy counts{of_clients}.")
+
+
 def rates_of(estimates: Confusion | GroupThresholds, at: int | tuple[int, int]) -> Floats:
-    """Return `RATES` with intervals at an index, shape (rates, 3)."""
-    return np.array([[estimates.rates[name][at], *estimates.intervals[name][at]] for name in RATES])
+    """Return `RATES` with their intervals at an index, shape (rates, 3)."""
+    rows = []
+    for name in RATES:
+        low, high = estimates.intervals[name][at]
+        rows.append([estimates.rates[name][at], low, high])
+    return np.array(rows)
 
 
 def rates_shown(rates: Floats) -> Iterable[str]:

@@ -43,7 +43,8 @@ class CountRequest(Request):
         """The target error; an empty range raises OptionError."""
         from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 
-        low, high = self.error_from, self.error_to
+        low = self.error_from
+        high = self.error_to
         if low > high:
             raise OptionError(
                 f"{named('error_from', low)} is above {named('error_to', high)}; give a range of counts."

@@ -41,7 +41,7 @@ from fairshares.protocols.mechanisms.shifted_log import (
 from fairshares.protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
-SIZES = (0, *(10**power for power in range(1, 7)))  # sizes of cells whose privacy is shown
+SIZES = (0, 10, 100, 1000, 10_000, 100_000, 1_000_000)  # sizes of cells whose privacy is shown
 
 
 Estimate = Annotated[float, Meta(ge=0, le=2 * MOST_COUNT)]
@@ -119,13 +119,15 @@ def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[P
     for size in SIZES:
         if size <= distribution.most:
             guarantee = distribution.guarantee_at(size, coins)
-            epsilon = float_up(guarantee.epsilon)
-            stated.append(PrivacyOfSize(records=size, epsilon=epsilon, delta=float_up(guarantee.delta)))
+            of_size = PrivacyOfSize(
+                records=size, epsilon=float_up(guarantee.epsilon), delta=float_up(guarantee.delta)
+            )
+            stated.append(of_size)
     return stated
 
 
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
-    """Return any offset and largest count: all have the same first step, which is charged."""
+    """Return the protocol with any offset and largest count: all have the first step that is charged."""
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
 
 

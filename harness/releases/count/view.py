@@ -32,16 +32,15 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     yield Findings(
         [f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at most."]
     )
+    rows = []
+    for s, group in enumerate(estimated.domain.groups):
+        for y, label in enumerate(estimated.domain.labels):
+            low, high = estimated.intervals[s, y]
+            estimate = f"{estimated.estimates[s, y]:,.0f}"
+            rows.append([group, label, estimate, interval_shown(low, high, 0)])
     yield Table(
         ["group", "label", "estimated count", f"{float(CONFIDENCE):.0%} interval"],
-        [
-            [
-                *(group, label, f"{estimated.estimates[s, y]:,.0f}"),
-                interval_shown(estimated.intervals[s, y, 0], estimated.intervals[s, y, 1], 0),
-            ]
-            for s, group in enumerate(estimated.domain.groups)
-            for y, label in enumerate(estimated.domain.labels)
-        ],
+        rows,
         "llrr",
         caption=f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at "
         "most; smaller ones by more. Intervals hold all counts with at least that probability.",

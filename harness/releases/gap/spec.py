@@ -27,12 +27,14 @@ class EachDistance(ColumnSums):
         return Sums(columns, ColumnNames.first(columns).sums)
 
     def records(self, arguments: Mapping[str, str], /) -> list[dict[int, int]]:
-        """Return the corners: a client at one end of the range is 2 steps' width from the other.
+        """Return the corners: clients at an end of the range, which are twice `steps` from the other end.
 
         A client v steps from the center adds steps + v to its group's first column and steps - v to the
         second.
         """
-        return [{column: 2 * int(arguments["steps"])} for column in range(2 * int(arguments["groups"]))]
+        columns = 2 * int(arguments["groups"])
+        steps = int(arguments["steps"])
+        return [{column: 2 * steps} for column in range(columns)]
 
 
 PI_GAP = ProtocolSpec(

@@ -87,7 +87,14 @@ class GapFile(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate in the range's unit, or NaN, and whether its interval excludes any possible value."""
+    """An estimate and its interval, of a mean or a gap; in the range's unit, unless a scale is named.
+
+    Attributes:
+        estimate: The estimate, or NaN.
+        low: The lower end of the interval.
+        high: The upper end.
+        says_something: Whether the interval excludes any possible value.
+    """
 
     estimate: float
     low: float
@@ -112,21 +119,45 @@ class Interval:
 
     @property
     def _estimate(self) -> float | None:
-        return None if math.isnan(self.estimate) else self.estimate
+        if math.isnan(self.estimate):
+            return None
+        return self.estimate
+
+    def in_unit(self, values: ValueGrid, center: float) -> "Interval":
+        """Return the interval in the range's unit, from the scale on which the range is from -1 to 1.
+
+        Args:
+            values: The declared range.
+            center: The value in the unit that stands for 0 on the scale.
+        """
+        return Interval(
+            estimate=center + values.radius * self.estimate,
+            low=center + values.radius * self.low,
+            high=center + values.radius * self.high,
+            says_something=self.says_something,
+        )
 
     @classmethod
     def of(cls, stated: StatedMean) -> "Interval":
         """Return the mean or the gap that a file states."""
-        estimate = math.nan if stated.estimate is None else stated.estimate
+        estimate = stated.estimate
+        if estimate is None:
+            estimate = math.nan
         low, high = stated.interval
         return Interval(estimate, low, high, stated.says_something)
 
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Groups' noisy sizes in clients, which may be 0 if `near_zero`, means, and gaps of pairs.
+    """Groups' means, and the gaps between pairs of groups.
 
-    `useful` clients in each of two groups determine their gap to a tenth of the range.
+    Attributes:
+        domain: The groups, and the declared grid of values.
+        sizes: The groups' noisy sizes, in clients.
+        near_zero: Whether a group may be empty, by its noisy size.
+        means: The groups' means.
+        gaps: The gap of each pair of groups, by their indices.
+        useful: How many clients in each of two groups determine their gap to a tenth of the range.
     """
 
     domain: RecordDomain
@@ -143,7 +174,8 @@ class Gaps:
 
     def files(self, privacy: StatedPrivacy) -> tuple[GapFile]:
         """Return `gap.json`."""
-        groups, values = self.domain.groups, self.values
+        groups = self.domain.groups
+        values = self.values
         file = GapFile(
             groups=list(groups),
             values=StatedGrid(low=values.low, high=values.high, steps=values.steps),
@@ -168,43 +200,50 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
     Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range. Its
-    interval is that of the share p / (p + q); a gap's is what the four noises allow. Each mean adds half a
-    step for clients' rounding. A group that may be empty gets the whole range.
+    interval follows from the interval of the share p / (p + q). The interval of a gap has all values that the
+    four noises allow. Each mean adds half a step for clients' rounding. A group that may be empty gets the
+    whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
     over the noise.
     [test: tests/statistical/test_gaps.py]
     """
-    values, noise = grid_of(domain), plan.noise
-    from_below, from_above = opened[::2], opened[1::2]
-    sizes, rounding = from_below + from_above, 0.5 / values.steps
-    ends, boxes = (
-        2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
-        for failure in (float(1 - CONFIDENCE), (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2)
-    )
+    values = grid_of(domain)
+    noise = plan.noise
+    from_below = opened[::2]
+    from_above = opened[1::2]
+    sizes = from_below + from_above
+    rounding = 0.5 / values.steps
+    failure = float(1 - CONFIDENCE)
+    failure_of_each = (failure - DIFFERENCE_FAILURE) / 2  # of two means, if a gap is to hold
+    ends = 2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
+    boxes = 2 * share_intervals(from_below, from_above, (1, 1), noise, failure_of_each) - 1
     with np.errstate(divide="ignore", invalid="ignore"):
         uncut = np.where(sizes > 0, (from_below - from_above) / sizes, np.nan)
     estimates = np.clip(uncut, -1, 1)
     near_zero = sizes - 2 * float(error_bound(noise, (1 - CONFIDENCE) / 2)) < 2 * values.steps
-    means = [
-        Interval(float(estimate), low - rounding, high + rounding, True)
-        for estimate, (low, high) in zip(estimates, ends, strict=True)
-    ]
-    intervals = {}
-    for a, b in combinations(range(len(means)), 2):
-        gap, low, high = float(estimates[a] - estimates[b]), -np.inf, np.inf
+    means = []
+    for estimate, (low, high) in zip(estimates, ends, strict=True):
+        mean = _in_range(float(estimate), low - rounding, high + rounding, most=1.0)
+        means.append(mean.in_unit(values, values.center))
+    between = {}
+    for a, b in combinations(range(len(estimates)), 2):
+        gap = float(estimates[a] - estimates[b])
+        low = -math.inf
+        high = math.inf
         if not (near_zero[a] or near_zero[b]):
             both = [a, b]
             off = difference_bound(noise, uncut[both], sizes[both], boxes[both]) + 2 * rounding
             off += abs(float(uncut[a] - uncut[b]) - gap)  # if estimates were cut
-            low, high = gap - off, gap + off
-        intervals[a, b] = _in_range(Interval(gap, low, high, False), values, 2.0, 0.0)
+            low = gap - off
+            high = gap + off
+        between[a, b] = _in_range(gap, low, high, most=2.0).in_unit(values, center=0.0)
     return Gaps(
-        domain,
-        sizes / (2 * values.steps),
-        tuple(near_zero.tolist()),
-        tuple(_in_range(mean, values, 1.0, values.center) for mean in means),
-        intervals,
-        clients_for(2 * USEFUL, noise, values.steps),
+        domain=domain,
+        sizes=sizes / (2 * values.steps),
+        near_zero=tuple(near_zero.tolist()),
+        means=tuple(means),
+        gaps=between,
+        useful=clients_for(2 * USEFUL, noise, values.steps),
     )
 
 
@@ -215,28 +254,36 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
     Means at opposite ends of the range are the worst case.
     [test: tests/harness/releases/test_gaps.py]
     """
-    failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
-
-    def clients(power: int) -> int:
-        return math.ceil(1.02**power)
-
-    def certain(power: int) -> bool:
-        size = 2.0 * steps * clients(power)
-        share = share_intervals(np.array([size]), np.zeros(1), (1, 1), noise, failure)
-        means = np.concatenate([2 * share - 1, 1 - 2 * share[:, ::-1]])
-        off = difference_bound(noise, (1.0, -1.0), (size, size), means) + 1 / steps
-        return bool(off <= max(error, 2 / steps))
-
-    return clients(bisect_left(range(1500), True, key=certain))
+    power = bisect_left(
+        range(1500), True, key=lambda power: _is_certain(_clients(power), error, noise, steps)
+    )
+    return _clients(power)
 
 
-def _in_range(interval: Interval, values: ValueGrid, most: float, center: float) -> Interval:
-    low, high = (min(max(float(end), -most), most) for end in (interval.low, interval.high))
-    estimate, low_end, high_end = (center + values.radius * x for x in (interval.estimate, low, high))
-    return Interval(estimate, low_end, high_end, low > -most or high < most)
+def _clients(power: int) -> int:
+    """Return the size of a group for a place on the grid of sizes."""
+    return math.ceil(1.02**power)
+
+
+def _is_certain(clients: int, error: float, noise: Noise, steps: int) -> bool:
+    """Return whether the gap of two groups of so many clients is known to `error` or two steps."""
+    failure_of_each = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
+    size = 2.0 * steps * clients
+    share = share_intervals(np.array([size]), np.zeros(1), (1, 1), noise, failure_of_each)
+    means = np.concatenate([2 * share - 1, 1 - 2 * share[:, ::-1]])
+    off = difference_bound(noise, (1.0, -1.0), (size, size), means) + 1 / steps
+    return bool(off <= max(error, 2 / steps))
+
+
+def _in_range(estimate: float, low: float, high: float, *, most: float) -> Interval:
+    """Return an interval on the scale on which the range is from -1 to 1, cut to [-most, most]."""
+    low_end = min(max(float(low), -most), most)
+    high_end = min(max(float(high), -most), most)
+    return Interval(estimate, low_end, high_end, says_something=low_end > -most or high_end < most)
 
 
 def _sums(spec: ProtocolSpec) -> AuditTarget:
+    """Return the target of a protocol that adds up performance values."""
     sizes = {"groups": 2, "steps": DEFAULT_STEPS}
     return AuditTarget(sizes, lambda chosen: 8 * chosen["groups"] ** 3, lambda chosen, *_: (spec, {**chosen}))
 
@@ -290,7 +337,8 @@ class GapStatistic(Statistic[Gaps]):
         return gaps(sums, domain, prepared.plan)
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
-        domain, steps = prepared.domain, grid_of(prepared.domain).steps
+        domain = prepared.domain
+        steps = grid_of(domain).steps
         noise = deviation(prepared.plan.noise, domain) / math.sqrt(2)
         means = noise * mean_errors(sizes, steps)
         return ExpectedError(

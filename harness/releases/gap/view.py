@@ -22,7 +22,8 @@ STEPS = {
 
 def gaps(estimated: Gaps) -> Iterator[Part]:
     """Show means, gaps and their significance."""
-    groups, interval = estimated.domain.groups, f"{float(CONFIDENCE):.0%} interval"
+    groups = estimated.domain.groups
+    interval = f"{float(CONFIDENCE):.0%} interval"
     pairs = {f"{groups[a]} - {groups[b]}": gap for (a, b), gap in estimated.gaps.items()}
     yield from_least_to_most("Gaps go from", {name: gap.estimate for name, gap in pairs.items()}, 4)
     certain = sum(not gap.low <= 0 <= gap.high for gap in pairs.values())
@@ -42,16 +43,13 @@ def gaps(estimated: Gaps) -> Iterator[Part]:
         "mean",
         "Means of groups, with intervals for the noise.",
     )
-    yield Table(
-        ["group", "noisy size", "mean", interval],
-        [
-            [group, f"{size:,.1f}", *_cells(mean)]
-            for group, size, mean in zip(groups, estimated.sizes, estimated.means, strict=True)
-        ],
-    )
+    means = []
+    for group, size, mean in zip(groups, estimated.sizes, estimated.means, strict=True):
+        means.append([group, f"{size:,.1f}", _estimate_shown(mean), _ends_shown(mean)])
+    yield Table(["group", "noisy size", "mean", interval], means)
     yield Table(
         ["gap", "mean - mean", interval],
-        [[name, *_cells(gap)] for name, gap in pairs.items()],
+        [[name, _estimate_shown(gap), _ends_shown(gap)] for name, gap in pairs.items()],
         caption="Each interval holds the mean, or the gap, of these clients with at least that probability, "
         "over the noise.",
     )
@@ -72,12 +70,18 @@ def gaps(estimated: Gaps) -> Iterator[Part]:
 
 
 def _drawn(intervals: Iterable[Interval]) -> Floats:
+    """Return the estimates and the ends of intervals, a row for each."""
     return np.array([[interval.estimate, interval.low, interval.high] for interval in intervals])
 
 
-def _cells(interval: Interval) -> tuple[str, str]:
-    estimate = "none" if math.isnan(interval.estimate) else f"{interval.estimate:,.4f}"
-    return estimate, interval_shown(interval.low, interval.high, 4)
+def _estimate_shown(interval: Interval) -> str:
+    if math.isnan(interval.estimate):
+        return "none"
+    return f"{interval.estimate:,.4f}"
+
+
+def _ends_shown(interval: Interval) -> str:
+    return interval_shown(interval.low, interval.high, 4)
 
 
 VIEW = run.ReleaseView(STEPS, "gaps", lambda estimated, _: gaps(estimated))

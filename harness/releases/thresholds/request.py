@@ -61,7 +61,9 @@ class ThresholdsRequest(Request):
 
     @property
     def labels_named(self) -> Sequence[str]:
-        return [self.positive_label] if self.positive_label else []
+        if not self.positive_label:
+            return []
+        return [self.positive_label]
 
     @property
     def spec(self) -> ProtocolSpec:
@@ -89,7 +91,9 @@ class ThresholdsCall(ReleaseCall):
     def grid(self) -> Grid:
         from fairshares.harness.inputs.record_schema import grid_from_json
 
-        return grid_from_json(self.thresholds) if self.thresholds else ()
+        if not self.thresholds:
+            return ()
+        return grid_from_json(self.thresholds)
 
 
 class ThresholdsOptions(ReleaseOptions):

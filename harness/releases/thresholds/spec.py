@@ -23,24 +23,32 @@ class BlocksOfBins(ColumnSums):
 
     def sums(self, arguments: Mapping[str, str], /) -> Sums:
         """Return what the circuit of the program adds up."""
-        bins, histograms = int(arguments["bins"]), cells_of(arguments)
-        columns = ColumnNames.first(histograms * bins)
-        blocks = block_sums(ColumnNames, columns, histograms, bins, block_sizes(arguments["blocks"]))
-        return Sums(histograms * bins, blocks.sums)
+        bins = int(arguments["bins"])
+        histograms = cells_of(arguments)
+        columns = histograms * bins
+        sizes = block_sizes(arguments["blocks"])
+        blocks = block_sums(ColumnNames, ColumnNames.first(columns), histograms, bins, sizes)
+        return Sums(columns, blocks.sums)
 
     def records(self, arguments: Mapping[str, str], /) -> list[dict[int, int]] | None:
         """Return records of several scores, if there are `score_columns` sets of groups.
 
-        Listed are records with all scores in one bin; others move as many nodes.
+        The list has the records whose scores are all in the same bin. Other records change as many nodes.
         """
         sets = int(arguments.get("score_columns", 1))
         if sets == 1:
             return None
-        groups, bins, columns = int(arguments["groups"]) // sets, int(arguments["bins"]), range(sets)
-        return [
-            {((column * groups + group) * 2 + (label == column)) * bins + score: 1 for column in columns}
-            for group, label, score in product(range(groups), columns, range(bins))
-        ]
+        groups = int(arguments["groups"]) // sets
+        bins = int(arguments["bins"])
+        records = []
+        for group, label, score in product(range(groups), range(sets), range(bins)):
+            record = {}
+            for score_column in range(sets):
+                is_positive = label == score_column
+                histogram = (score_column * groups + group) * 2 + is_positive
+                record[histogram * bins + score] = 1
+            records.append(record)
+        return records
 
 
 PI_ROC = ProtocolSpec(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -152,8 +152,13 @@ class ThresholdsFile(StatedThresholds, frozen=True, kw_only=True):
 class NoisyCurves:
     """Public score curves of each group's positives and negatives, from nodes with this noise.
 
-    `blocks` are bins per opened block of each level. With more than two labels there is no negative label,
-    and `others` has each other label's curves by its own scores.
+    Attributes:
+        positive: The positive label.
+        negative: The other label; empty if there are more than two.
+        blocks: The number of bins in an opened block of each level.
+        noise: The noise of each node.
+        curves: The positive label's curves.
+        others: Each other label's curves by its own scores, if there are more than two labels.
     """
 
     positive: str
@@ -165,11 +170,15 @@ class NoisyCurves:
 
     def file(self, privacy: StatedPrivacy) -> CurvesFile:
         """Return `curves.json`."""
-        curves, noise = self.curves, self.noise
+        curves = self.curves
+        noise = self.noise
         assert curves.noise is not None, "released curves have noise"
         coins: list[tuple[int, int]] = []
         if isinstance(noise, tuple):
             coins = [(coin.numerator, coin.bits) for coin in noise]
+        others: dict[Name, StatedCurves] | UnsetType = UNSET
+        if self.others:
+            others = {label: _state_curves(other) for label, other in self.others.items()}
         return CurvesFile(
             groups=list(curves.groups),
             positive_label=self.positive,
@@ -179,7 +188,7 @@ class NoisyCurves:
             false_positives=curves.fp.tolist(),
             positives=curves.positives.tolist(),
             negatives=curves.negatives.tolist(),
-            others={name: _state_curves(of) for name, of in self.others.items()} if self.others else UNSET,
+            others=others,
             standard_error=curves.noise.standard_errors()[:-1].tolist(),
             blocks=list(self.blocks),
             coins=coins,
@@ -200,14 +209,22 @@ class NoisyCurves:
             others = {name: every[name] for name in sorted(every) if name != label}
             return replace(self, positive=label, curves=every[label], others=others)
         if label != self.negative:
-            labels = ", ".join(map(shown, sorted((self.positive, *(self.others or (self.negative,))))))
+            declared = [self.positive]
+            if self.others:
+                declared += self.others
+            else:
+                declared.append(self.negative)
+            labels = ", ".join(map(shown, sorted(declared)))
             raise RecordDomainError(f"The positive label {label!r} is not declared (declared: {labels}).")
-        was = self.curves
-        swapped = replace(was, tp=was.fp, fp=was.tp, positives=was.negatives, negatives=was.positives)
+        curves = self.curves
+        swapped = replace(
+            curves, tp=curves.fp, fp=curves.tp, positives=curves.negatives, negatives=curves.positives
+        )
         return replace(self, positive=label, negative=self.positive, curves=swapped)
 
 
 def _state_curves(curves: GroupCurves) -> StatedCurves:
+    """Return a label's curves as files state them."""
     return StatedCurves(
         true_positives=curves.tp.tolist(),
         false_positives=curves.fp.tolist(),
@@ -242,27 +259,42 @@ def _histograms(groups: int, labels: int) -> dict[str, int]:
 
 
 def _scored(spec: ProtocolSpec) -> AuditTarget:
-    def declared(
-        sizes: Mapping[str, int],
-        neighbors: Neighbors,
-        epsilon: Fraction,
-        delta: Fraction,
-        distribution: NoiseDistribution | None,
-    ) -> Declared:
-        bins, table = sizes["thresholds"], _histograms(sizes["groups"], sizes["labels"])
-        share = table.get("score_columns", 1)
-        blocks = best_tree(bins, neighbors, epsilon / share, delta / share, distribution).blocks
-        return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
-
+    """Return the target of a protocol that reveals score curves."""
     table = table_of(spec)
-    return replace(table, sizes={**table.sizes, "thresholds": DEFAULT_THRESHOLDS}, declared=declared)
+    sizes = {**table.sizes, "thresholds": DEFAULT_THRESHOLDS}
+    return replace(table, sizes=sizes, declared=partial(_declared_curves, spec=spec))
+
+
+def _declared_curves(
+    sizes: Mapping[str, int],
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    distribution: NoiseDistribution | None,
+    *,
+    spec: ProtocolSpec,
+) -> Declared:
+    """Return `AuditTarget.declared`, with the tree of the least error."""
+    bins = sizes["thresholds"]
+    histograms = _histograms(sizes["groups"], sizes["labels"])
+    share = histograms.get("score_columns", 1)
+    blocks = best_tree(bins, neighbors, epsilon / share, delta / share, distribution).blocks
+    return spec, {**histograms, "bins": bins, "blocks": _as_argument(blocks)}
+
+
+def _as_argument(blocks: Sequence[int]) -> str:
+    """Return the sizes of blocks as the program's argument."""
+    return ".".join(map(str, blocks))
 
 
 @dataclass(frozen=True)
 class CurvesStatistic(Statistic[NoisyCurves]):
-    """Score curves of each group's positives and negatives; an empty `positive` means the last label.
+    """Score curves of each group's positives and negatives.
 
-    `flat` opens single bins instead of the blocks with the least error.
+    Attributes:
+        flat: Whether single bins are opened, in place of the blocks with the least error.
+        positive: The positive label; empty for the last label.
+        spec: The protocol.
     """
 
     flat: bool = False
@@ -284,7 +316,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         arguments = {
             **_histograms(len(domain.groups), len(domain.labels)),
             "bins": domain.shape[-1],
-            "blocks": ".".join(map(str, tree.blocks)),
+            "blocks": _as_argument(tree.blocks),
         }
         plan = plan_release(self.spec, arguments, release, domain)
         return PreparedRelease(self, release, domain, arguments, plan)
@@ -304,7 +336,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         bins = len(domain.thresholds)
         if self.flat:
             return CountTree(bins, (1,))
-        neighbors, share = release.neighbors_in(domain), domain.score_columns
+        neighbors = release.neighbors_in(domain)
+        share = domain.score_columns
         with fitting(release.protect.epsilon, release.protect.delta):
             return best_tree(
                 bins,
@@ -319,14 +352,20 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         tree = self._tree(prepared.release, domain)
         noise = curve_noise(tree.bins, tree.blocks, domain.cap, prepared.plan.noise)
         rates = curve_errors(noise, sizes)
-        count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))
-        counted = "of records at or above a threshold"
-        return ExpectedError(count, "rate", by_cell(domain, rates), expected_gap(rates), counted)
+        errors_at_thresholds = noise.standard_errors()[:-1]
+        return ExpectedError(
+            count=math.sqrt(float((errors_at_thresholds**2).mean())),
+            what="rate",
+            each=by_cell(domain, rates),
+            gap=expected_gap(rates),
+            counted="of records at or above a threshold",
+        )
 
     @classmethod
     def clients_above_cap(cls, release: BoundedRelease) -> int:
         """Return `Statistic.clients_above_cap`, for curves by the best tree for a bound of 1."""
-        thresholds, spends = release.thresholds, release.spends
+        thresholds = release.thresholds
+        spends = release.spends
         tree = best_tree(thresholds, release.neighbors, spends.epsilon, spends.delta)
         counts = release.cells * counts_of_curves(tree)
         return allowed_above(release.epsilon_of_a_record / CURVE_RATIOS, counts, (thresholds + 1) // 2)
@@ -335,7 +374,8 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return f"blocks of {prepared.arguments['blocks']} bins"
 
     def errors_elsewhere(self, prepared: PreparedRelease[Answer]) -> Mapping[str, float]:
-        domain, request = prepared.domain, prepared.release
+        domain = prepared.domain
+        request = prepared.release
         share = domain.score_columns
         error = square_root_error(
             len(domain.thresholds),
@@ -356,32 +396,62 @@ def noisy_curves(
 ) -> NoisyCurves:
     """Estimate score curves by least squares from a tree's unbiased block counts.
 
-    Opened are, level by level, each (group, label) pair's blocks from the lowest; with several scores, of one
-    after another, its own label last.
+    Args:
+        opened: The counts. For each level, and for each (group, label) pair, they are the counts of its
+            blocks from the lowest scores up. With several scores, the pairs of each score come one after
+            another, and a score's own label is last.
+        domain: The groups, labels and thresholds.
+        positive: The positive label.
+        tree: The tree.
+        noise: The noise of each count.
     """
     pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
     nodes = np.concatenate([level.reshape(pairs, -1) for level in np.split(opened, ends)], axis=1)
     curve = curve_noise(len(domain.thresholds), tree.blocks, domain.cap, noise)
     counts = (nodes @ curve.linear.T).reshape(domain.score_columns, len(domain.groups), 2, -1)
-
-    def of(number: int, at: int) -> GroupCurves:
-        above, below = counts[number, :, at], counts[number, :, 1 - at]
-        return GroupCurves(
-            domain.groups,
-            thresholds=np.array(domain.thresholds),
-            tp=above[:, :-1],
-            fp=below[:, :-1],
-            positives=above[:, -1],
-            negatives=below[:, -1],
-            noise=curve,
-        )
-
-    at = domain.labels.index(positive)
     if domain.score_columns == 1:
-        return NoisyCurves(positive, domain.labels[1 - at], tree.blocks, noise, of(0, at))
-    by_label = {label: of(number, 1) for number, label in enumerate(domain.labels)}
-    return NoisyCurves(positive, "", tree.blocks, noise, by_label.pop(positive), by_label)
+        place = domain.labels.index(positive)
+        of_positive = counts[0, :, place]
+        of_negative = counts[0, :, 1 - place]
+        return NoisyCurves(
+            positive=positive,
+            negative=domain.labels[1 - place],
+            blocks=tree.blocks,
+            noise=noise,
+            curves=_curves_of_label(domain, of_positive, of_negative, curve),
+        )
+    by_label = {}
+    for number, label in enumerate(domain.labels):
+        of_label = counts[number, :, 1]
+        of_rest = counts[number, :, 0]
+        by_label[label] = _curves_of_label(domain, of_label, of_rest, curve)
+    curves = by_label.pop(positive)
+    return NoisyCurves(
+        positive=positive, negative="", blocks=tree.blocks, noise=noise, curves=curves, others=by_label
+    )
+
+
+def _curves_of_label(
+    domain: RecordDomain, of_label: Floats, of_rest: Floats, noise: CurveNoise
+) -> GroupCurves:
+    """Return a label's curves against the rest.
+
+    Args:
+        domain: The groups, labels and thresholds.
+        of_label: The counts of records with the label, shape (groups, thresholds + 1), the totals last.
+        of_rest: The counts of the other records, likewise.
+        noise: How the counts depend on the nodes' noise.
+    """
+    return GroupCurves(
+        domain.groups,
+        thresholds=np.array(domain.thresholds),
+        tp=of_label[:, :-1],
+        fp=of_rest[:, :-1],
+        positives=of_label[:, -1],
+        negatives=of_rest[:, -1],
+        noise=noise,
+    )
 
 
 def curves_in(file: CurvesFile) -> NoisyCurves:
@@ -394,32 +464,36 @@ def curves_in(file: CurvesFile) -> NoisyCurves:
         ValueError: They are no curves, or their noise is none.
         RecordDomainError: Their groups or their cap are none.
     """
-    grid = np.array(file.thresholds, dtype=float)
     blocks = tuple(file.blocks)
     node = _noise_in(file)
-    stated_cap = file.privacy.cap
-    cap = None if isinstance(stated_cap, UnsetType) else cap_from_json(stated_cap, CURVES)
-    noise = curve_noise(len(grid), blocks, cap, node)
-
-    def of(counts: StatedCurves) -> GroupCurves:
-        return GroupCurves(
-            tuple(file.groups),
-            grid,
-            tp=np.array(counts.true_positives, dtype=float),
-            fp=np.array(counts.false_positives, dtype=float),
-            positives=np.array(counts.positives, dtype=float),
-            negatives=np.array(counts.negatives, dtype=float),
-            noise=noise,
-        )
-
-    others = {} if isinstance(file.others, UnsetType) else file.others
+    cap = None
+    if not isinstance(file.privacy.cap, UnsetType):
+        cap = cap_from_json(file.privacy.cap, CURVES)
+    noise = curve_noise(len(file.thresholds), blocks, cap, node)
+    others = {}
+    if not isinstance(file.others, UnsetType):
+        for label, counts in file.others.items():
+            others[label] = _stated_curves_in(file, counts, noise)
     return NoisyCurves(
         positive=file.positive_label,
         negative=file.negative_label,
         blocks=blocks,
         noise=node,
-        curves=of(file),
-        others={label: of(counts) for label, counts in others.items()},
+        curves=_stated_curves_in(file, file, noise),
+        others=others,
+    )
+
+
+def _stated_curves_in(file: CurvesFile, counts: StatedCurves, noise: CurveNoise) -> GroupCurves:
+    """Return a label's curves, of counts that a file states, or raise ValueError."""
+    return GroupCurves(
+        tuple(file.groups),
+        np.array(file.thresholds, dtype=float),
+        tp=np.array(counts.true_positives, dtype=float),
+        fp=np.array(counts.false_positives, dtype=float),
+        positives=np.array(counts.positives, dtype=float),
+        negatives=np.array(counts.negatives, dtype=float),
+        noise=noise,
     )
 
 
@@ -468,7 +542,7 @@ def _thresholds_in(stated: StatedThresholds) -> GroupThresholds:
 def curve_map(tree: CountTree) -> Floats:
     """Return the matrix from a tree's nodes to a curve's counts and, last, their total."""
     estimator = tree.estimator()
-    return np.concatenate([estimator, estimator[:1]])  # at threshold 0 all are positive
+    return np.concatenate([estimator, estimator[:1]])  # at threshold 0, all records are positive
 
 
 def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise) -> CurveNoise:
@@ -487,7 +561,7 @@ class ThresholdChoice:
     deterministic: bool
 
     def of(self, curves: GroupCurves) -> GroupThresholds:
-        """Return each group's thresholds on these curves; errors as `choose_thresholds`."""
+        """Return each group's thresholds on these curves, or raise as `choose_thresholds` does."""
         return choose_thresholds(
             curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
         )
@@ -534,16 +608,17 @@ class Thresholds:
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
     """Choose thresholds on released curves for each label."""
-    return Thresholds(
-        curves,
-        *_chosen(curves.curves, choice),
-        others={label: _chosen(of, choice)[0] for label, of in curves.others.items()},
-    )
+    thresholds, problem = _chosen(curves.curves, choice)
+    others = {}
+    for label, curves_of_label in curves.others.items():
+        others[label], _ = _chosen(curves_of_label, choice)
+    return Thresholds(curves, thresholds, problem, others)
 
 
 def _chosen(
     curves: GroupCurves, choice: ThresholdChoice
 ) -> tuple[GroupThresholds | None, FairSharesError | None]:
+    """Return the thresholds on these curves and None, or None and the reason why there are none."""
     try:
         return choice.of(curves), None
     except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
@@ -552,7 +627,7 @@ def _chosen(
 
 @dataclass(frozen=True)
 class ThresholdsStatistic(Statistic[Thresholds]):
-    """Thresholds for each group, and the curves alone if they allow none, as their ε is spent."""
+    """Thresholds for each group; the curves alone if they allow no thresholds, because their ε is spent."""
 
     curves: CurvesStatistic
     choice: ThresholdChoice

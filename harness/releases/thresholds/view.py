@@ -28,15 +28,12 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
     yield roc(curves, result.thresholds)
     if result.thresholds is None:
         yield Findings([f"No thresholds follow from these curves. {result.problem or ''}"])
-        yield Table(
-            ["group", "positives", "negatives"],
-            [
-                [group, f"{positives:,.1f}", f"{negatives:,.1f}"]
-                for group, positives, negatives in zip(
-                    curves.groups, curves.positives, curves.negatives, strict=True
-                )
-            ],
-        )
+        sizes = []
+        for group, positives, negatives in zip(
+            curves.groups, curves.positives, curves.negatives, strict=True
+        ):
+            sizes.append([group, f"{positives:,.1f}", f"{negatives:,.1f}"])
+        yield Table(["group", "positives", "negatives"], sizes)
     else:
         yield from rules(result.thresholds, constant_prediction(curves, result.thresholds.objective))
         if result.thresholds.least_tolerance:
@@ -47,15 +44,15 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
         for caution in result.cautions:
             yield Paragraph(f"Warning: {caution}", strong="Warning:")
     if result.others:
-        rows = [
-            [label, group, rule.described(), f"{chosen.gap:.3f}"]
-            for label, chosen in result.others.items()
-            if chosen
-            for group, rule in chosen.rules.items()
-        ]
-        rows += [
-            [label, "–", "no rule follows", "–"] for label, chosen in result.others.items() if not chosen
-        ]
+        rows = []
+        without_rule = []
+        for label, chosen in result.others.items():
+            if chosen is None:
+                without_rule.append([label, "–", "no rule follows", "–"])
+                continue
+            for group, rule in chosen.rules.items():
+                rows.append([label, group, rule.described(), f"{chosen.gap:.3f}"])
+        rows += without_rule
         yield Table(
             ["label", "group", "positive if its score ≥", "difference"],
             rows,
@@ -82,18 +79,17 @@ def chosen_again(earlier: str) -> str:
 
 def another_choice(directory: Path) -> str:
     """Say how to choose again."""
-    *choices, label, alone = map(
-        named, ("constraint", "objective", "tolerance", "positive_label", "deterministic")
-    )
     return (
-        f"Another {', '.join(choices)} or {label}, or {alone}, costs no ε: "
+        f"Another {named('constraint')}, {named('objective')}, {named('tolerance')} or "
+        f"{named('positive_label')}, or {named('deterministic')}, costs no ε: "
         f"./inv thresholds --curves {directory} chooses again on these curves."
     )
 
 
 def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     """Show each group's rule and rates."""
-    constraint, objective = in_words(chosen.constraint), in_words(chosen.objective)
+    constraint = in_words(chosen.constraint)
+    objective = in_words(chosen.objective)
     difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
     value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
     yield Findings(

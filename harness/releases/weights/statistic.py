@@ -55,7 +55,7 @@ class WeightsFile(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Weights:
-    """The counts that π_RW opened, and their weights."""
+    """The noisy counts that π_RW opened, and the weights by these counts."""
 
     counts: NoisyCounts
     weights: GroupWeights
@@ -63,7 +63,8 @@ class Weights:
     def files(self, privacy: StatedPrivacy) -> tuple[WeightsFile]:
         """Return `weights.json`."""
         weights = self.weights
-        domain, unit = weights.domain, weights.unit
+        domain = weights.domain
+        unit = weights.unit
         file = WeightsFile(
             groups=list(domain.groups),
             labels=list(domain.labels),
@@ -139,11 +140,8 @@ class WeightsStatistic(Statistic[Weights]):
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         count = deviation(prepared.plan.noise, prepared.domain)
-        return ExpectedError(
-            count,
-            what="weight, relative",
-            each=by_cell(prepared.domain, count * weighting_of(self.reweighing).relative_errors(sizes)),
-        )
+        errors = count * weighting_of(self.reweighing).relative_errors(sizes)
+        return ExpectedError(count, what="weight, relative", each=by_cell(prepared.domain, errors))
 
 
 STATISTIC = WeightsStatistic

@@ -20,7 +20,8 @@ def weights(result: GroupWeights) -> Iterator[Part]:
     """Show noisy counts and their weights."""
     by_name = by_cell(result.domain, result.weights)
     yield from_least_to_most("Weights go from", by_name, 4)
-    widest = int(((result.interval[..., 1] - result.interval[..., 0]) / result.weights).argmax())
+    widths = (result.interval[..., 1] - result.interval[..., 0]) / result.weights
+    widest = int(widths.argmax())
     low, high = result.interval.reshape(-1, 2)[widest]
     yield Findings([f"The least certain is that of {list(by_name)[widest]}, {interval_shown(low, high, 4)}."])
     yield intervals(
@@ -32,27 +33,26 @@ def weights(result: GroupWeights) -> Iterator[Part]:
         at=1.0,
     )
     step = "1" if result.unit == 1 else f"1/{result.unit}"
-    heading, interval = f"weight ({result.reweighing})", f"{float(result.confidence):.0%} interval"
-    halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
-    if not (result.noisy_counts % 1).any():  # distributed noise, whose mean is 0
-        halves = ""
+    rows = []
+    for s, group in enumerate(result.domain.groups):
+        for y, label in enumerate(result.domain.labels):
+            count = f"{result.noisy_counts[s, y] / result.unit:,.1f}"
+            if result.floored[s, y]:
+                count = f"below {step}, so {step}: {count}"
+            low, high = result.interval[s, y]
+            rows.append([group, label, count, f"{result.weights[s, y]:,.4f}", interval_shown(low, high, 4)])
+    of_counts = ""
+    if result.unit != 1:
+        of_counts = f"Counts are of clients, in steps of {step}. "
+    elif (result.noisy_counts % 1).any():  # joint noise; the mean of distributed noise is 0
+        of_counts = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
+    heading = f"weight ({result.reweighing})"
     yield Table(
-        ["group", "label", "noisy count", heading, interval],
-        [
-            [
-                *(group, label),
-                (f"below {step}, so {step}: " if result.floored[s, y] else "")
-                + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
-                f"{result.weights[s, y]:,.4f}",
-                interval_shown(result.interval[s, y, 0], result.interval[s, y, 1], 4),
-            ]
-            for s, group in enumerate(result.domain.groups)
-            for y, label in enumerate(result.domain.labels)
-        ],
+        ["group", "label", "noisy count", heading, f"{float(result.confidence):.0%} interval"],
+        rows,
         "llrrr",
-        caption=(halves if result.unit == 1 else f"Counts are of clients, in steps of {step}. ")
-        + f"Each interval holds the weight by the true counts{of_what(result.domain)} with at least that "
-        "probability, over the noise.",
+        caption=f"{of_counts}Each interval holds the weight by the true counts{of_what(result.domain)} with "
+        "at least that probability, over the noise.",
     )
     factor = float((result.interval[..., 1] / result.interval[..., 0]).max())
     if factor > _MOSTLY_NOISE:
@@ -92,7 +92,9 @@ def signed_by(*, signed: bool, compared: bool) -> list[str]:
 
 def of_what(domain: RecordDomain) -> str:
     """Say which records true counts cover, if a bound leaves some out."""
-    return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
+    if domain.cap and not domain.cap.weight_one:
+        return ", of the records that the cap keeps,"
+    return ""
 
 
 VIEW = run.ReleaseView(
