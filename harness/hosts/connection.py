@@ -254,7 +254,7 @@ class Connection(wire.Line):
 
 def _error_class(name: str) -> type[FairSharesError]:
     """Return the error class that an agent names, or HostUnfitError for a name that is none."""
-    found: object = vars(errors).get(name)
+    found = vars(errors).get(name)
     if isinstance(found, type) and issubclass(found, FairSharesError):
         return found
     return HostUnfitError
