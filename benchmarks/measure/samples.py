@@ -209,7 +209,10 @@ def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
     for sample in samples:
         if not sample.warm_up:
             cells.setdefault(sample.key, {})[sample.repetition] = sample
-    return {cell: [runs[number] for number in sorted(runs)] for cell, runs in cells.items()}
+    in_order = {}
+    for cell, runs in cells.items():
+        in_order[cell] = [runs[number] for number in sorted(runs)]
+    return in_order
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:

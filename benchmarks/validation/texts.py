@@ -81,11 +81,14 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
     by_model: dict[str, list[Row]] = {}
     for shape in privfairfl().shapes:
         for row in rows:
-            if (row.protocol, row.shape) == (protocol, shape):
+            if row.protocol == protocol and row.shape == shape:
                 by_model.setdefault(row.model, []).append(row)
     for model, rows_of_model in by_model.items():
-        columns = zip(*map(_figures, rows_of_model), strict=True)
-        yield [model, *("; ".join(dict.fromkeys(column)) for column in columns)]
+        figures_of_federations = [_figures(row) for row in rows_of_model]
+        line = [model]
+        for figures in zip(*figures_of_federations, strict=True):
+            line.append("; ".join(dict.fromkeys(figures)))
+        yield line
 
 
 def _figures(row: Row) -> list[str]:
@@ -102,7 +105,9 @@ def _figures(row: Row) -> list[str]:
 
 
 def _published(value: float) -> str:
-    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    if value < 100:
+        return f"{value:,.2f}"
+    return f"{value:,.0f}"
 
 
 def in_turn(ratio: InTurn | None) -> str:
@@ -141,7 +146,9 @@ def took(form: Took | None) -> str:
 def _took(form: Took | None) -> str:
     if form is None:
         return NOT_YET
-    return f"{took(form)} ‡" if form.basis else took(form)
+    if form.basis:
+        return f"{took(form)} ‡"
+    return took(form)
 
 
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
@@ -223,8 +230,17 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         if found:
             rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
     if rows:
-        columns = ("one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s")
-        yield Table(["cell", "thresholds", *columns], rows, caption=_MEANING)
+        columns = [
+            "cell",
+            "thresholds",
+            "one, s",
+            "an instance, µs",
+            "paper",
+            "bend",
+            "rounds",
+            "all 1,001, s",
+        ]
+        yield Table(columns, rows, caption=_MEANING)
 
 
 def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:
