@@ -300,7 +300,7 @@ def export(options: ExportOptions) -> None:
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
     yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
-    for finding in (*validation.of(Status.FAILED), *validation.of(Status.EXPLAINED)):
+    for finding in (*validation.with_status(Status.FAILED), *validation.with_status(Status.EXPLAINED)):
         yield Paragraph(
             f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}",
             strong=Bad(finding.status) if finding.status is Status.FAILED else str(finding.status),

@@ -152,7 +152,8 @@ class Place:
             return _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
-            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)[1]
+            _, manifest_of_noise = open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)
+            return manifest_of_noise
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
         source: RecordsSource | SyntheticSource
@@ -175,7 +176,9 @@ class Place:
         model = model_of(cell)
         network = parse_network(str(cell.get("network", "none")))
         job = program_job(cell, self._programs)
-        integers = public_integers(model.parties, int(cell.get("inputs", 0))) if PROGRAM in cell else None
+        integers = None
+        if PROGRAM in cell:
+            integers = public_integers(model.parties, int(cell.get("inputs", 0)))
         result = engine_giving(model, integers).run(job, model, out, timeout_s, _silent, network=network)
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 

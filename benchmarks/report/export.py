@@ -26,7 +26,7 @@ from benchmarks.literal import FORMS
 from benchmarks.measure.samples import OK, Summary, load, name_of
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, rows
+from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, table2_rows
 from benchmarks.validation.texts import TITLES
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.request.base import DISTRIBUTED, JOINT
@@ -180,11 +180,11 @@ def export(results: Path, directory: Path) -> None:
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)
     medians = seconds.median().unstack()
-    measured = Measured.of(samples)
+    measured = Measured.from_samples(samples)
     shown_medians = medians.style.format(precision=4, na_rep="--").format_index(escape="latex")
     shown_medians.to_latex(directory / "table.tex")
     bars = Figure(figsize=(9, 1 + len(medians)))
     medians.plot.barh(logx=True, xlabel=_SECONDS[0], ax=bars.subplots())
-    for name, figure in [("cells", bars), *drawings(measured, rows(measured))]:
+    for name, figure in [("cells", bars), *drawings(measured, table2_rows(measured))]:
         figure.savefig(directory / f"{name}.pdf", bbox_inches="tight")
     shutil.copytree(results, directory / "measured")

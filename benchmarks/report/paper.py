@@ -23,7 +23,15 @@ from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
-from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
+from benchmarks.validation.side_by_side import (
+    AT_ONCE,
+    NOT_YET,
+    PRINTED,
+    PROTOCOLS,
+    SCALE,
+    TABLE2,
+    table2_rows,
+)
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, GREY
@@ -49,12 +57,15 @@ def filled(page: str, measured: Measured) -> str:
 
     def recorded(marker: re.Match[str]) -> str:
         names, *found = TABLES[marker[2]](measured)
-        rows = [names, ["---"] * len(names)]
-        rows += found
-        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines = [_line_of_page(names), _line_of_page(["---"] * len(names))]
+        lines += [_line_of_page(row) for row in found]
         return marker[1] + "\n".join(lines) + "\n"
 
     return _MARKED.sub(recorded, page)
+
+
+def _line_of_page(cells: Row) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _recorded(study: str, name: str) -> Any:
@@ -62,7 +73,7 @@ def _recorded(study: str, name: str) -> Any:
 
 
 def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
-    names, *lines = texts.table2(rows(measured), protocol)
+    names, *lines = texts.table2(table2_rows(measured), protocol)
     yield names
     for model, *figures in lines:
         yield [f"`{model}`", *figures]
@@ -78,7 +89,7 @@ def _iterations(measured: Measured) -> Iterator[Row]:
 
 def _gain(measured: Measured) -> Iterator[Row]:
     yield ["model", "whole curves", "8 thresholds, in turn (95 % interval)"]
-    for row in rows(measured):
+    for row in table2_rows(measured):
         if row.protocol == "pi_roc" and row.shape == "ads":
             gain = texts.times(row.gain) if row.gain else NOT_YET
             yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
@@ -238,15 +249,15 @@ def _table3(_: Measured) -> Iterator[Row]:
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
         "data == 'MovieLens 100K' and epsilon == 1"
     )
-    shown = {}
+    redone = {}
     for row in schemes.to_dict("records"):
         text = f"{100 * row['accuracy']:.1f}; {row['odds']:.3f} ± {row['odds, half']:.3f}"
-        shown[row["way"], row["scheme"]] = text
+        redone[row["way"], row["scheme"]] = text
     for name, printed in table3()["rows"].items():
         paper = printed["ml-1m"]
-        yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", shown["paper", name]]
+        yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", redone["paper", name]]
     for name in ("training alone", "Kamiran–Calders weights", "thresholds"):
-        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, shown["joint", name]]
+        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, redone["joint", name]]
 
 
 def _gaps(_: Measured) -> Iterator[Row]:
@@ -338,7 +349,7 @@ if __name__ == "__main__":
     appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
     with rc_context({"svg.hashsalt": "weightings"}):  # the same file each time
         weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg", metadata={"Date": None})
-    for name, figure in drawings(recorded_runs, rows(recorded_runs)):
+    for name, figure in drawings(recorded_runs, table2_rows(recorded_runs)):
         figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
         path.write_text(filled(path.read_text(encoding="utf-8"), recorded_runs), encoding="utf-8")

@@ -89,13 +89,13 @@ def simulate(
 
 
 def _simulated(
-    simulated: Simulable, population: ClientValues, runs: int, rng: np.random.Generator
+    simulable: Simulable, population: ClientValues, runs: int, rng: np.random.Generator
 ) -> Simulated:
-    if isinstance(simulated, PublishedL):
-        mechanism: Mechanism = simulated.at_two
-        k = simulated.k
+    if isinstance(simulable, PublishedL):
+        mechanism: Mechanism = simulable.at_two
+        k = simulable.k
     else:
-        mechanism = simulated
+        mechanism = simulable
         k = Fraction(2)  # of M_L
     held = list(zip(population.values, population.clients, strict=True))
     scaled = [(mechanism.declared.scaled(values), clients) for values, clients in held]

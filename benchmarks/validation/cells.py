@@ -54,14 +54,14 @@ class CellRuns:
         """The cell's levels, without usual ones."""
         return name_of(self.runs[0].cell)
 
-    def of(self, status: str) -> tuple[Sample, ...]:
+    def with_status(self, status: str) -> tuple[Sample, ...]:
         """Return the runs with a status."""
         return tuple(run for run in self.runs if run.status == status)
 
     @property
     def ok(self) -> tuple[Sample, ...]:
         """The good runs."""
-        return self.of(OK)
+        return self.with_status(OK)
 
     @property
     def reason(self) -> str:
@@ -104,7 +104,7 @@ class Measured:
     plans: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
+    def from_samples(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
         by_suite: dict[str, list[Sample]] = {}
         for sample in samples:
@@ -136,7 +136,7 @@ class Measured:
                 f"There are no measured runs in {directory}; name what ./inv bench.run table2 --out DIR "
                 "made, or a directory that holds such directories."
             )
-        return cls.of(samples, abouts=abouts, plans=plans)
+        return cls.from_samples(samples, abouts=abouts, plans=plans)
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells with these levels, of these suites, or of all if none is named."""

@@ -25,7 +25,7 @@ from benchmarks.validation.side_by_side import (
     Row,
     Took,
     fit,
-    rows,
+    table2_rows,
 )
 from fairshares.harness.security_models import MODELS, get_model
 
@@ -66,7 +66,7 @@ class Validation:
         """Whether something was judged and nothing failed."""
         return all_well(self.findings)
 
-    def of(self, status: Status) -> list[Finding]:
+    def with_status(self, status: Status) -> list[Finding]:
         """Return the findings with a status."""
         return [finding for finding in self.findings if finding.status is status]
 
@@ -74,7 +74,7 @@ class Validation:
         """Return all findings, with their number by status."""
         return {
             "passed": self.passed,
-            "counts": {str(status): len(self.of(status)) for status in Status},
+            "counts": {str(status): len(self.with_status(status)) for status in Status},
             "findings": [finding.to_json() for finding in self.findings],
         }
 
@@ -92,7 +92,7 @@ def validate(
     Guarantees: each kind of check fails on results that break it. A check that cannot be judged is no pass.
     [test: tests/benchmarks/test_validation.py]
     """
-    table = rows(measured)
+    table = table2_rows(measured)
     suites = dict.fromkeys(cell.suite for cell in measured.cells)
     checks = chain(
         *(_whole(suite, measured) for suite in suites),
@@ -134,7 +134,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
     """Check that a suite ran as planned, of one program per cell and on one machine."""
     key = f"whole.{suite}"
     cells = measured.where(suite)
-    ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
+    ran = [cell for cell in cells if cell.ok or cell.with_status(FAILED)]
     about = measured.abouts.get(suite)
     plan = measured.plans.get(suite, {})
     by_key = {cell.runs[0].key: cell for cell in cells}
@@ -144,7 +144,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         was_stopped = not about.get("finished")
         missing = []
         if was_stopped:
-            failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
+            failed = {cell.runs[0].key for cell in cells if cell.with_status(FAILED)}
             missing = [what for cell, what in shortfalls.items() if what and cell not in failed]
         unfinished = missing
         if was_stopped and not missing:
@@ -194,8 +194,8 @@ def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) 
     if cell is None:
         return f"{name_of(planned)}: none"
     good = [run.repetition for run in cell.ok]
-    is_skipped = len(cell.of(SKIPPED)) == len(cell.runs)
-    is_whole = good == list(range(max(times, len(good)))) and not cell.of(FAILED)
+    is_skipped = len(cell.with_status(SKIPPED)) == len(cell.runs)
+    is_whole = good == list(range(max(times, len(good)))) and not cell.with_status(FAILED)
     if is_whole or is_skipped:
         return ""
     return f"{cell.name}: {len(good)} of {times}"
@@ -462,7 +462,7 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             times = f"×{least:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
             of_paper = _ratio(row.paper.range, ring.paper.range)
             yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
-        if (protocol, shape) == ("pi_roc", "ads"):
+        if protocol == "pi_roc" and shape == "ads":
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
             key = f"gain.pi_roc.{shape}.{model}"
             if row.gain is None:
@@ -475,7 +475,9 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
 
 
 def _range(took: Took | None) -> tuple[float, float] | None:
-    return (took.low, took.high) if took else None
+    if took is None:
+        return None
+    return took.low, took.high
 
 
 def _ratio(
@@ -484,7 +486,9 @@ def _ratio(
     """Return the least and the largest ratio of two values that are within these ranges."""
     if not above or not below:
         return None
-    return above[0] / below[1], above[1] / below[0]
+    least_above, most_above = above
+    least_below, most_below = below
+    return least_above / most_below, most_above / least_below
 
 
 def _of_a_round(took: Took | None) -> str:
@@ -501,10 +505,12 @@ def _in_band(
     """Check that two ranges of seconds or ratios are within a factor of 3 of each other."""
     if ours is None or paper is None:
         return Check(key, says, unjudged=NOT_YET)
-    if ours[0] > paper[1]:
-        ratio = ours[0] / paper[1]
+    least_ours, most_ours = ours
+    least_paper, most_paper = paper
+    if least_ours > most_paper:
+        ratio = least_ours / most_paper
     else:
-        ratio = min(ours[1] / paper[0], 1.0)
+        ratio = min(most_ours / least_paper, 1.0)
     return Check(key, says, ratio, 1 / BAND, BAND, f"{found}: ×{ratio:.3g}")
 
 
@@ -526,7 +532,8 @@ def _figure_1(measured: Measured) -> Check:
     if spans:
         ours = (min(span.low for span in spans), max(span.high for span in spans))
     found = f"{' and '.join(texts.spread(span) for span in spans)} s with {most:,} clients"
-    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, (claim.seconds,) * 2, found)
+    of_paper = (claim.seconds, claim.seconds)
+    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, of_paper, found)
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:

@@ -81,7 +81,7 @@ class Row:
         return self.at_once.low / self.default.median
 
 
-def rows(measured: Measured) -> list[Row]:
+def table2_rows(measured: Measured) -> list[Row]:
     """Return a row for each cell of Table 2, and each model beside them."""
     paper = privfairfl()
     models = []

@@ -183,13 +183,14 @@ def table1() -> list[Row]:
     `repaired_alpha` is the error of the repaired mechanism at that epsilon. `repaired` is the least epsilon
     for alpha of the repaired mechanism by Chebyshev's bound, and `tight` is the same by Chernoff's bound.
     """
-    published = gaps()["table1"]
-    return [
-        _cell_of_table1(mechanism, row["clients"], float(alpha), printed, float(published["failure"]))
-        for mechanism, name in CELLS.items()
-        for row in published["cells"]
-        for alpha, printed in zip(published["alphas"], row[name], strict=True)
-    ]
+    paper = gaps()["table1"]
+    failure = float(paper["failure"])
+    cells = []
+    for mechanism, name in CELLS.items():
+        for row in paper["cells"]:
+            for alpha, printed in zip(paper["alphas"], row[name], strict=True):
+                cells.append(_cell_of_table1(mechanism, row["clients"], float(alpha), printed, failure))
+    return cells
 
 
 def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | None, failure: float) -> Row:

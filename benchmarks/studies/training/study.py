@@ -357,7 +357,7 @@ def outcome(runs: Sequence[Draw], sets: Sequence[People], extent: Row) -> StudyR
         view(rows, targets, sets, extent),
         tables={SUMMARY: rows},
         figures={
-            f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
+            f"{people.name.lower().replace(' ', '-')}.png": partial(plot, rows, swept, people)
             for people in sets
         },
     )
@@ -457,7 +457,7 @@ def _epsilon_text(epsilon: float) -> str:
     return f"{epsilon:,.0f}"
 
 
-def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
+def plot(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     """Draw accuracy against the equalized odds difference, and both by epsilon."""
     means = pd.DataFrame([row for row in rows if row["data"] == people.name])
     along = pd.DataFrame([row for row in swept if row["data"] == people.name])
