@@ -235,7 +235,7 @@ def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
 
 
 def _listed(levels: Any) -> list[Any]:
-    """Return a factor's levels as a list, if there is only one level, too."""
+    """Return a factor's levels as a list. A level that stands alone becomes a list of one."""
     if isinstance(levels, list):
         return levels
     return [levels]

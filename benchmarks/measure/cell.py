@@ -72,7 +72,7 @@ class Place:
         self._hosts = hosts
 
     def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
-        """Run one repetition of a cell, if the cell can run here.
+        """Run a repetition of a cell, if the cell can run here.
 
         Args:
             suite: The suite's name.
@@ -303,7 +303,7 @@ def _with_places(job: PrivateJob) -> PrivateJob:
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the exact standard error with distributed noise, over the one with joint noise."""
+    """Return the exact standard error with distributed noise, divided by the error with joint noise."""
     without_network = {**cell, "network": "none"}  # errors do not depend on it
     distributed = _count_error(cell_key({**without_network, "noise": DISTRIBUTED}))
     joint = _count_error(cell_key({**without_network, "noise": JOINT}))

@@ -88,9 +88,9 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sample(RunRecord):
-    """One attempt to run one repetition of a cell, with the run's record.
+    """An attempt to run a repetition of a cell, with the run's record.
 
-    A skipped one can't run here, or is excluded; `reason` says why.
+    `reason` says why a run failed, or why the cell was skipped: it can't run here, or it is excluded.
     """
 
     suite: str

@@ -243,7 +243,10 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
     """
 
     def tail(values: int, t: float) -> float:
-        """Bound P(sum of as many independent Z > t) by the least E[e^(theta Z)]^values e^(-theta t)."""
+        """Bound the probability that a sum of so many independent Z is above t.
+
+        Computes: the least E[e^(theta Z)]^values e^(-theta t) over theta.
+        """
 
         def exponents(theta: Floats) -> Floats:
             return values * model.log_moment(theta) - theta * t
@@ -316,7 +319,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
                 }
             )
         for error in setting.errors:
-            needs.append({"model": name, **exact, **_needed(name, epsilon, error)})
+            needs.append({"model": name} | exact | _needed(name, epsilon, error))
     return StudyResult(
         {
             "seed": SEED,
@@ -345,7 +348,8 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
     )
 
 
-def _needed(name: str, epsilon: Fraction, error: float) -> Row:
+def _needed(name: str, epsilon: Fraction, error: float) -> dict[str, float]:
+    """Return how many clients a model needs for an error, by proof and by simulation."""
     model = trust_model(name, epsilon)
 
     def enough(clients: float) -> bool:
@@ -452,7 +456,7 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
 
 
 def powers(number: float) -> str:
-    """Return a number to three digits, as 4.7·10^6."""
+    """Return a number with three digits as text, and with a power of ten if it is large: 4.7·10^6."""
     if number < 10**6:
         return f"{float(f'{number:.3g}'):,.0f}"
     mantissa, exponent = f"{number:.2e}".split("e")

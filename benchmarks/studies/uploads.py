@@ -32,7 +32,7 @@ _UNTIL = "9999-12-31"
 
 
 class Case(NamedTuple):
-    """Uploads of one client each for three parties of `ring`."""
+    """Uploads for the three parties of `ring`, each of another client."""
 
     uploads: int
     counts: int
@@ -161,6 +161,9 @@ def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _most_mb() -> float:
-    """Return this program's most megabytes. `getrusage` also counts the one that started it."""
+    """Return the most megabytes that this process has had.
+
+    `getrusage` would also count the process that began this process.
+    """
     (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(kilobytes) * 1024 / 1e6

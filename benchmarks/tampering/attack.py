@@ -134,7 +134,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one operation, one of which tampers.
+    """The parties of an operation, one of which tampers.
 
     Args:
         model: The security model.
@@ -260,7 +260,8 @@ class Attack:
         samples = self.operation.noise
         if samples:
             drawn = tuple(secrets.randbits(SAMPLER.fair_bits) for _ in range(samples))
-            self.feed((), ((drawn, (0,) * samples),))
+            zeros = tuple(0 for _ in range(samples))
+            self.feed((), ((drawn, zeros),))
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:
@@ -336,7 +337,7 @@ class Attack:
         return Reaction.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
-        """Return the values that a party printed, empty if it printed none."""
+        """Return the values that a party printed; an empty tuple if it printed none."""
         lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
         opened: list[int] = []
         for line in lines:
@@ -468,7 +469,7 @@ class StockAttack:
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files with a number added in one of them, as a change of a stored number says."""
+    """Return the files, with the change's number added at the change's place in one of them."""
     name, content = list(files.items())[change.message.receiver]
     start = change.where
     end = start + 8

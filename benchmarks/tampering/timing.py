@@ -26,7 +26,7 @@ _LARGE = 1 << 20
 
 @dataclass(frozen=True)
 class Pair:
-    """A run on zeros, and one on ones."""
+    """A run on zeros, and a run on ones."""
 
     security: str
     operation: str
@@ -41,12 +41,12 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
     values = []
     for party, column in enumerate(attack.operation.values):
         fed = value if party == 0 else 0
-        values.append((fed,) * len(column))
+        values.append(tuple(fed for _ in column))
     bits = []
     for words, _ in attack.operation.bits:
         width = max(map(int.bit_length, words), default=0)
         word = (1 << width) - 1 if ones else 0
-        bits.append([(word,) * len(words), (0,) * len(words)])
+        bits.append([tuple(word for _ in words), tuple(0 for _ in words)])
     attack.feed(values, bits)
     sizes = []
     spans = []

@@ -76,7 +76,7 @@ def change_of(
 
 
 def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: Path, built: Path) -> Parties:
-    """Return one worker's parties, ready to run."""
+    """Return the parties of a worker, ready to run."""
     parties: Parties = {}
     for model, operation in product(models, tried):
         if (model.name, operation.name) in TOO_LONG:
@@ -91,7 +91,7 @@ def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: 
 
 
 def tamper(parties: Parties, site: Site) -> Attempt:
-    """Change one message as its seed says."""
+    """Change a message as its seed says."""
     place, message, turn = site
     attack = parties[place]
     rng = random.Random(repr((SEED, site)))

@@ -66,7 +66,10 @@ class CellRuns:
     @property
     def reason(self) -> str:
         """Why there is no time."""
-        return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
+        for run in reversed(self.runs):
+            if run.reason:
+                return run.reason
+        return "its runs have no time"
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
         """Summarize one of the times over the good runs; None if there is none."""
@@ -158,7 +161,13 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells that differ only in one factor, a whole number, and in those in `also`."""
+        """Yield lists of cells that differ only in a factor, and perhaps in those in `also`.
+
+        Args:
+            factor: A factor whose levels are whole numbers; a list is in their order.
+            cells: The cells.
+            also: Further factors in which the cells of a list may differ.
+        """
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):

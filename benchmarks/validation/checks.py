@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from math import nextafter, sqrt
 from typing import Any
 
@@ -93,23 +93,24 @@ def validate(
     [test: tests/benchmarks/test_validation.py]
     """
     table = table2_rows(measured)
-    suites = dict.fromkeys(cell.suite for cell in measured.cells)
-    checks = chain(
-        *(_whole(suite, measured) for suite in suites),
-        _sizes(measured),
-        programs,
-        _orders(measured),
-        _growths(measured),
-        _networks(measured),
-        _distributed_noise(measured),
-        _times(measured, table),
-    )
-    shown = {
-        f"{cell.suite}.{cell.name}": f"{texts.seconds(cell.median_s or 0)} s, {cell.rounds or 0:,} rounds"
-        for cell in measured.cells
-        if cell.ok
-    }
-    return Validation(judge(checks, explanations() if known is None else known, shown), table)
+    checks: list[Check] = []
+    for suite in dict.fromkeys(cell.suite for cell in measured.cells):
+        checks += _whole(suite, measured)
+    checks += _sizes(measured)
+    checks += programs
+    checks += _orders(measured)
+    checks += _growths(measured)
+    checks += _networks(measured)
+    checks += _distributed_noise(measured)
+    checks += _times(measured, table)
+    shown = {}
+    for cell in measured.cells:
+        if cell.ok:
+            took = f"{texts.seconds(cell.median_s or 0)} s, {cell.rounds or 0:,} rounds"
+            shown[f"{cell.suite}.{cell.name}"] = took
+    if known is None:
+        known = explanations()
+    return Validation(judge(checks, known, shown), table)
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], total: int, what: str) -> Check:
@@ -268,8 +269,12 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
         return Check(key, says, unjudged=quicker.reason)
     long = [run.times["mpc_s"] for run in slower.ok]
     short = [run.times["mpc_s"] for run in quicker.ok]
-    share = sum(x > times * y for x in long for y in short) / (len(long) * len(short))
-    how_long = f"more than {times:g} times as long" if times > 1 else "longer"
+    pairs = list(product(long, short))
+    as_claimed = [pair for pair in pairs if pair[0] > times * pair[1]]
+    share = len(as_claimed) / len(pairs)
+    how_long = "longer"
+    if times > 1:
+        how_long = f"more than {times:g} times as long"
     compared = (
         f"{slower_summary.median:.3g} s against {quicker_summary.median:.3g} s, {how_long} in {share:.0%} of "
         f"{len(long)}×{len(short)} pairs"
@@ -515,7 +520,7 @@ def _in_band(
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare with both forms, as the paper may mean either."""
+    """Compare the figure with both literal forms, because the paper may mean either of them."""
     claim = privfairfl().figures["figure1"]
     of_claim = measured.where(protocol=claim.protocol, security=claim.security, network="none")
     timed = []  # a number of clients and its seconds
@@ -537,7 +542,7 @@ def _figure_1(measured: Measured) -> Check:
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    """Compare with seconds that are scaled to the figure's number of records."""
+    """Compare the figure with Table 2's runs, scaled to the figure's number of records."""
     claim = privfairfl().figures["figure2"]
     ads = privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
@@ -548,4 +553,5 @@ def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
         scaled = (low * claim.at[0] / ads.records, high * claim.at[0] / ads.records)
         least = texts.seconds(scaled[0])
     found = f"from {least} s, scaled from {ads.records:,} records"
-    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, found)
+    of_paper = (claim.seconds, claim.seconds)
+    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, of_paper, found)

@@ -52,7 +52,7 @@ def proposition_1(gamma: float) -> float:
 
 
 def one_user(share: float, others: int) -> Floats:
-    """Return the share of one user, and then the equal shares of so many others."""
+    """Return the shares of the data: of a user with this share, and of others who have equal shares."""
     of_others = np.full(others, (1 - share) / others)
     return np.append(share, of_others)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -192,8 +193,12 @@ LABELS = {
     THRESHOLDS: "thresholds for equal opportunity:\ngap left",
 }
 _SHORT = {
-    **{name: label.partition(":")[0] for name, label in LABELS.items()},
+    SUM: "number of records",
     COUNTS: "four counts",
+    WEIGHTS: "sample weights",
+    GAP: "gap between groups",
+    CURVES: "curves' counts",
+    RATES: "true and false positive rates",
     THRESHOLDS: "gap left by thresholds",
 }
 _REGRET = "expected error / least, all ε for the release"
@@ -268,7 +273,7 @@ def _price(rows: Sequence[Row], quantity: str) -> Panel:
         room = 2
         corner = "upper left"
     names = {float(share): str(share) for share in SHARES}
-    highest = max(row[column] for row in rows for column in COLUMNS)
+    highest = max(row[column] for row, column in product(rows, COLUMNS))
     marks: list[Mark] = []
     for colour, (aim, words) in zip(COLOURS, aims.items(), strict=False):
         of_aim = [row for row in rows if row["aim"] == aim]

@@ -170,7 +170,7 @@ _MOST = 700.0
 
 
 def agrees(reproduced: float | None, published: str | None) -> bool:
-    """Return whether a number rounds to the printed one, or neither is there."""
+    """Return whether a number rounds to the printed number, or both are missing."""
     if published is None or reproduced is None:
         return published is None and reproduced is None
     return rounds_to(reproduced, published)
@@ -245,11 +245,12 @@ def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Ge
     """
     half = gaps()["table2"]["clients"] // 2
     population = resampled(values, (half, half))
-    return [
-        {"population": source, **_cell_of_table2(mechanism, row, population, runs, rng)}
-        for mechanism in CELLS
-        for row in gaps()["table2"]["cells"]
-    ]
+    cells: list[Row] = []
+    for mechanism in CELLS:
+        for row in gaps()["table2"]["cells"]:
+            cell = _cell_of_table2(mechanism, row, population, runs, rng)
+            cells.append({"population": source, **cell})
+    return cells
 
 
 def _cell_of_table2(
@@ -318,7 +319,8 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
 
 def chance_of(values: Floats, printed: str) -> float:
     """Return the two-sided chance of a printed value among values that are rounded to its digits."""
-    digits = len(printed.partition(".")[2])
+    _, _, fraction = printed.partition(".")
+    digits = len(fraction)
     above = np.round(np.round(values, digits) - float(printed), digits + 3)
     at_most = float((above <= 0).mean())
     at_least = float((above >= 0).mean())

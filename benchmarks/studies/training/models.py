@@ -121,7 +121,7 @@ def federated(
 
 
 def _batches(records: int, size: int, rng: np.random.Generator) -> Iterator[Integers | slice]:
-    """Yield the rows of each batch; of size 0, all rows."""
+    """Yield the rows of each batch. If the size is 0, there is one batch of all rows."""
     if not size:
         yield slice(None)
         return
@@ -280,7 +280,11 @@ def train(
     rng: np.random.Generator,
     choices: Row = CHOSEN,
 ) -> "Trained":
-    """Train by a scheme, (epsilon, 10^-5)-differentially private for a unit in all that is revealed."""
+    """Train a model by a scheme.
+
+    Guarantees: all that is revealed is (epsilon, 10^-5)-differentially private for the records' unit, if the
+    scheme is private.
+    """
     rho = rho_of(epsilon) if scheme.private else 0.0
     counting = rho * choices["of_weights"]  # also without weights, as the step is divided by the count
     counts, size = _counts(people, counting, rng)

@@ -46,7 +46,7 @@ class People:
         return int(self.client.max()) + 1
 
     def of_rows(self, rows: Bools) -> "People":
-        """Return some of the records; clients keep their numbers."""
+        """Return the records of these rows. Clients keep their numbers."""
         return replace(
             self,
             features=self.features[rows],
@@ -242,7 +242,18 @@ def _people(
     group: pd.Series,
     groups: tuple[str, str],
 ) -> People:
-    """Scale features; a missing number is the middle of its range."""
+    """Return the records of a table, with features scaled to -1 .. 1.
+
+    Args:
+        name: The data's name.
+        table: The records.
+        ranges: The columns of numbers, and the range of each. A missing number becomes the range's middle.
+        flags: The columns that are 0 or 1.
+        client: The column that names the client.
+        label: The records' labels.
+        group: The records' groups, as numbers.
+        groups: The names of the groups.
+    """
     low, high = np.array(list(ranges.values()), dtype=float).T
     scaled = 2 * (table[list(ranges)].to_numpy(float) - low) / (high - low) - 1
     numbers = np.nan_to_num(np.clip(scaled, -1, 1))

@@ -157,8 +157,12 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row
 
 
 def recipe_of(people: People, way: str, extent: Row) -> Row:
-    """Return the paper's recipe for these records."""
-    return {**PAPERS, **people.recipe, **extent["recipe"], "one_microbatch": way == BY_WORDS}
+    """Return the paper's recipe for these records, with the extent's changes."""
+    recipe = dict(PAPERS)
+    recipe |= people.recipe
+    recipe |= extent["recipe"]
+    recipe["one_microbatch"] = way == BY_WORDS
+    return recipe
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:

@@ -241,7 +241,9 @@ METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 
 @dataclass(frozen=True)
 class LocalMechanism:
-    """A client with one record: randomised response on its group, noise on its own counts.
+    """The local mechanism of clients with a record each.
+
+    A client reports its group by randomised response, and its own counts with noise.
 
     Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves.
     Counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
@@ -262,7 +264,7 @@ class LocalMechanism:
 
     @property
     def guarantee(self) -> Guarantee:
-        """For one client's record in place of another."""
+        """What a client is guaranteed whose record is replaced by another."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
@@ -285,7 +287,7 @@ class LocalMechanism:
         return np.asarray(np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published))
 
     def mean_square_error(self, records: int) -> float:
-        """Predict a cumulative count's mean square error, for groups and labels of one size."""
+        """Predict a cumulative count's mean square error, if all groups and labels have as many records."""
         ratio = float(self.ratio)
         inverse = np.linalg.inv(self.reported())
         square = float((inverse**2).mean(axis=0).mean())  # a client's factor in one group's estimate, squared

@@ -168,7 +168,7 @@ def _outcome(
     epsilon: Fraction | None,
     rng: np.random.Generator,
 ) -> Row:
-    """Return each of `MEASURES` for every repetition; without an epsilon, those of exact counts."""
+    """Return each of `MEASURES` for every repetition. Without an epsilon the counts are exact."""
     repetitions, groups, _, bins = sample.histograms.shape
     whole = sample.whole.points()
     if epsilon is None:
