@@ -226,7 +226,13 @@ def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
     for name, levels in factors.items():
         if levels == []:
             raise ExperimentError(f"Factor {name} has no level; name one, or leave it out.")
-        axes.append([level if isinstance(level, dict) else {name: level} for level in _listed(levels)])
+        axis = []
+        for level in _listed(levels):
+            if isinstance(level, dict):
+                axis.append(level)
+            else:
+                axis.append({name: level})
+        axes.append(axis)
     for combination in product(*axes):
         cell: dict[str, Level] = {}
         for levels_together in combination:

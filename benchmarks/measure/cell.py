@@ -318,8 +318,10 @@ def _count_error(key: Cell) -> float:
         session = session_of(cell)
         noise = session.plan.noise
         units = session.rule.units
-        table = noise.weights if isinstance(noise, JointGaussian) else noise.summed(noise.parties)
-        masses = np.array(table, dtype=np.float64)
+        if isinstance(noise, JointGaussian):
+            masses = np.array(noise.weights, dtype=np.float64)
+        else:
+            masses = np.array(noise.summed(noise.parties), dtype=np.float64)
         deviations = (np.arange(masses.size) - noise.largest) / units
         return float(np.sqrt(np.average(deviations**2, weights=masses)))
     statistic = statistic_of(cell)
@@ -332,7 +334,7 @@ def _count_error(key: Cell) -> float:
 
 def request_of(cell: Mapping[str, Level]) -> Request:
     """Return a cell's request."""
-    given = {name: str(cell[name]) for name in ("epsilon", "security")}
+    given = {"epsilon": str(cell["epsilon"]), "security": str(cell["security"])}
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
     variant = str(cell["variant"])
@@ -347,10 +349,13 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     elif cell.get("cap"):
         given["privacy_unit"] = str(PrivacyUnit.CLIENT)
     noise = str(cell.get("noise", JOINT))
+    is_made_ahead = noise == AHEAD
     if "noise" in kind.declared:
-        given["noise"] = JOINT if noise == AHEAD else noise
+        given["noise"] = JOINT if is_made_ahead else noise
     request = kind(**given).but(input_path=PATHS[str(cell["input_path"])])
-    return request.but(offline=True) if noise == AHEAD else request
+    if is_made_ahead:
+        request = request.but(offline=True)
+    return request
 
 
 def source_of(cell: Mapping[str, Level]) -> Path:

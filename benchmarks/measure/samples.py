@@ -177,7 +177,10 @@ def whole_lines(path: Path) -> list[bytes]:
     """Return the lines of a file that may be packed, without a last line that was not written to its end."""
     packed = packed_path(path)
     try:
-        content = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+        if packed.exists():
+            content = gzip.decompress(packed.read_bytes())
+        else:
+            content = path.read_bytes()
     except (EOFError, OSError, zlib.error) as error:
         raise ResultFileError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
     return content[: _length_of_whole_lines(content)].splitlines()
@@ -275,7 +278,9 @@ def measured_over(runs: Iterable[Sample]) -> str:
 def _span(values: Sequence[float], per_unit: float) -> str:
     least = f"{min(values) * per_unit:.3g}"
     most = f"{max(values) * per_unit:.3g}"
-    return least if least == most else f"{least} to {most}"
+    if least == most:
+        return least
+    return f"{least} to {most}"
 
 
 def _length_of_whole_lines(content: bytes) -> int:

