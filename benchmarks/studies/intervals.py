@@ -116,7 +116,14 @@ RELEASES = (
 def study(
     epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
 ) -> StudyResult:
-    """Simulate releases of two groups, and `runs` intervals of each."""
+    """Simulate releases of two groups, and compare intervals with errors.
+
+    Args:
+        epsilons: The epsilons of the releases.
+        sizes: The numbers of clients or records of each group.
+        runs: How many intervals of each release are computed.
+        progress: Is told how many settings are done, and how many there are.
+    """
     rows: list[Row] = []
     settings = list(product(RELEASES, epsilons, sizes))
     for number, (released, epsilon, size) in enumerate(settings):
@@ -151,7 +158,7 @@ def study(
 
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
-    """View each ratio, and how often intervals held."""
+    """View the ratio of interval and error for each size, and how often intervals held."""
     ratios: dict[tuple[str, float], dict[int, float]] = {}  # by quantity and ε, then by size
     for row in rows:
         ratios.setdefault((row["of"], row["epsilon"]), {})[row["size"]] = row["ratio"]

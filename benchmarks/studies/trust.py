@@ -75,7 +75,7 @@ def population(clients: int) -> ClientValues:
 
 @dataclass(frozen=True)
 class Local:
-    """Each client perturbs its own tuple. The groups' sizes are known."""
+    """The trust model in which each client perturbs its own tuple. The groups' sizes are known."""
 
     mechanism: Mechanism
 
@@ -137,7 +137,7 @@ class Central:
         return most / (n - least / 2) + 1 / MAX_STEPS
 
     def deviation(self, clients: int) -> float:
-        """Return the standard deviation for `population`, nearly."""
+        """Return the standard deviation for `population`, to first order in the noise."""
         people = population(clients)
         parts = [
             (1 + float(v @ n / n.sum()) ** 2) / (MAX_STEPS * float(n.sum())) ** 2
@@ -361,7 +361,7 @@ def _needed(name: str, epsilon: Fraction, error: float) -> dict[str, float]:
 
 
 def exceeded(errors: Floats) -> float:
-    """Return the size that 1 % of these errors exceed."""
+    """Return the absolute error that 1 % of these errors exceed."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
@@ -411,7 +411,7 @@ def _bound(row: Row) -> str:
 
 
 def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
-    """View clients for errors, and some errors."""
+    """View how many clients each model needs for each error, and some models' errors."""
     clients = [number for number in setting.clients if number in (10**4, 10**6)]
     columns = ["", "", "its ε"]
     columns += [f"clients for an error of {error:g}" for error in setting.errors]

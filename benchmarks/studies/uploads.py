@@ -124,7 +124,7 @@ def _measured(case: Case, place: Path) -> Row:
 def _most_of_all_parties(
     step: Callable[[Task, Path, int], tuple[float, float]], task: Task, place: Path
 ) -> tuple[float, float]:
-    """Return the most megabytes and the most seconds that a step takes any party."""
+    """Return the most megabytes and the most seconds that a step takes at any of the parties."""
     megabytes = []
     seconds = []
     for party in range(_PARTIES):

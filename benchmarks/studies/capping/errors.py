@@ -59,7 +59,7 @@ class CountedClients:
         return self._by_group(self.records)
 
     def part(self, clients: Bools) -> "CountedClients":
-        """Return some of the clients."""
+        """Return the clients for which `clients` is true."""
         return CountedClients(self.name, self.group[clients], self.records[clients])
 
     def missing(self, cap: int) -> int:
@@ -161,7 +161,7 @@ def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) 
 
 
 def noise_error(epsilon: float, cap: int) -> float:
-    """Return E|X + 1/2|."""
+    """Return E|X + 1/2|, the mean error of a noisy count, at an epsilon per client under a cap."""
     return float(1 / np.expm1(epsilon / cap) + 0.5)
 
 
@@ -200,7 +200,7 @@ def weight_errors(tables: Floats, truth: Floats) -> Floats:
 
 
 class ExpectedErrors:
-    """Errors for a population's capped records and noise, drawn once."""
+    """Errors of the counts of a population's capped records, with noise that is drawn once."""
 
     def __init__(self, population: CountedClients, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.population = population

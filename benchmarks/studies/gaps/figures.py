@@ -26,7 +26,7 @@ from benchmarks.studies.outcome import Row
 from fairshares.harness.views.palette import COLOURS, GREY
 from fairshares.protocols.arrays import Floats
 
-# The paper's axes and ratios are not in its text; these are ours.
+# The paper's text has neither its axes nor its ratios. These are chosen here.
 EPSILONS = np.geomspace(0.05, 10, 47)
 RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
 SHOWN_EPSILON = 1.0  # of numbers on Figures 1 and 2
@@ -43,7 +43,7 @@ Claim = tuple[int, str, str, str, bool, str]
 
 
 def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -> tuple[float, float]:
-    """Return the least and the largest MSE of the gap."""
+    """Return the least and the largest MSE of the gap that the values can cause."""
     budgets = allocation(epsilon)
     worst = WORST[budgets.mechanism]
     return budgets.variance(sizes, (1 - worst, 1 - worst)), budgets.variance(sizes)
@@ -54,7 +54,7 @@ def crossings(first: Allocation, second: Allocation, sizes: tuple[float, float])
     differences = [first(epsilon).variance(sizes) - second(epsilon).variance(sizes) for epsilon in _FINE]
     signs = np.sign(differences)
     changes = np.flatnonzero(signs[:-1] * signs[1:] < 0)
-    return [float(_FINE[place]) for place in changes]
+    return [float(_FINE[number]) for number in changes]
 
 
 def figure1() -> list[Claim]:

