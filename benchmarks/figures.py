@@ -26,10 +26,16 @@ GRID: Mark = methodcaller("grid", alpha=0.3, linewidth=0.6)
 
 def legend(**style: Any) -> Mark:
     """Return a legend with each label once."""
-    return lambda axes: axes.legend(*_labels([axes]), **{"frameon": False, "fontsize": "small", **style})
+
+    def mark(axes: Axes) -> object:
+        signs, labels = _labels([axes])
+        return axes.legend(signs, labels, **{"frameon": False, "fontsize": "small", **style})
+
+    return mark
 
 
-LEGEND, LEGEND_BESIDE = legend(), legend(loc="upper left", bbox_to_anchor=(1, 1))
+LEGEND = legend()
+LEGEND_BESIDE = legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def draw(
@@ -43,11 +49,22 @@ def draw(
     legend_columns: int = 0,
     **shared: Any,
 ) -> Figure:
-    """Draw rows of panels, with labels below the last, beside each row, and above each column."""
+    """Draw rows of panels.
+
+    Args:
+        panels: The marks of each panel, row by row.
+        inches: The figure's width and height.
+        title: The figure's title; empty for none.
+        x: The label below the last row; empty for none.
+        y: The labels beside the rows.
+        columns: The titles above the columns.
+        legend_columns: The columns of the figure's legend; 0 for no legend.
+        shared: Further arguments of `Figure.subplots`: which axes are shared.
+    """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
-    for of_row, row in zip(grid, panels, strict=True):
-        for axes, marks in zip(of_row, row, strict=True):
+    for axes_of_row, panels_of_row in zip(grid, panels, strict=True):
+        for axes, marks in zip(axes_of_row, panels_of_row, strict=True):
             axes.spines[["top", "right"]].set_visible(False)
             for mark in marks:
                 mark(axes)
@@ -55,8 +72,9 @@ def draw(
         axes.set_ylabel(name)
     for axes, name in zip(grid[0], columns, strict=False):
         axes.set_title(name, fontsize="medium")
-    for axes in grid[-1] if x else ():
-        axes.set_xlabel(x)
+    if x:
+        for axes in grid[-1]:
+            axes.set_xlabel(x)
     if title:
         figure.suptitle(title, fontweight="bold")
     if legend_columns:
@@ -66,11 +84,13 @@ def draw(
 
 
 def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
-    labels: dict[str, Any] = {}
+    """Return the signs and the labels of a legend that has each label once."""
+    sign_of_label: dict[str, Any] = {}
     for axes in panels:
-        for sign, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            labels.setdefault(label, sign)
-    return list(labels.values()), list(labels)
+        signs, labels = axes.get_legend_handles_labels()
+        for sign, label in zip(signs, labels, strict=True):
+            sign_of_label.setdefault(label, sign)
+    return list(sign_of_label.values()), list(sign_of_label)
 
 
 def ticks(names: Mapping[float, str], **style: Any) -> Mark:

@@ -38,8 +38,18 @@ Seconds = Annotated[float, Meta(gt=0)]
 Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
-_OF_ROUNDS = ("coordinates", "rounds")
-_NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs", *_OF_ROUNDS)
+_NUMBERS = (
+    "clients",
+    "records",
+    "groups",
+    "labels",
+    "thresholds",
+    "samples",
+    "cap",
+    "inputs",
+    "coordinates",
+    "rounds",
+)
 _CHOICES: Mapping[str, Iterable[str]] = {
     "protocol": (PI_LAP.name, PI_ROUNDS.name, *REQUEST_OF),
     "security": MODELS,
@@ -58,12 +68,11 @@ _TEXTS = ("variant", PROGRAM)
 _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
 _OF_RUNS = ("variant", "security", "epsilon", "network")
 _OF_RECORDS = ("input_path", "clients", "records", "groups", "labels")
-_NEEDED = {  # the factors that a cell of a protocol has to have
-    **dict.fromkeys(REQUEST_OF, _OF_RUNS + _OF_RECORDS),
-    PI_LAP.name: (*_OF_RUNS, "samples"),
-    PI_ROUNDS.name: _OF_RUNS + _OF_ROUNDS,
-    "pi_roc": (*_OF_RUNS, *_OF_RECORDS, "thresholds"),
-}
+# The factors that a cell of a protocol has to have.
+_NEEDED: dict[str, tuple[str, ...]] = dict.fromkeys(REQUEST_OF, _OF_RUNS + _OF_RECORDS)
+_NEEDED["pi_roc"] += ("thresholds",)
+_NEEDED[PI_LAP.name] = (*_OF_RUNS, "samples")
+_NEEDED[PI_ROUNDS.name] = (*_OF_RUNS, "coordinates", "rounds")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
 
@@ -217,7 +226,13 @@ def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
     for name, levels in factors.items():
         if levels == []:
             raise ExperimentError(f"Factor {name} has no level; name one, or leave it out.")
-        axes.append([level if isinstance(level, dict) else {name: level} for level in _listed(levels)])
+        axis = []
+        for level in _listed(levels):
+            if isinstance(level, dict):
+                axis.append(level)
+            else:
+                axis.append({name: level})
+        axes.append(axis)
     for combination in product(*axes):
         cell: dict[str, Level] = {}
         for levels_together in combination:
@@ -226,7 +241,10 @@ def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
 
 
 def _listed(levels: Any) -> list[Any]:
-    return levels if isinstance(levels, list) else [levels]
+    """Return a factor's levels as a list. A level that stands alone becomes a list of one."""
+    if isinstance(levels, list):
+        return levels
+    return [levels]
 
 
 def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
@@ -267,7 +285,9 @@ def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
     """Return the factors that a cell of its kind has to have."""
     literal = literal_of(cell)
     if literal:
-        return ["security", "network", *(name for name in literal.arguments if name in _FACTORS)]
+        needed = ["security", "network"]
+        needed += [name for name in literal.arguments if name in _FACTORS]
+        return needed
     if PROGRAM in cell:
         return [PROGRAM, "security"]
     return _NEEDED.get(str(cell.get("protocol")), ("protocol",))

@@ -52,9 +52,10 @@ _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")  # op
 def run(options: RunOptions) -> None:
     """Run what is missing of an experiment, and show its results."""
     directory = directory_of(options, "bench.run")
-    of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
+    names_of_program = [name for name in _OF_PROGRAMS if not options.is_usual(name)]
+    of_program = options.written(*names_of_program)
     if of_program and not (options.experiment or "").endswith(".mpc"):
-        flag = options.declared[next(iter(of_program))].flag
+        flag = options.declared[names_of_program[0]].flag
         raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
     if options.resume:
         wanted = _with_options(options, _earlier(options, directory), beside=directory)
@@ -189,12 +190,13 @@ def _costs(cell_samples: Sequence[Sample]) -> list[str]:
         reason = f"{last.status}: {last.reason}"
         return [Bad(reason) if last.status == FAILED else reason, "", "", ""]
     good = next(sample for sample in cell_samples if sample.sent_bytes)
-    return [
-        texts.spread(seconds),
-        "–" if good.rounds is None else f"{good.rounds:,}",
-        f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
-        f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–",
-    ]
+    rounds = texts.NONE
+    if good.rounds is not None:
+        rounds = f"{good.rounds:,}"
+    memory = texts.NONE
+    if good.peak_memory_bytes:
+        memory = f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB"
+    return [texts.spread(seconds), rounds, f"{sum(good.sent_bytes) / 1e6:,.3g} MB", memory]
 
 
 def _summary(cell_samples: Sequence[Sample]) -> dict[str, Any]:
@@ -254,7 +256,10 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         if not ratios:
             continue
         interval = interval_of_median(ratios, CONFIDENCE)
-        ends = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
+        ends = "too few pairs to tell"
+        if interval:
+            low, high = interval
+            ends = f"{low:.3g} – {high:.3g}"
         rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", ends])
         compared = f"{name_of(second[-1].cell, 'security')} / {name_of(first[-1].cell, 'security')}"
     if rows:
@@ -300,7 +305,7 @@ def export(options: ExportOptions) -> None:
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
     yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
-    for finding in (*validation.of(Status.FAILED), *validation.of(Status.EXPLAINED)):
+    for finding in (*validation.with_status(Status.FAILED), *validation.with_status(Status.EXPLAINED)):
         yield Paragraph(
             f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}",
             strong=Bad(finding.status) if finding.status is Status.FAILED else str(finding.status),

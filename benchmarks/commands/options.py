@@ -217,8 +217,9 @@ class ReproduceOptions(Options):
         given = {name: text for name, text in texts.items() if text}
         defaults = STUDIES.get(str(texts.get("name")), {})
         super().__init__(**{**defaults, **given})
+        of_all_studies = ("name", "out", "json")
         for name in given:
-            if name not in (*defaults, "name", "out", "json"):
+            if name not in defaults and name not in of_all_studies:
                 studies = " and ".join(study for study, options in STUDIES.items() if name in options)
                 raise OptionError(
                     f"{self.declared[name].flag} is an option of {studies}, not of {self.name}; leave it out."
@@ -229,9 +230,10 @@ class ReproduceOptions(Options):
     @property
     def command(self) -> str:
         """The command as results name it, with defaults, and with the last part of each path alone."""
-        given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
-        paths = {name: str(given[name]).split(",") for name in _PATHS if given.get(name)}
-        short = {}
-        for name, named_paths in paths.items():
-            short[name] = ",".join(Path(path).name for path in named_paths)
-        return f"./inv reproduce {self.name}{typed(**{**given, **short})}"
+        names = [name for name in STUDIES[self.name] if name != "resume"]
+        given = self.written(*names)
+        for name in _PATHS:
+            if given.get(name):
+                paths = str(given[name]).split(",")
+                given[name] = ",".join(Path(path).name for path in paths)
+        return f"./inv reproduce {self.name}{typed(**given)}"

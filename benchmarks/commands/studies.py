@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import product
 from pathlib import Path
 
@@ -38,9 +38,14 @@ def reproduce(options: ReproduceOptions) -> None:
     directory = directory_of(options, f"reproduce-{options.name}")
     started = time.monotonic()
     steps, study = STUDIES[options.name]
-    place = nullcontext(directory) if options.name == "training" else new_directory(directory)
+    place: AbstractContextManager[Path]
+    if options.name == "training":
+        place = nullcontext(directory)  # an interrupted study is kept, to go on with
+    else:
+        place = new_directory(directory)
+    first_step = next(iter(steps))
     with place as written, terminal.steps({**steps, "draw": "write and draw"}) as begin:
-        begin(next(iter(steps)))
+        begin(first_step)
         outcome = study(options, begin, written)
         begin("draw")
         outcome.write(written, options.command, time.monotonic() - started)
@@ -51,7 +56,9 @@ def reproduce(options: ReproduceOptions) -> None:
 
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
     seed = of_caps.SEED
-    populations = [zipf(size, exponent, seed) for exponent in options.exponents for size in options.clients]
+    populations = []
+    for exponent, size in product(options.exponents, options.clients):
+        populations.append(zipf(size, exponent, seed))
     if options.movielens:
         populations.append(movielens(options.movielens))
     held_out = [str(path) for path in options.held_out or ()]
@@ -88,8 +95,50 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     return of_training.outcome(runs, sets, extent)
 
 
+def _gaps(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    data = None
+    if options.data:
+        data = Path(options.data)
+    extent = of_gaps.QUICK if options.quick else of_gaps.WHOLE
+    return of_gaps.reproduce(data, extent, begin, begin.detail)
+
+
+def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> StudyResult:
+    return of_logarithms.study()
+
+
+def _intervals(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    epsilons, sizes = of_intervals.QUICK if options.quick else of_intervals.WHOLE
+    return of_intervals.study(epsilons, sizes, options.repetitions, begin.count)
+
+
+def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    cases = of_plans.QUICK if options.quick else of_plans.CASES
+    return of_plans.study(cases, options.repetitions, begin.count, options.units)
+
+
+def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    setting = of_trust.QUICK if options.quick else of_trust.Setting()
+    return of_trust.study(setting, options.repetitions, begin.count)
+
+
+def _uploads(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    cases = of_uploads.QUICK if options.quick else of_uploads.WHOLE
+    return of_uploads.study(cases, begin.count)
+
+
+def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    return of_utility.study(of_utility.settings(options.quick), options.repetitions, begin.count)
+
+
+def _weightings(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    sets = of_weightings.data_sets(options.quick, options.movielens)
+    splits = SPLITS[:2] if options.quick else SPLITS
+    return of_weightings.study(sets, splits, begin.count)
+
+
 # Each study's steps, without the last, which draws and writes; and the function that carries the study out.
-# When this function is called, the first step has begun; of each further step it says so by `begin`.
+# When this function is called, the first step has begun. It says by `begin` when a further step begins.
 _CarryOut = Callable[[ReproduceOptions, terminal.Steps, Path], StudyResult]
 STUDIES: Mapping[str, tuple[dict[str, str], _CarryOut]] = {
     "capping": ({"data": "populations", "compute": "expected errors"}, _capping),
@@ -100,57 +149,14 @@ STUDIES: Mapping[str, tuple[dict[str, str], _CarryOut]] = {
             "table2": "Table 2, simulated clients",
             "figures": "figures",
         },
-        lambda options, begin, _: of_gaps.reproduce(
-            Path(options.data) if options.data else None,
-            of_gaps.QUICK if options.quick else of_gaps.WHOLE,
-            begin,
-            begin.detail,
-        ),
+        _gaps,
     ),
-    "groupwise": (
-        {"compute": "laws of the noise, by the size of the group"},
-        lambda *_: of_logarithms.study(),
-    ),
-    "intervals": (
-        {"measure": "simulate releases, in the clear"},
-        lambda options, begin, _: of_intervals.study(
-            *(of_intervals.QUICK if options.quick else of_intervals.WHOLE), options.repetitions, begin.count
-        ),
-    ),
-    "plans": (
-        {"measure": "plan and run commands"},
-        lambda options, begin, _: of_plans.study(
-            of_plans.QUICK if options.quick else of_plans.CASES,
-            options.repetitions,
-            begin.count,
-            options.units,
-        ),
-    ),
+    "groupwise": ({"compute": "laws of the noise, by the size of the group"}, _groupwise),
+    "intervals": ({"measure": "simulate releases, in the clear"}, _intervals),
+    "plans": ({"measure": "plan and run commands"}, _plans),
     "training": ({"data": "data sets", "train": "train and test"}, _training),
-    "trust": (
-        {"measure": "compute and simulate errors, in the clear"},
-        lambda options, begin, _: of_trust.study(
-            of_trust.QUICK if options.quick else of_trust.Setting(), options.repetitions, begin.count
-        ),
-    ),
-    "uploads": (
-        {"measure": "seal, and add up"},
-        lambda options, begin, _: of_uploads.study(
-            of_uploads.QUICK if options.quick else of_uploads.WHOLE, begin.count
-        ),
-    ),
-    "utility": (
-        {"measure": "release curves and choose thresholds, in the clear"},
-        lambda options, begin, _: of_utility.study(
-            of_utility.settings(options.quick), options.repetitions, begin.count
-        ),
-    ),
-    "weightings": (
-        {"measure": "fit and assess models, in the clear"},
-        lambda options, begin, _: of_weightings.study(
-            of_weightings.data_sets(options.quick, options.movielens),
-            SPLITS[:2] if options.quick else SPLITS,
-            begin.count,
-        ),
-    ),
+    "trust": ({"measure": "compute and simulate errors, in the clear"}, _trust),
+    "uploads": ({"measure": "seal, and add up"}, _uploads),
+    "utility": ({"measure": "release curves and choose thresholds, in the clear"}, _utility),
+    "weightings": ({"measure": "fit and assess models, in the clear"}, _weightings),
 }

@@ -69,7 +69,8 @@ def _carry_out(
     directory = directory_of(options, command)
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")
-    given = options.written(*(name for name in options.declared if name not in ("out", "json", "resume")))
+    kept = [name for name in options.declared if name not in ("out", "json", "resume")]
+    given = options.written(*kept)
     command_line = f"{command}{typed(**given)}"
     path = directory / SAMPLES
     if not options.resume:
@@ -112,23 +113,21 @@ def summary(attempts: Sequence[walk.Attempt]) -> Rows:
         noise = Counter[str]()
         for attempt in attempts_there:
             noise.update(attempt.noise)
-        rows.append(
-            {
-                "security": model,
-                "operation": operation,
-                "changed": changed,
-                "harmful": harmful,
-                **{reaction.name.lower(): counted[reaction] for reaction in Reaction},
-                "wrong_at_most": round(walk.most_wrong(changed, harmful), 5),
-            }
-        )
+        row: dict[str, Any] = {
+            "security": model,
+            "operation": operation,
+            "changed": changed,
+            "harmful": harmful,
+        }
+        for reaction in Reaction:
+            row[reaction.name.lower()] = counted[reaction]
+        row["wrong_at_most"] = round(walk.most_wrong(changed, harmful), 5)
         if noise:
             distance, by_chance = distance_of([int(value) for value in noise.elements()])
-            rows[-1] |= {
-                "noise": noise.total(),
-                "distance": round(distance, 5),
-                "by_chance": round(by_chance, 5),
-            }
+            row["noise"] = noise.total()
+            row["distance"] = round(distance, 5)
+            row["by_chance"] = round(by_chance, 5)
+        rows.append(row)
     return rows
 
 
@@ -197,5 +196,8 @@ def _times(rows: Rows) -> Iterator[Part]:
 def _ends(row: dict[str, Any]) -> str:
     if row["difference_s"] is None:
         return "too few pairs"
-    text = " to ".join(f"{1e6 * end:,.0f}" for end in row["difference_s"])
-    return Bad(text) if row["found"] else text
+    low, high = row["difference_s"]
+    text = f"{1e6 * low:,.0f} to {1e6 * high:,.0f}"
+    if row["found"]:
+        return Bad(text)
+    return text

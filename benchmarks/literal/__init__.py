@@ -4,7 +4,6 @@ Their outputs are not private, whatever the epsilon.
 """
 
 from collections.abc import Mapping
-from math import prod
 from pathlib import Path
 
 from fairshares.harness.engines.base import MadeUpJob
@@ -14,10 +13,10 @@ from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
 FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # by a cell's variant
 _SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi_roc, at each threshold
-_TWO_FORMS = ("data", "form", "parties")
 
 
-def _spec(protocol: str, number: int, arguments: tuple[str, ...], *outputs: str) -> ProtocolSpec:
+def _spec(protocol: str, number: int, arguments: tuple[str, ...], outputs: tuple[str, ...]) -> ProtocolSpec:
+    """Return the program of a protocol, by the protocol's number in the paper."""
     return ProtocolSpec(
         name=f"{protocol}_literal",
         source=f"PrivFairFL (Pentyala et al. 2022), Protocol {number}, as printed; for benchmarks only",
@@ -34,19 +33,23 @@ def _spec(protocol: str, number: int, arguments: tuple[str, ...], *outputs: str)
 
 
 SPECS: Mapping[str, ProtocolSpec] = {
-    "pi_lap": _spec("pi_lap", 1, ("parties", "samples", "epsilon"), "noise"),
-    "pi_rw": _spec("pi_rw", 2, (*_TWO_FORMS, "clients", "records", "epsilon"), "weights"),
-    "pi_cf": _spec("pi_cf", 3, (*_TWO_FORMS, "records"), "counts"),
+    "pi_lap": _spec("pi_lap", 1, ("parties", "samples", "epsilon"), ("noise",)),
+    "pi_rw": _spec("pi_rw", 2, ("data", "form", "parties", "clients", "records", "epsilon"), ("weights",)),
+    "pi_cf": _spec("pi_cf", 3, ("data", "form", "parties", "records"), ("counts",)),
     "pi_roc": _spec(
-        *("pi_roc", 4, (*_TWO_FORMS, "records", "thresholds", "epsilon")),
-        *("roc_of_protected", "roc_of_others"),
+        "pi_roc",
+        4,
+        ("data", "form", "parties", "records", "thresholds", "epsilon"),
+        ("roc_of_protected", "roc_of_others"),
     ),
 }
 
 
 def literal_of(cell: Mapping[str, str | int | float]) -> ProtocolSpec | None:
-    """Return a cell's literal protocol, or None."""
-    return SPECS.get(str(cell.get("protocol"))) if cell.get("variant") in FORMS else None
+    """Return a cell's literal protocol; None if the cell's variant is not a literal form."""
+    if cell.get("variant") not in FORMS:
+        return None
+    return SPECS.get(str(cell.get("protocol")))
 
 
 def literal_source(spec: ProtocolSpec) -> Path:
@@ -60,10 +63,11 @@ def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> 
     spec = SPECS[protocol]
     told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}
     samples = _SAMPLES[protocol]
-    samples *= prod(int(told[name]) for name in ("samples", "thresholds") if name in spec.arguments)
-    return MadeUpJob(
-        spec,
-        literal_source(spec),
-        tuple(str(told[name]) for name in spec.arguments),
-        fair_bits=((FRACTION_BITS, samples),) if samples else (),
-    )
+    for factor in ("samples", "thresholds"):
+        if factor in spec.arguments:
+            samples *= int(told[factor])
+    fair_bits: tuple[tuple[int, int], ...] = ()
+    if samples:
+        fair_bits = ((FRACTION_BITS, samples),)
+    arguments = tuple(str(told[name]) for name in spec.arguments)
+    return MadeUpJob(spec, literal_source(spec), arguments, fair_bits=fair_bits)

@@ -72,7 +72,7 @@ class Place:
         self._hosts = hosts
 
     def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
-        """Run one repetition of a cell, if the cell can run here.
+        """Run a repetition of a cell, if the cell can run here.
 
         Args:
             suite: The suite's name.
@@ -152,7 +152,8 @@ class Place:
             return _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
-            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)[1]
+            _, manifest_of_noise = open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)
+            return manifest_of_noise
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
         source: RecordsSource | SyntheticSource
@@ -175,7 +176,9 @@ class Place:
         model = model_of(cell)
         network = parse_network(str(cell.get("network", "none")))
         job = program_job(cell, self._programs)
-        integers = public_integers(model.parties, int(cell.get("inputs", 0))) if PROGRAM in cell else None
+        integers = None
+        if PROGRAM in cell:
+            integers = public_integers(model.parties, int(cell.get("inputs", 0)))
         result = engine_giving(model, integers).run(job, model, out, timeout_s, _silent, network=network)
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
@@ -300,7 +303,7 @@ def _with_places(job: PrivateJob) -> PrivateJob:
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the exact standard error with distributed noise, over the one with joint noise."""
+    """Return the exact standard error with distributed noise, divided by the error with joint noise."""
     without_network = {**cell, "network": "none"}  # errors do not depend on it
     distributed = _count_error(cell_key({**without_network, "noise": DISTRIBUTED}))
     joint = _count_error(cell_key({**without_network, "noise": JOINT}))
@@ -315,8 +318,10 @@ def _count_error(key: Cell) -> float:
         session = session_of(cell)
         noise = session.plan.noise
         units = session.rule.units
-        table = noise.weights if isinstance(noise, JointGaussian) else noise.summed(noise.parties)
-        masses = np.array(table, dtype=np.float64)
+        if isinstance(noise, JointGaussian):
+            masses = np.array(noise.weights, dtype=np.float64)
+        else:
+            masses = np.array(noise.summed(noise.parties), dtype=np.float64)
         deviations = (np.arange(masses.size) - noise.largest) / units
         return float(np.sqrt(np.average(deviations**2, weights=masses)))
     statistic = statistic_of(cell)
@@ -329,7 +334,7 @@ def _count_error(key: Cell) -> float:
 
 def request_of(cell: Mapping[str, Level]) -> Request:
     """Return a cell's request."""
-    given = {name: str(cell[name]) for name in ("epsilon", "security")}
+    given = {"epsilon": str(cell["epsilon"]), "security": str(cell["security"])}
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
     variant = str(cell["variant"])
@@ -344,10 +349,13 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     elif cell.get("cap"):
         given["privacy_unit"] = str(PrivacyUnit.CLIENT)
     noise = str(cell.get("noise", JOINT))
+    is_made_ahead = noise == AHEAD
     if "noise" in kind.declared:
-        given["noise"] = JOINT if noise == AHEAD else noise
+        given["noise"] = JOINT if is_made_ahead else noise
     request = kind(**given).but(input_path=PATHS[str(cell["input_path"])])
-    return request.but(offline=True) if noise == AHEAD else request
+    if is_made_ahead:
+        request = request.but(offline=True)
+    return request
 
 
 def source_of(cell: Mapping[str, Level]) -> Path:

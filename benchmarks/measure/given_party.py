@@ -31,8 +31,9 @@ class GivenNumbers(Randomness):
 
     def integers(self, blocks: Sequence[tuple[int, int]]) -> list[int]:
         """Return the next numbers, fewer if no more are left."""
-        lanes = [lanes for _, lanes in blocks]
-        return self._next(sum(lanes) if lanes else len(self._left))
+        if not blocks:
+            return self._next(len(self._left))
+        return self._next(sum(lanes for _, lanes in blocks))
 
     def noise(self, terms: NoiseTerms, samples: int) -> "Integers":  # noqa: ARG002
         """Return the next numbers, fewer if no more are left."""

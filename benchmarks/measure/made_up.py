@@ -34,4 +34,8 @@ class SyntheticSource(Source):
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
     """Return each party's input to any program: integers below 2^16."""
     rng = random.Random(SEED)
-    return tuple(tuple(rng.randrange(1 << 16) for _ in range(each)) for _ in range(parties))
+    inputs = []
+    for _ in range(parties):
+        integers = [rng.randrange(1 << 16) for _ in range(each)]
+        inputs.append(tuple(integers))
+    return tuple(inputs)

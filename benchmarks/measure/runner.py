@@ -162,9 +162,10 @@ def chosen_in(directory: Path) -> Chosen:
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
-    """Run what is missing. All cells' first repetitions come first, so that a drift meets all cells alike.
+    """Run what is missing of a choice.
 
-    A cell that fails is run again only by the next command.
+    The first repetitions of all cells come first, then the second ones, and so on. Thus a machine that gets
+    slower meets all cells in the same way. A cell that fails is run again only by the next command.
 
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ. At an interrupt
     all results so far are on the disk.
@@ -195,22 +196,33 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
             # each program is compiled anew, once in a command, so that its compile time is known
             patch.dict(os.environ, {"XDG_CACHE_HOME": str(scratch.resolve() / "cache")}),
         ):
-            while todo := [run for run in missing(plan, samples, chosen.seed) if run[0].key not in failed]:
-                planned, repetition = todo[0]
-                left = sum(run.excluded is None for run, _ in todo)
-                if todo[0] != announced:  # else the last run was its warm-up
-                    watch(total - left, total, time_left(todo, samples), todo[0])
-                announced = todo[0]
+            todo = _to_run(plan, samples, chosen.seed, failed)
+            while todo:
+                run = todo[0]
+                planned, repetition = run
+                left = [other for other, _ in todo if other.excluded is None]
+                if run != announced:  # else the last run was its warm-up
+                    watch(total - len(left), total, time_left(todo, samples), run)
+                announced = run
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)
                 check_alike([earlier for earlier in samples if earlier.key == planned.key], sample)
+                program_and_model = (sample.program_hash, sample.cell["security"])
                 if sample.status != OK:
                     failed.add(planned.key)
-                elif chosen.suite.warm_up and (sample.program_hash, sample.cell["security"]) not in warm:
-                    warm.add((sample.program_hash, sample.cell["security"]))
+                elif chosen.suite.warm_up and program_and_model not in warm:
+                    warm.add(program_and_model)
                     sample = replace(sample, warm_up=True)
                 append(path, sample, schema=SCHEMA)
                 samples.append(sample)
+                todo = _to_run(plan, samples, chosen.seed, failed)
         _change_about(directory, finished=not missing(plan, samples), ended=environment().time)
+
+
+def _to_run(
+    plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None, failed: set[Cell]
+) -> list[Todo]:
+    """Return the missing repetitions, in order, without those of cells that failed in this command."""
+    return [todo for todo in missing(plan, samples, seed) if todo[0].key not in failed]
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:

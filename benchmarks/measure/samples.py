@@ -88,9 +88,9 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sample(RunRecord):
-    """One attempt to run one repetition of a cell, with the run's record.
+    """An attempt to run a repetition of a cell, with the run's record.
 
-    A skipped one can't run here, or is excluded; `reason` says why.
+    `reason` says why a run failed, or why the cell was skipped: it can't run here, or it is excluded.
     """
 
     suite: str
@@ -177,7 +177,10 @@ def whole_lines(path: Path) -> list[bytes]:
     """Return the lines of a file that may be packed, without a last line that was not written to its end."""
     packed = packed_path(path)
     try:
-        content = gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+        if packed.exists():
+            content = gzip.decompress(packed.read_bytes())
+        else:
+            content = path.read_bytes()
     except (EOFError, OSError, zlib.error) as error:
         raise ResultFileError(f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.") from None
     return content[: _length_of_whole_lines(content)].splitlines()
@@ -209,7 +212,10 @@ def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
     for sample in samples:
         if not sample.warm_up:
             cells.setdefault(sample.key, {})[sample.repetition] = sample
-    return {cell: [runs[number] for number in sorted(runs)] for cell, runs in cells.items()}
+    in_order = {}
+    for cell, runs in cells.items():
+        in_order[cell] = [runs[number] for number in sorted(runs)]
+    return in_order
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
@@ -272,7 +278,9 @@ def measured_over(runs: Iterable[Sample]) -> str:
 def _span(values: Sequence[float], per_unit: float) -> str:
     least = f"{min(values) * per_unit:.3g}"
     most = f"{max(values) * per_unit:.3g}"
-    return least if least == most else f"{least} to {most}"
+    if least == most:
+        return least
+    return f"{least} to {most}"
 
 
 def _length_of_whole_lines(content: bytes) -> int:

@@ -61,7 +61,7 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
 
 
 def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
-    """Return one model's unit costs, by non-negative least squares of relative errors, as JSON."""
+    """Return a model's unit costs as JSON, by non-negative least squares of relative errors."""
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
     for figure, names in FIGURES[model.engine].items():

@@ -26,7 +26,7 @@ from benchmarks.literal import FORMS
 from benchmarks.measure.samples import OK, Summary, load, name_of
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, rows
+from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, table2_rows
 from benchmarks.validation.texts import TITLES
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.request.base import DISTRIBUTED, JOINT
@@ -60,8 +60,8 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
         return None
     panels = []
     for protocol in PROTOCOLS:
-        shown_rows = [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")]
-        panels.append(_table2(protocol, shown_rows))
+        rows_of_ads = [row for row in rows if row.protocol == protocol and row.shape == "ads"]
+        panels.append(_table2(protocol, rows_of_ads))
     return draw([panels], (10.5, 3.4), x=_SECONDS[0], legend_columns=5)
 
 
@@ -82,14 +82,14 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
             label="ours, distributed noise",
             markerfacecolor="none",
         )
-    return [
-        *marks,
+    marks += [
         shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
         methodcaller("set_yticks", range(len(rows)), [row.model for row in rows]),
         methodcaller("tick_params", axis="y", length=0),
         methodcaller("set_title", TITLES[protocol], loc="left"),
         GRID,
     ]
+    return marks
 
 
 def _timed(found: Summary | None, y: float, marker: str, color: str, **style: Any) -> list[Mark]:
@@ -116,7 +116,7 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
         return None
     marks: list[Mark] = []
     for (variant, noise), (color, marker, style, name) in _FORMS.items():
-        of_form = [cell for cell in cells if (cell["variant"], cell["noise"]) == (variant, noise)]
+        of_form = [cell for cell in cells if cell["variant"] == variant and cell["noise"] == noise]
         also = ("records",) if claim.factor == "clients" else ()
         for series in measured.series(claim.factor, of_form, also):
             label = name
@@ -126,13 +126,8 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
             face = "none" if noise == DISTRIBUTED else color
             signs = {"color": color, "marker": marker, "linestyle": style, "markerfacecolor": face}
             marks.append(_points(series, claim.factor, label=label, **signs))
-    marks += [
-        *_claimed(claim),
-        LOGARITHMIC,
-        methodcaller("margins", y=0.12),
-        GRID,
-        LEGEND_BESIDE,
-    ]
+    marks += _claimed(claim)
+    marks += [LOGARITHMIC, methodcaller("margins", y=0.12), GRID, LEGEND_BESIDE]
     return draw([[marks]], (7.6, 4.6), x=claim.factor, y=_SECONDS)
 
 
@@ -146,10 +141,12 @@ def _claimed(claim: FigureClaim) -> list[Mark]:
     else:
         shape = {"linewidth": 6, "alpha": 0.5}
         alignment = "left"
-    about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
+    about = f"{claim.seconds:g} s"
+    if claim.seconds >= 7200:
+        about = f"{claim.seconds / 3600:.0f} hours"
     above = {"textcoords": "offset points", "xytext": (0, 8), "ha": alignment}
     return [
-        line([low, high], [claim.seconds] * 2, color=GREY, solid_capstyle="butt", **shape),
+        line([low, high], [claim.seconds, claim.seconds], color=GREY, solid_capstyle="butt", **shape),
         note(f"{claim.title}: about {about}", (low, claim.seconds), color="#555555", **above),
     ]
 
@@ -183,11 +180,11 @@ def export(results: Path, directory: Path) -> None:
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)
     medians = seconds.median().unstack()
-    measured = Measured.of(samples)
+    measured = Measured.from_samples(samples)
     shown_medians = medians.style.format(precision=4, na_rep="--").format_index(escape="latex")
     shown_medians.to_latex(directory / "table.tex")
     bars = Figure(figsize=(9, 1 + len(medians)))
     medians.plot.barh(logx=True, xlabel=_SECONDS[0], ax=bars.subplots())
-    for name, figure in [("cells", bars), *drawings(measured, rows(measured))]:
+    for name, figure in [("cells", bars), *drawings(measured, table2_rows(measured))]:
         figure.savefig(directory / f"{name}.pdf", bbox_inches="tight")
     shutil.copytree(results, directory / "measured")

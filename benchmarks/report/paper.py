@@ -23,7 +23,15 @@ from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
-from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
+from benchmarks.validation.side_by_side import (
+    AT_ONCE,
+    NOT_YET,
+    PRINTED,
+    PROTOCOLS,
+    SCALE,
+    TABLE2,
+    table2_rows,
+)
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, GREY
@@ -49,10 +57,15 @@ def filled(page: str, measured: Measured) -> str:
 
     def recorded(marker: re.Match[str]) -> str:
         names, *found = TABLES[marker[2]](measured)
-        lines = (f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *found))
+        lines = [_line_of_page(names), _line_of_page(["---"] * len(names))]
+        lines += [_line_of_page(row) for row in found]
         return marker[1] + "\n".join(lines) + "\n"
 
     return _MARKED.sub(recorded, page)
+
+
+def _line_of_page(cells: Row) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _recorded(study: str, name: str) -> Any:
@@ -60,7 +73,7 @@ def _recorded(study: str, name: str) -> Any:
 
 
 def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
-    names, *lines = texts.table2(rows(measured), protocol)
+    names, *lines = texts.table2(table2_rows(measured), protocol)
     yield names
     for model, *figures in lines:
         yield [f"`{model}`", *figures]
@@ -69,13 +82,15 @@ def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
 def _iterations(measured: Measured) -> Iterator[Row]:
     for part in texts.iterations([cell.runs for cell in measured.cells]):
         if isinstance(part, Table):
-            yield from map(list, (part.columns, *part.rows))
+            yield list(part.columns)
+            for row in part.rows:
+                yield list(row)
 
 
 def _gain(measured: Measured) -> Iterator[Row]:
     yield ["model", "whole curves", "8 thresholds, in turn (95 % interval)"]
-    for row in rows(measured):
-        if (row.protocol, row.shape) == ("pi_roc", "ads"):
+    for row in table2_rows(measured):
+        if row.protocol == "pi_roc" and row.shape == "ads":
             gain = texts.times(row.gain) if row.gain else NOT_YET
             yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
 
@@ -84,13 +99,17 @@ def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
     forms = {PRINTED: "literal", AT_ONCE: "literal, all at once", "product": "by products", "default": "ours"}
     where = {"protocol": claim.protocol, "security": claim.security, "shape": "", "noise": "joint"}
     cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok]
-    shown = {form: name for form, name in forms.items() if form != "product" or claim.factor == "clients"}
-    yield [claim.factor, "published", *shown.values()]
+    if claim.factor != "clients":
+        del forms["product"]
+    yield [claim.factor, "published", *forms.values()]
     for level in sorted({cell.number(claim.factor) for cell in cells}):
         low, high = claim.at
-        published = f"about {claim.seconds:,g}" if low <= level <= high else texts.NONE
+        published = texts.NONE
+        if low <= level <= high:
+            published = f"about {claim.seconds:,g}"
         here = {str(cell["variant"]): cell for cell in cells if cell.number(claim.factor) == level}
-        yield [f"{level:,}", published, *(_seconds(here.get(form)) for form in shown)]
+        seconds_of_forms = [_seconds(here.get(form)) for form in forms]
+        yield [f"{level:,}", published, *seconds_of_forms]
 
 
 def _seconds(cell: CellRuns | None) -> str:
@@ -134,12 +153,15 @@ def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
         by_noise = {str(cell["noise"]): cell for cell in cells}
         if by_noise:
             distributed = by_noise.get("distributed")
+            its_error = NOT_YET
+            if distributed:
+                its_error = f"×{error_ratio(distributed.runs[0].cell):.2f}"
             yield [
                 f"`{model}`",
                 _seconds(by_noise.get("joint")),
                 _offline_and_online(by_noise.get("ahead")),
                 _seconds(distributed),
-                f"×{error_ratio(distributed.runs[0].cell):.2f}" if distributed else NOT_YET,
+                its_error,
             ]
 
 
@@ -162,10 +184,10 @@ def _weight_errors() -> list[tuple[float, float, float]]:
     rng = np.random.default_rng(5)
     exact = people.counted(people.group, len(people.groups))
 
+    exact_weights = weights_of_counts(exact, "balanced")
+
     def error(counts: list[Floats]) -> float:
-        deviations = (
-            weights_of_counts(np.array(counts), "balanced") / weights_of_counts(exact, "balanced") - 1
-        )
+        deviations = weights_of_counts(np.array(counts), "balanced") / exact_weights - 1
         return float(np.sqrt(np.mean(deviations**2)))
 
     errors = []
@@ -202,7 +224,9 @@ def appendix_d(measured: Measured) -> Figure:
         LOGARITHMIC,
         shown(xlabel="ε", ylabel="a weight's relative error"),
     ]
-    return draw([[[*share, GRID], [*errors, GRID]]], (10.5, 3.4), legend_columns=4)
+    share.append(GRID)
+    errors.append(GRID)
+    return draw([[share, errors]], (10.5, 3.4), legend_columns=4)
 
 
 def weightings() -> Figure:
@@ -225,15 +249,15 @@ def _table3(_: Measured) -> Iterator[Row]:
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
         "data == 'MovieLens 100K' and epsilon == 1"
     )
-    shown = {}
+    redone = {}
     for row in schemes.to_dict("records"):
         text = f"{100 * row['accuracy']:.1f}; {row['odds']:.3f} ± {row['odds, half']:.3f}"
-        shown[row["way"], row["scheme"]] = text
+        redone[row["way"], row["scheme"]] = text
     for name, printed in table3()["rows"].items():
         paper = printed["ml-1m"]
-        yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", shown["paper", name]]
+        yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", redone["paper", name]]
     for name in ("training alone", "Kamiran–Calders weights", "thresholds"):
-        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, shown["joint", name]]
+        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, redone["joint", name]]
 
 
 def _gaps(_: Measured) -> Iterator[Row]:
@@ -275,8 +299,11 @@ def _groups(_: Measured) -> Iterator[Row]:
     )
     for row in _recorded("reproduce-groupwise", "groupwise.json")["rows"]:
         epsilon = row["epsilon, logarithm"]
-        figures = (epsilon, float(rho_of(Fraction(epsilon))), *(row[name] for name in names))
-        yield [f"{row['records']:,}", *(f"{number:.2g}" for number in figures)]
+        figures = [epsilon, float(rho_of(Fraction(epsilon)))]
+        figures += [row[name] for name in names]
+        line_of_row = [f"{row['records']:,}"]
+        line_of_row += [f"{figure:.2g}" for figure in figures]
+        yield line_of_row
 
 
 def _algorithm_1(_: Measured) -> Iterator[Row]:
@@ -290,9 +317,11 @@ def _algorithm_1(_: Measured) -> Iterator[Row]:
 
 def _intervals(_: Measured) -> Iterator[Row]:
     table = pd.read_csv(RESULTS / "intervals" / SUMMARY)
-    yield ["half-width over error", "ε", *(f"{size:,}" for size in table["size"].unique())]
-    for (interval, epsilon), lines in table.groupby(["of", "epsilon"], sort=False):
-        yield [str(interval), f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in lines["ratio"])]
+    sizes = [f"{size:,}" for size in table["size"].unique()]
+    yield ["half-width over error", "ε", *sizes]
+    for (interval, epsilon), rows_of_sizes in table.groupby(["of", "epsilon"], sort=False):
+        ratios = [f"{ratio:.2f}" for ratio in rows_of_sizes["ratio"]]
+        yield [str(interval), f"{epsilon:g}", *ratios]
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
@@ -320,7 +349,7 @@ if __name__ == "__main__":
     appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
     with rc_context({"svg.hashsalt": "weightings"}):  # the same file each time
         weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg", metadata={"Date": None})
-    for name, figure in drawings(recorded_runs, rows(recorded_runs)):
+    for name, figure in drawings(recorded_runs, table2_rows(recorded_runs)):
         figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
         path.write_text(filled(path.read_text(encoding="utf-8"), recorded_runs), encoding="utf-8")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from operator import methodcaller
 from statistics import NormalDist
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, Panel, draw, level, line, shown
+from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, Marker, Panel, draw, level, line, shown
 from benchmarks.studies.outcome import Row, StudyResult
 from fairshares.harness.views.palette import COLOURS, GREY
 from fairshares.harness.views.parts import Part, Table
@@ -49,10 +50,10 @@ def density(y: Floats, count: float) -> Floats:
     x = _grid(count, _FIRST_STAGE_SDS * SPREAD)
     weight = np.exp(-(((x - count) / SPREAD) ** 2) / 2)
     scale = RELATIVE * np.abs(x)
-    parts = [
-        np.trapezoid(weight / scale * np.exp(-(((some[:, None] - x) / scale) ** 2) / 2), x, axis=1)
-        for some in np.array_split(y, len(y) // 256 + 1)  # bounded memory
-    ]
+    parts = []
+    for part in np.array_split(y, len(y) // 256 + 1):  # bounded memory
+        of_second_stage = np.exp(-(((part[:, np.newaxis] - x) / scale) ** 2) / 2)
+        parts.append(np.trapezoid(weight / scale * of_second_stage, x, axis=1))
     return np.concatenate(parts) / (2 * np.pi * SPREAD)
 
 
@@ -98,7 +99,7 @@ SEED = 20_211_103  # arbitrary; for simulations alone
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A logarithm with its noise and charge. With a large offset, noise is plain."""
+    """A logarithm with its noise and charge. If its offset is large, its noise is that of a plain count."""
 
     name: str
     distribution: ShiftedLog
@@ -130,7 +131,8 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
     for share in range(1, 65):
         least = _mechanism("plain noise, same target", plain, charged * Fraction(share, 64))
         if target.met_by(plain, least.coins):
-            return [*mechanisms, least]
+            mechanisms.append(least)
+            break
     return mechanisms
 
 
@@ -170,24 +172,15 @@ def figure(
 ) -> Figure:
     """Draw epsilon and relative error by the size of the group."""
     counts = sorted({round(x) for x in np.geomspace(1, target.most, 200)})
-    coloured = list(zip(mechanisms, COLOURS, strict=False))
-    privacy = [
-        line(
-            counts,
-            mechanism.epsilons(counts),
-            color=colour,
-            label=f"{mechanism.name} (charged {digits_up(mechanism.charged.epsilon, 2)})",
-        )
-        for mechanism, colour in coloured
-    ]
-    ends = (target.relative, target.least, target.most)
-    error: list[Mark] = [
-        *(
-            line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
-            for mechanism, colour in coloured
-        ),
-        methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"),
-    ]
+    privacy: list[Mark] = []
+    error: list[Mark] = []
+    for mechanism, colour in zip(mechanisms, COLOURS, strict=False):
+        charged = digits_up(mechanism.charged.epsilon, 2)
+        label = f"{mechanism.name} (charged {charged})"
+        privacy.append(line(counts, mechanism.epsilons(counts), color=colour, label=label))
+        error.append(line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name))
+    of_target: Marker = partial(methodcaller, "hlines", color=GREY, linestyle=":", label="target")
+    error.append(of_target(target.relative, target.least, target.most))
     sizes = [row["records"] for row in rows]
     seeming = [row[SEEMING] for row in rows]
     numerical = [
@@ -225,7 +218,7 @@ def _figure_1(samples: Floats) -> Panel:
         ),
         line(
             x,
-            [fitted.pdf(at) for at in x],
+            [fitted.pdf(output) for output in x],
             color="black",
             label=f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}",
         ),
@@ -238,16 +231,18 @@ def _figure_1(samples: Floats) -> Panel:
 def _shown(name: str, value: float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
-    return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
+    if name.startswith("epsilon"):
+        return digits_up(Fraction(value), 2)
+    return f"{value:.2g}"
 
 
 def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]:
     """View the rows."""
-    yield Table(
-        list(rows[0]),
-        [[_shown(name, value) for name, value in row.items()] for row in rows],
-        alignment="r" * len(rows[0]),
-    )
+    columns = list(rows[0])
+    lines = []
+    for row in rows:
+        lines.append([_shown(name, row[name]) for name in columns])
+    yield Table(columns, lines, alignment="r" * len(columns))
     charged = ", ".join(
         f"{mechanism.name} {digits_up(mechanism.charged.epsilon, 2)}" for mechanism in mechanisms
     )

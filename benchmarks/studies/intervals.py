@@ -39,16 +39,25 @@ _LABELLED = RecordDomain(_GROUPS, _LABELS)
 
 @dataclass(frozen=True)
 class Released:
-    """A release's values, and estimates and intervals from them, by name."""
+    """A release's values, and how estimates and intervals are computed from them.
 
-    shares: Floats  # the values of groups of one client or record, without noise
+    Args:
+        shares: The values without noise, if each group had a single client or record.
+        plan: The noise at an epsilon.
+        estimates: Estimates by name from the values of many runs, along the first axis.
+        intervals: Intervals by name from the values of a run.
+    """
+
+    shares: Floats
     plan: Callable[[Fraction], NoisePlan]
-    estimates: Callable[[Floats], Mapping[str, Floats]]  # of all runs, along the first axis
-    intervals: Callable[[Floats, NoisePlan], Mapping[str, Sequence[float]]]  # of one run
+    estimates: Callable[[Floats], Mapping[str, Floats]]
+    intervals: Callable[[Floats, NoisePlan], Mapping[str, Sequence[float]]]
 
 
 def _means(sums: Floats) -> Mapping[str, Floats]:
-    means = (sums[:, ::2] - sums[:, 1::2]) / (sums[:, ::2] + sums[:, 1::2])
+    above = sums[:, ::2]
+    below = sums[:, 1::2]
+    means = (above - below) / (above + below)
     return {"mean of a group": means[:, 0], "gap": means[:, 0] - means[:, 1]}
 
 
@@ -107,7 +116,14 @@ RELEASES = (
 def study(
     epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
 ) -> StudyResult:
-    """Simulate releases of two groups, and `runs` intervals of each."""
+    """Simulate releases of two groups, and compare intervals with errors.
+
+    Args:
+        epsilons: The epsilons of the releases.
+        sizes: The numbers of clients or records of each group.
+        runs: How many intervals of each release are computed.
+        progress: Is told how many settings are done, and how many there are.
+    """
     rows: list[Row] = []
     settings = list(product(RELEASES, epsilons, sizes))
     for number, (released, epsilon, size) in enumerate(settings):
@@ -142,18 +158,18 @@ def study(
 
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
-    """View each ratio, and how often intervals held."""
+    """View the ratio of interval and error for each size, and how often intervals held."""
     ratios: dict[tuple[str, float], dict[int, float]] = {}  # by quantity and ε, then by size
     for row in rows:
         ratios.setdefault((row["of"], row["epsilon"]), {})[row["size"]] = row["ratio"]
+    columns = ["half-width / error of", "ε"]
+    columns += [f"{size:,}" for size in sizes]
     lines = []
     for (quantity, epsilon), by_size in ratios.items():
-        lines.append([quantity, f"{epsilon:g}", *(f"{by_size[size]:.2f}" for size in sizes)])
-    yield grouped(
-        ["half-width / error of", "ε", *(f"{size:,}" for size in sizes)],
-        lines,
-        alignment="l" + "r" * (1 + len(sizes)),
-    )
+        of_sizes = [f"{by_size[size]:.2f}" for size in sizes]
+        lines.append([quantity, f"{epsilon:g}", *of_sizes])
+    alignment = "l" + "r" * (len(columns) - 1)
+    yield grouped(columns, lines, alignment=alignment)
     yield (
         "Half an interval's median width over the error that 95 % of estimates keep to, by clients or "
         f"records of each of two groups. The share of intervals that held is at least "

@@ -89,38 +89,47 @@ def simulate(
 
 
 def _simulated(
-    simulated: Simulable, population: ClientValues, runs: int, rng: np.random.Generator
+    simulable: Simulable, population: ClientValues, runs: int, rng: np.random.Generator
 ) -> Simulated:
-    mechanism = simulated.at_two if isinstance(simulated, PublishedL) else simulated
-    tuples = list(zip(population.values, population.clients, strict=True))
-    scaled = [(mechanism.declared.scaled(values), clients) for values, clients in tuples]
+    if isinstance(simulable, PublishedL):
+        mechanism: Mechanism = simulable.at_two
+        k = simulable.k
+    else:
+        mechanism = simulable
+        k = Fraction(2)  # of M_L
+    held = list(zip(population.values, population.clients, strict=True))
+    scaled = [(mechanism.declared.scaled(values), clients) for values, clients in held]
     if isinstance(mechanism, MechanismR):
         counts, sums = _reports_of_r(mechanism, scaled, runs, rng)
     else:
         assert isinstance(mechanism, MechanismL)
-        k = simulated.k if isinstance(simulated, PublishedL) else Fraction(2)
         counts, sums = _reports_of_l(mechanism, k, scaled, runs, rng)
     sizes = population.sizes
-    totals = np.array([values @ clients for values, clients in tuples])
-    return Simulated(mechanism, sizes, totals / np.where(sizes > 0, sizes, np.nan), counts, sums)
+    totals = np.array([values @ clients for values, clients in held])
+    means = totals / np.where(sizes > 0, sizes, np.nan)
+    return Simulated(mechanism, sizes, means, counts, sums)
 
 
 def _reports_of_r(
     mechanism: MechanismR, tuples: list[tuple[Floats, Integers]], runs: int, rng: np.random.Generator
 ) -> tuple[Integers, Floats]:
+    """Return how many reports name each group, and the sums of their bits, each 1 or -1, shape (runs, d)."""
     d = mechanism.grr.groups
     truth = float(mechanism.truth)
     keep = float(mechanism.grr.keep)
     move = float(mechanism.grr.move)
     ups = [_tosses(clients, (1 + values) / 2, runs, rng).sum(axis=1) for values, clients in tuples]
     reports = np.zeros((runs, d, 2), dtype=np.int64)  # by reported group and bit
-    for g, (_, clients) in enumerate(tuples):
-        for bit, n in ((1, ups[g]), (0, clients.sum() - ups[g])):
+    for group, (_, clients) in enumerate(tuples):
+        downs = clients.sum() - ups[group]
+        for bit, number in ((1, ups[group]), (0, downs)):
             distribution = np.full((d, 2), move / 2)
-            distribution[g, bit] = keep * truth
-            distribution[g, 1 - bit] = keep * (1 - truth)
-            reports += rng.multinomial(n, distribution.ravel()).reshape(reports.shape)
-    return reports.sum(axis=2), (reports[..., 1] - reports[..., 0]).astype(np.float64)
+            distribution[group, bit] = keep * truth
+            distribution[group, 1 - bit] = keep * (1 - truth)
+            reports += rng.multinomial(number, distribution.ravel()).reshape(reports.shape)
+    counts = reports.sum(axis=2)
+    sums = reports[..., 1] - reports[..., 0]
+    return counts, sums.astype(np.float64)
 
 
 def _reports_of_l(
@@ -130,33 +139,42 @@ def _reports_of_l(
     runs: int,
     rng: np.random.Generator,
 ) -> tuple[Integers, Floats]:
-    kept, sums = np.zeros((2, runs, mechanism.grr.groups), dtype=np.int64)
-    for g, (x, clients) in enumerate(tuples):
-        low = np.floor(x * mechanism.unit)
+    """Return how many reports name each group, and the sums of their values, shape (runs, d)."""
+    shape = (runs, mechanism.grr.groups)
+    kept = np.zeros(shape, dtype=np.int64)
+    sums = np.zeros(shape, dtype=np.int64)
+    for group, (values, clients) in enumerate(tuples):
+        exact = values * mechanism.unit
+        low = np.floor(exact)
         kept_of_group = _tosses(clients, np.float64(mechanism.grr.keep), runs, rng)
-        kept[:, g] = kept_of_group.sum(axis=1)
-        up = _tosses(kept_of_group, x * mechanism.unit - low, runs, rng)
-        sums[:, g] = kept_of_group @ low.astype(np.int64) + up.sum(axis=1)
-    moved = _moved(np.array([n.sum() for _, n in tuples]) - kept, rng)
-    noise = np.zeros(sums.shape, dtype=np.int64)
+        kept[:, group] = kept_of_group.sum(axis=1)
+        up = _tosses(kept_of_group, exact - low, runs, rng)
+        sums[:, group] = kept_of_group @ low.astype(np.int64) + up.sum(axis=1)
+    sizes = np.array([clients.sum() for _, clients in tuples])
+    moved = _moved(sizes - kept, rng)
+    noise = np.zeros(shape, dtype=np.int64)
     for clients, wide in ((kept, mechanism.scale), (moved, mechanism.scale * k / 2)):
         odds = 1 / expm1(float(1 / wide))
         noise += summed_geometric(clients, odds, rng) - summed_geometric(clients, odds, rng)
     return kept + moved, (sums + noise) / mechanism.unit
 
 
-def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random.Generator) -> Integers:
-    shape = (runs, n.shape[-1])
-    if n.max(initial=0) > 1:
-        return rng.binomial(np.broadcast_to(n, shape), chances)
-    return np.asarray((rng.random(shape) < chances) & (n > 0), dtype=np.int64)
+def _tosses(clients: Integers, chances: Floats | np.float64, runs: int, rng: np.random.Generator) -> Integers:
+    """Draw for how many of the clients with each value a coin falls 1, shape (runs, values)."""
+    shape = (runs, clients.shape[-1])
+    if clients.max(initial=0) > 1:
+        return rng.binomial(np.broadcast_to(clients, shape), chances)
+    return np.asarray((rng.random(shape) < chances) & (clients > 0), dtype=np.int64)
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
-    """Draw how many clients arrive in each group, if so many leave each for others."""
+    """Draw how many clients arrive in each group, if `leaving` says how many leave each group for others."""
     d = leaving.shape[-1]
-    to = (1 - np.eye(d)) / (d - 1)
-    return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))
+    chances = (1 - np.eye(d)) / (
+        d - 1
+    )  # of each group to arrive in (column), by the group that is left (row)
+    arrivals = [rng.multinomial(leaving[..., group], chances[group]) for group in range(d)]
+    return np.asarray(np.sum(arrivals, axis=0))
 
 
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:

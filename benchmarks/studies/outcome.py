@@ -84,5 +84,5 @@ def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, 
 
 
 def rounded(value: float, digits: int = 5) -> float:
-    """Return the value to so many significant digits."""
+    """Return the value, rounded to this number of significant digits."""
     return float(f"{value:.{digits}g}")

@@ -89,7 +89,8 @@ def write_records(case: Case, path: Path) -> None:
         "thresholds": ["label", "score"],
         "confusion": ["label", "prediction"],
     }
-    columns = ["client_id", "group", *columns_of_task.get(case.task, ["label"])]
+    columns = ["client_id", "group"]
+    columns += columns_of_task.get(case.task, ["label"])
     table = {
         "client_id": "c" + (number % case.clients).astype(str),
         "group": "g" + (number % case.groups).astype(str),
@@ -117,16 +118,21 @@ def study(
 
 
 def _row(case: Case, scratch: Path, compiled: bool, repetitions: int, units: Path | None) -> dict[str, Any]:
-    """Plan and run a case, once before its program is compiled, or some times after."""
-    load = os.getloadavg()[0]
-    common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
-    plan_of = f"file,units={units.resolve()}" if units else "file"
+    """Plan and run a case: once before its program is compiled, or `repetitions` times after."""
+    load, _, _ = os.getloadavg()
+    common = [case.task, "--records", "records.csv"]
+    common += shlex.split(case.options)
+    common += ["--epsilon", "1"]
+    plan_of = "file"
+    if units:
+        plan_of += f",units={units.resolve()}"
     _, _, plan = run_command([*common, "--plan", plan_of, "--json"], scratch)
     (planned,) = json.loads(plan)["models"]
-    declared = ["--groups", "g0,g1", "--range", "0,1"] if case.of_values else []
+    if case.of_values:
+        common += ["--groups", "g0,g1", "--range", "0,1"]
     runs = []
     for number in range(repetitions if compiled else 1):
-        runs.append(run_command([*common, *declared, "--out", f"{compiled}-{number}"], scratch))
+        runs.append(run_command([*common, "--out", f"{compiled}-{number}"], scratch))
     walls, cpus, _ = zip(*runs, strict=True)
     wall_s = statistics.median(walls)
     return {
@@ -161,9 +167,9 @@ def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, 
 
 def view(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     """View each case."""
-    yield Table(
-        ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"],
-        [
+    lines = []
+    for row in rows:
+        lines.append(
             [
                 row["case"],
                 "kept" if row["compiled"] else "compiled",
@@ -173,13 +179,16 @@ def view(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
                 f"{row['cpu_s']:.2f}",
                 f"{row['load']:.1f}",
             ]
-            for row in rows
-        ],
+        )
+    yield Table(
+        ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"],
+        lines,
         "llrrrrr",
     )
-    right = sum(abs(math.log(row["ratio"])) <= math.log(FACTOR) for row in rows)
+    ratios = [row["ratio"] for row in rows]
+    right = [ratio for ratio in ratios if abs(math.log(ratio)) <= math.log(FACTOR)]
     yield (
-        f"{right} of {len(rows)} plans are within a factor of {FACTOR}; the median ratio is "
-        f"{statistics.median(row['ratio'] for row in rows):.2f}. Load is of the minute before; what other "
+        f"{len(right)} of {len(rows)} plans are within a factor of {FACTOR}; the median ratio is "
+        f"{statistics.median(ratios):.2f}. Load is of the minute before; what other "
         "programs take of the processors is not in a plan."
     )

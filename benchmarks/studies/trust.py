@@ -57,22 +57,25 @@ _TRIALS = 20  # records of a simulated client
 def population(clients: int) -> ClientValues:
     """Return simulated clients, whose values are shares of 20 trials."""
     values = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1
+    clients_of_group = clients // 2
     counts = []
     for rate in (0.8901, 0.7177):  # the two groups' mean rates in the gap paper's appendix D
         distribution = [
             math.comb(_TRIALS, hits) * rate**hits * (1 - rate) ** (_TRIALS - hits)
             for hits in range(_TRIALS + 1)
         ]
-        wanted = clients // 2 * np.array(distribution)
+        wanted = clients_of_group * np.array(distribution)
         whole = np.floor(wanted).astype(np.int64)
-        whole[np.argsort(whole - wanted)[: clients // 2 - whole.sum()]] += 1
+        furthest_below = np.argsort(whole - wanted)
+        left = clients_of_group - whole.sum()
+        whole[furthest_below[:left]] += 1
         counts.append(whole)
     return ClientValues((values, values), tuple(counts))
 
 
 @dataclass(frozen=True)
 class Local:
-    """Each client perturbs its own tuple. The groups' sizes are known."""
+    """The trust model in which each client perturbs its own tuple. The groups' sizes are known."""
 
     mechanism: Mechanism
 
@@ -134,7 +137,7 @@ class Central:
         return most / (n - least / 2) + 1 / MAX_STEPS
 
     def deviation(self, clients: int) -> float:
-        """Return the standard deviation for `population`, nearly."""
+        """Return the standard deviation for `population`, to first order in the noise."""
         people = population(clients)
         parts = [
             (1 + float(v @ n / n.sum()) ** 2) / (MAX_STEPS * float(n.sum())) ** 2
@@ -240,7 +243,10 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
     """
 
     def tail(values: int, t: float) -> float:
-        """Bound P(sum of as many independent Z > t) by the least E[e^(theta Z)]^values e^(-theta t)."""
+        """Bound the probability that a sum of so many independent Z is above t.
+
+        Computes: the least E[e^(theta Z)]^values e^(-theta t) over theta.
+        """
 
         def exponents(theta: Floats) -> Floats:
             return values * model.log_moment(theta) - theta * t
@@ -313,7 +319,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
                 }
             )
         for error in setting.errors:
-            needs.append({"model": name, **exact, **_needed(name, epsilon, error)})
+            needs.append({"model": name} | exact | _needed(name, epsilon, error))
     return StudyResult(
         {
             "seed": SEED,
@@ -342,7 +348,8 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
     )
 
 
-def _needed(name: str, epsilon: Fraction, error: float) -> Row:
+def _needed(name: str, epsilon: Fraction, error: float) -> dict[str, float]:
+    """Return how many clients a model needs for an error, by proof and by simulation."""
     model = trust_model(name, epsilon)
 
     def enough(clients: float) -> bool:
@@ -354,7 +361,7 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
 
 
 def exceeded(errors: Floats) -> float:
-    """Return the size that 1 % of these errors exceed."""
+    """Return the absolute error that 1 % of these errors exceed."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
@@ -372,7 +379,7 @@ def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
 
 
 def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
-    marks: list[Mark] = []
+    marks: list[Mark] = [level(0.01, color=GREY, linestyle=":", linewidth=1)]
     along = np.geomspace(min(setting.clients), max(setting.clients), 60)
     for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
         bounds = np.array([trust_model(name, epsilon).half_width(clients, FAILURE) for clients in along])
@@ -383,27 +390,28 @@ def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
             line(setting.clients, simulated, marker, alpha=0.8, **signs),
             line([], [], marker=marker, linewidth=1.8, label=label, **signs),
         ]
-    return [
-        level(0.01, color=GREY, linestyle=":", linewidth=1),
-        *marks,
+    marks += [
         line([], [], linestyle="none", label="lines: proven for all values; markers: simulated"),
         LOGARITHMIC,
         shown(ylim=(1e-5, MOST), title=f"ε = {float(epsilon):g}"),
         each_power_of_ten,
         GRID,
     ]
+    return marks
 
 
 def _rows_of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
-    return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
+    return [row for row in rows if row["epsilon"] == float(epsilon) and row["model"] == name]
 
 
 def _bound(row: Row) -> str:
-    return f"{row['bound_99']:.2g}" if row["bound_99"] else "none"
+    if not row["bound_99"]:
+        return "none"
+    return f"{row['bound_99']:.2g}"
 
 
 def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
-    """View clients for errors, and some errors."""
+    """View how many clients each model needs for each error, and some models' errors."""
     clients = [number for number in setting.clients if number in (10**4, 10**6)]
     columns = ["", "", "its ε"]
     columns += [f"clients for an error of {error:g}" for error in setting.errors]
@@ -422,11 +430,8 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
             if row["clients"] in clients:
                 line_of_model.append(Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}"))
         lines.append(line_of_model)
-    yield grouped(
-        columns,
-        lines,
-        alignment="lll" + "r" * (len(setting.errors) + len(clients)),
-    )
+    alignment = "lll" + "r" * (len(columns) - 3)
+    yield grouped(columns, lines, alignment=alignment)
     yield (
         "Errors of the gap between two groups' means, values from -1 to 1, that are not exceeded in 99 % of "
         "runs: above, proven whatever the values; below, simulated for one population. All protect a "
@@ -438,21 +443,24 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
         proven = {
             need["model"]: need["clients_proven"]
             for need in needs
-            if (need["epsilon"], need["error"]) == (float(epsilon), wanted)
+            if need["epsilon"] == float(epsilon) and need["error"] == wanted
         }
+        times_as_many = proven[REPAIRED] / proven[IN_COMPUTATION]
         yield (
             f"At ε = {float(epsilon):g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
             f"with noise in the computation, {powers(proven[DISTRIBUTED_OF_THREE])} with three parties', "
             f"{powers(proven[PER_AGGREGATOR])} with noise per aggregator, which is two parties' own, "
             f"{powers(proven[REPAIRED])} under local DP (M_R, repaired), "
-            f"{powers(float(f'{proven[REPAIRED] / proven[IN_COMPUTATION]:.2g}'))} times as many."
+            f"{powers(rounded(times_as_many, 2))} times as many."
         )
 
 
 def powers(number: float) -> str:
-    """Return a number to three digits, as 4.7·10^6."""
+    """Return a number with three digits as text, and with a power of ten if it is large: 4.7·10^6."""
     if number < 10**6:
         return f"{float(f'{number:.3g}'):,.0f}"
     mantissa, exponent = f"{number:.2e}".split("e")
     power = f"10^{int(exponent)}"
-    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
+    if float(mantissa) == 1:
+        return power
+    return f"{float(mantissa):g}·{power}"

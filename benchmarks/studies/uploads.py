@@ -32,7 +32,7 @@ _UNTIL = "9999-12-31"
 
 
 class Case(NamedTuple):
-    """Uploads of one client each for three parties of `ring`."""
+    """Uploads for the three parties of `ring`, each of another client."""
 
     uploads: int
     counts: int
@@ -54,13 +54,17 @@ def study(cases: list[Case], progress: Callable[[int, int], None]) -> StudyResul
 
 
 def _view(rows: list[Row]) -> Iterator[Part]:
-    yield Table(list(rows[0]), [[f"{value:,}" for value in row.values()] for row in rows])
+    lines = []
+    for row in rows:
+        lines.append([f"{value:,}" for value in row.values()])
+    yield Table(list(rows[0]), lines)
     yield (
         "Seconds are processor time of one core, but `weights_s`, which is from Enter to the prompt. "
         "A party's are those of the one that takes most."
     )
     with TemporaryDirectory() as place:
-        yield planned(costs_of(_MANY, _task(Case(1, 4, True), Path(place)), _PARTIES - 1, rows), _MANY)
+        task = _task(Case(1, 4, True), Path(place))
+        yield planned(costs_of(_MANY, task, _PARTIES - 1, rows), _MANY)
 
 
 def _task(case: Case, place: Path) -> Task:
@@ -69,12 +73,14 @@ def _task(case: Case, place: Path) -> Task:
         keys = place / f"keys-{party}"
         keys.mkdir()
         parties.append(SealingParty(f"{party}", "", []).with_new_key(keys, _UNTIL, case.hybrid))
+    groups = ("a", "b")
+    labels = tuple(str(label) for label in range(case.counts // len(groups)))
     return Task(
         "ring",
         "split",
         "ring64",
         1,
-        RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1).to_json(),
+        RecordDomain(groups, labels, 1).to_json(),
         _POLICY,
         parties,
         1,
@@ -101,6 +107,7 @@ def _measured(case: Case, place: Path) -> Row:
     sealed_s = time.process_time() - started
     list_mb, list_s = _most_of_all_parties(_list, task, place)
     add_mb, add_s = _most_of_all_parties(_add_up, task, place)
+    weights_s, _, _ = run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)
     return {
         **case._asdict(),
         "hybrid": int(case.hybrid),
@@ -110,14 +117,14 @@ def _measured(case: Case, place: Path) -> Row:
         "add_s": rounded(add_s),
         "add_mb": rounded(add_mb),
         "upload_bytes": task.envelope_bytes(_PARTIES - 1),
-        "weights_s": rounded(run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]),
+        "weights_s": rounded(weights_s),
     }
 
 
 def _most_of_all_parties(
     step: Callable[[Task, Path, int], tuple[float, float]], task: Task, place: Path
 ) -> tuple[float, float]:
-    """Return the most megabytes and the most seconds that a step takes any party."""
+    """Return the most megabytes and the most seconds that a step takes at any of the parties."""
     megabytes = []
     seconds = []
     for party in range(_PARTIES):
@@ -154,6 +161,9 @@ def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _most_mb() -> float:
-    """Return this program's most megabytes. `getrusage` also counts the one that started it."""
+    """Return the most megabytes that this process has had.
+
+    `getrusage` would also count the process that began this process.
+    """
     (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return int(kilobytes) * 1024 / 1e6

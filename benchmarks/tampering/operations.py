@@ -36,25 +36,38 @@ def distance_of(opened: Sequence[int]) -> tuple[float, float]:
     """
     summary = summarise(opened, SAMPLER)
     least, most = SAMPLER.edges
-    is_possible = least <= summary.extremes[0] and summary.extremes[1] <= most
-    return summary.distance if is_possible else 1.0, summary.distance_bound
+    lowest, highest = summary.extremes
+    is_possible = least <= lowest and highest <= most
+    distance = summary.distance if is_possible else 1.0
+    return distance, summary.distance_bound
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A program, the inputs of two parties, and the opened values."""
+    """A program, the inputs of two parties, and the opened values.
 
-    name: str  # the file's, and perhaps a form after a space
-    values: tuple[Integers, ...] = ()  # of either party
-    bits: tuple[tuple[Integers, Integers], ...] = ()  # of each block, either party's words
-    right: Integers = ()  # the values that honest parties may accept
-    arguments: tuple[object, ...] = ()  # of a production program, after the two parties
-    noise: int = 0  # so many samples are opened in place of `right`; then one of the two parties tampers
+    Args:
+        name: The name of the program's file. A form of its inputs may follow after a space.
+        values: The values of the first and of the second party; empty for none.
+        bits: For each block of bits, the words of the first and of the second party.
+        right: The opened values that honest parties may accept.
+        arguments: A production program's, after the two parties.
+        noise: The number of samples of noise that are opened in place of `right`; 0 for none. If there are
+            some, one of the two parties tampers.
+    """
+
+    name: str
+    values: tuple[Integers, ...] = ()
+    bits: tuple[tuple[Integers, Integers], ...] = ()
+    right: Integers = ()
+    arguments: tuple[object, ...] = ()
+    noise: int = 0
 
     @property
     def program(self) -> str:
         """The name of the program's file."""
-        return self.name.partition(" ")[0]
+        file, _, _ = self.name.partition(" ")
+        return file
 
     def is_right(self, opened: Integers) -> bool:
         """Return whether an honest party may accept the opened values."""
@@ -72,36 +85,39 @@ _A = (0b1011, 0b0101, 0b1111, 0b0011)  # four bits in each of four lanes
 _B = (0b1101, 0b1010, 0b1111, 0b0001)
 
 
-def _opened() -> tuple[int, ...]:
+def _opened() -> Integers:
     """Return what the program `opening` opens: X + Y, then three times X - Y plus what was opened before."""
-    steps = [tuple(x + y for x, y in zip(_X, _Y, strict=True))]
+    last = [x + y for x, y in zip(_X, _Y, strict=True)]
+    opened = list(last)
     for _ in range(3):
-        steps.append(tuple(x - y + last for x, y, last in zip(_X, _Y, steps[-1], strict=True)))
-    return tuple(value for step in steps for value in step)
+        last = [x - y + before for x, y, before in zip(_X, _Y, last, strict=True)]
+        opened += last
+    return tuple(opened)
 
 
-_PAIRS = tuple(a & b for a, b in zip(_A, _B, strict=True))
+def _products() -> Integers:
+    """Return what `multiplication` opens: X * Y * X, and the inner product of X and Y."""
+    products = [x * y for x, y in zip(_X, _Y, strict=True)]
+    opened = [product * x for product, x in zip(products, _X, strict=True)]
+    opened.append(sum(products))
+    return tuple(opened)
+
+
+def _conjunctions() -> Integers:
+    """Return what `and` opens: the bits of A & B, bit by bit, and whether all bits of a lane are 1."""
+    words = [a & b for a, b in zip(_A, _B, strict=True)]
+    opened = []
+    for bit in range(4):
+        opened += [word >> bit & 1 for word in words]
+    opened += [int(word == 0b1111) for word in words]
+    return tuple(opened)
 
 
 OPERATIONS = (
-    Operation("input", (_X, _Y), right=(*_X, *_Y)),
+    Operation("input", (_X, _Y), right=_X + _Y),
     Operation("opening", (_X, _Y), right=_opened()),
-    Operation(
-        "multiplication",
-        (_X, _Y),
-        right=(
-            *(x * y * x for x, y in zip(_X, _Y, strict=True)),
-            sum(x * y for x, y in zip(_X, _Y, strict=True)),
-        ),
-    ),
-    Operation(
-        "and",
-        bits=((_A, _B),),
-        right=(
-            *(word >> i & 1 for i in range(4) for word in _PAIRS),
-            *(int(word == 15) for word in _PAIRS),
-        ),
-    ),
+    Operation("multiplication", (_X, _Y), right=_products()),
+    Operation("and", bits=((_A, _B),), right=_conjunctions()),
     Operation("conversion", bits=((_A, _B),), right=tuple(a ^ b for a, b in zip(_A, _B, strict=True))),
     Operation("comparison", (_X, _Y), right=tuple(int(x < y) for x, y in zip(_X, _Y, strict=True))),
 )
@@ -127,7 +143,7 @@ _PREDICTION = np.array([1, 1, 0, 1, 0])
 _SCORE = np.array([2, 0, 1, 2, 1])
 _VALUE = np.array([-5, 0, 3, 5, -1])
 _EXCEEDED = np.array([0, 2, 1, 3, 0])
-_N = len(_GROUP)
+_RECORDS = len(_GROUP)
 _COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 
@@ -193,19 +209,23 @@ def _made(
 
 def _programs() -> tuple[Operation, ...]:
     make = partial(_made, np.random.default_rng(5))
-    table = (_GROUPS, _LABELS, *LAW)  # the arguments of programs that count by group and label
+    table = (_GROUPS, _LABELS, *LAW)  # the last arguments of programs that count by group and label
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
     sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
     blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
     keys = _LABEL * _BINS + _SCORE
-    logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in _COUNTS.ravel()])
-    columns = [_GROUP == 0, _LABEL == 0]
+    logarithms = np.array([reference.shifted_log(int(count), _OFFSET, _MOST) for count in _COUNTS.ravel()])
+    # Indicators of group, label and prediction, one column after the other.
+    labels_one_hot = np.concatenate([_GROUP == 0, _LABEL == 0, _LABEL == 1]).astype(np.int64)
+    predictions_one_hot = np.concatenate([_GROUP == 0, _LABEL == 0, _PREDICTION == 0]).astype(np.int64)
     pair = _GROUP * _LABELS + _LABEL
     group_bits = slot_bits(_GROUPS)
+    slots_of_values = _GROUP + 1 + ((_VALUE + _STEPS) << group_bits)
     cap_bits = slot_bits(len(_CAPS) - 1)
+    caps_exceeded = [_CAPS[place] for place in _EXCEEDED]
 
     def first_cap(noise: list[int]) -> list[int]:
-        return [reference.first_below([_CAPS[place] for place in _EXCEEDED], _CAPS, _ABOVE, noise)]
+        return [reference.first_below(caps_exceeded, _CAPS, _ABOVE, noise)]
 
     return (
         make("pi_lap", (2, 4, *LAW), 4, _plus(np.zeros(4, dtype=np.int64))),
@@ -227,23 +247,29 @@ def _programs() -> tuple[Operation, ...]:
         make("pi_rw split", ("split", "shares", 2, 0, 0, *table), 4, _plus(_COUNTS), values=_COUNTS.ravel()),
         make(
             "pi_rw product",
-            ("product", "shares", 2, _N, 0, *table),
+            ("product", "shares", 2, _RECORDS, 0, *table),
             4,
             _plus(_COUNTS),
-            values=np.concatenate([*columns, _LABEL == 1]).astype(np.int64),
+            values=labels_one_hot,
         ),
-        make("pi_rw_slots", (2, _N, 1, *table), 4, _plus(_COUNTS), slots=(pair + 1, slot_bits(_COUNTS.size))),
+        make(
+            "pi_rw_slots",
+            (2, _RECORDS, 1, *table),
+            4,
+            _plus(_COUNTS),
+            slots=(pair + 1, slot_bits(_COUNTS.size)),
+        ),
         make("pi_cf split", ("split", 2, 0, *table), 8, _plus(confusion), values=confusion.ravel()),
         make(
             "pi_cf product",
-            ("product", 2, _N, *table),
+            ("product", 2, _RECORDS, *table),
             8,
             _plus(confusion),
-            values=np.concatenate([*columns, _PREDICTION == 0]).astype(np.int64),
+            values=predictions_one_hot,
         ),
         make(
             "pi_cf_slots",
-            (2, _N, 1, *table),
+            (2, _RECORDS, 1, *table),
             8,
             _plus(confusion),
             slots=(pair * _LABELS + _PREDICTION + 1, slot_bits(confusion.size)),
@@ -256,15 +282,19 @@ def _programs() -> tuple[Operation, ...]:
             values=np.bincount(keys, minlength=_LABELS * _BINS),
         ),
         make(
-            "pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *LAW), blocks.size, _plus(blocks), values=keys
+            "pi_roc_records",
+            (2, _RECORDS, 1, _LABELS, _BINS, "1.2", *LAW),
+            blocks.size,
+            _plus(blocks),
+            values=keys,
         ),
         make("pi_gap", (2, _GROUPS, *LAW), 4, _plus(sums), values=sums),
         make(
             "pi_gap_slots",
-            (2, _N, 1, _GROUPS, _STEPS, *LAW),
+            (2, _RECORDS, 1, _GROUPS, _STEPS, *LAW),
             4,
             _plus(sums),
-            slots=(_GROUP + 1 + (_VALUE + _STEPS << group_bits), group_bits + value_bits(_STEPS)),
+            slots=(slots_of_values, group_bits + value_bits(_STEPS)),
         ),
         make(
             "pi_count",
@@ -275,7 +305,7 @@ def _programs() -> tuple[Operation, ...]:
         ),
         make(
             "pi_cap",
-            (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW),
+            (2, _RECORDS, 1, len(_CAPS) - 1, _ABOVE, *LAW),
             len(_CAPS),
             first_cap,
             slots=(_EXCEEDED, cap_bits),

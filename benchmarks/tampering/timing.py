@@ -26,7 +26,7 @@ _LARGE = 1 << 20
 
 @dataclass(frozen=True)
 class Pair:
-    """A run on zeros, and one on ones."""
+    """A run on zeros, and a run on ones."""
 
     security: str
     operation: str
@@ -39,13 +39,14 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
     # Inputs are sums, and bits exclusive ors, of two parties'; the second party's are always 0.
     value = _LARGE if ones else 0
     values = []
-    for fed, column in zip((value, 0), attack.operation.values, strict=False):
-        values.append((fed,) * len(column))
+    for party, column in enumerate(attack.operation.values):
+        fed = value if party == 0 else 0
+        values.append(tuple(fed for _ in column))
     bits = []
     for words, _ in attack.operation.bits:
         width = max(map(int.bit_length, words), default=0)
         word = (1 << width) - 1 if ones else 0
-        bits.append([(word,) * len(words), (0,) * len(words)])
+        bits.append([tuple(word for _ in words), tuple(0 for _ in words)])
     attack.feed(values, bits)
     sizes = []
     spans = []
@@ -117,17 +118,28 @@ def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
         cells.setdefault((pair.security, pair.operation), []).append(pair)
     rows = []
     for (model, operation), cell_pairs in sorted(cells.items()):
-        differences = [pair.seconds[1] - pair.seconds[0] for pair in cell_pairs]
+        differences = []
+        seconds: list[float] = []
+        for pair in cell_pairs:
+            on_zeros, on_ones = pair.seconds
+            differences.append(on_ones - on_zeros)
+            seconds += pair.seconds
         interval = interval_of_median(differences, 1 - FALSE_ALARM / len(cells))
+        difference = None
+        is_found = False
+        if interval is not None:
+            low, high = interval
+            difference = [round(low, 6), round(high, 6)]
+            is_found = not low <= 0 <= high
         rows.append(
             {
                 "security": model,
                 "operation": operation,
                 "pairs": len(cell_pairs),
                 "sizes_differ": sum(not pair.same for pair in cell_pairs),
-                "seconds": round(statistics.median(s for pair in cell_pairs for s in pair.seconds), 6),
-                "difference_s": None if interval is None else [round(end, 6) for end in interval],
-                "found": interval is not None and not interval[0] <= 0 <= interval[1],
+                "seconds": round(statistics.median(seconds), 6),
+                "difference_s": difference,
+                "found": is_found,
             }
         )
     return rows

@@ -63,13 +63,20 @@ def change_of(
 ) -> Change:
     """Return a random change of a message. If shares fill the message, it begins where a share begins."""
     size = _SHARE_BYTES.get(model.name, _WORD)
-    step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
+    if message.length % size == 0:
+        step = size
+    elif message.length % _WORD == 0:
+        step = _WORD
+    else:
+        step = 1
     where = step * rng.randrange(message.length // step)
-    return Change(message, rng.choice(kinds), where, rng.choice((1, 1 << 30, rng.getrandbits(63))))
+    kind = rng.choice(kinds)
+    number = rng.choice((1, 1 << 30, rng.getrandbits(63)))
+    return Change(message, kind, where, number)
 
 
 def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: Path, built: Path) -> Parties:
-    """Return one worker's parties, ready to run."""
+    """Return the parties of a worker, ready to run."""
     parties: Parties = {}
     for model, operation in product(models, tried):
         if (model.name, operation.name) in TOO_LONG:
@@ -77,20 +84,24 @@ def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: 
         for tamperer in range(model.parties):
             place = (model.name, operation.name, tamperer)
             kind = StockAttack if operation in STOCK else Attack
-            parties[place] = kind(model, operation, tamperer, built, work / "-".join(map(str, place)))
+            directory = work / f"{model.name}-{operation.name}-{tamperer}"
+            parties[place] = kind(model, operation, tamperer, built, directory)
             parties[place].lay_out()
     return parties
 
 
 def tamper(parties: Parties, site: Site) -> Attempt:
-    """Change one message as its seed says."""
+    """Change a message as its seed says."""
     place, message, turn = site
     attack = parties[place]
     rng = random.Random(repr((SEED, site)))
     change = change_of(attack.model, message, rng, attack.kinds)
     outcome, opened = attack.run(change)
-    noise = opened if attack.operation.noise else ()
-    return Attempt(*place, turn, change, outcome, dict(Counter(map(str, noise))))
+    model, operation, tamperer = place
+    noise: dict[str, int] = {}
+    if attack.operation.noise:
+        noise = dict(Counter(map(str, opened)))
+    return Attempt(model, operation, tamperer, turn, change, outcome, noise)
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
@@ -167,5 +178,12 @@ def load(path: Path) -> list[Attempt]:
 
 
 def most_wrong(tried: int, wrong: int) -> float:
-    """Return a 95 % bound of the share of harmful changes (Clopper and Pearson 1934)."""
-    return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong)) if wrong < tried else 1.0
+    """Return a 95 % bound of the share of harmful changes (Clopper and Pearson 1934).
+
+    Args:
+        tried: The number of changes.
+        wrong: The number of harmful changes among them.
+    """
+    if wrong >= tried:
+        return 1.0
+    return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong))

@@ -54,19 +54,22 @@ class CellRuns:
         """The cell's levels, without usual ones."""
         return name_of(self.runs[0].cell)
 
-    def of(self, status: str) -> tuple[Sample, ...]:
+    def with_status(self, status: str) -> tuple[Sample, ...]:
         """Return the runs with a status."""
         return tuple(run for run in self.runs if run.status == status)
 
     @property
     def ok(self) -> tuple[Sample, ...]:
         """The good runs."""
-        return self.of(OK)
+        return self.with_status(OK)
 
     @property
     def reason(self) -> str:
         """Why there is no time."""
-        return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
+        for run in reversed(self.runs):
+            if run.reason:
+                return run.reason
+        return "its runs have no time"
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
         """Summarize one of the times over the good runs; None if there is none."""
@@ -104,7 +107,7 @@ class Measured:
     plans: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
+    def from_samples(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
         by_suite: dict[str, list[Sample]] = {}
         for sample in samples:
@@ -136,7 +139,7 @@ class Measured:
                 f"There are no measured runs in {directory}; name what ./inv bench.run table2 --out DIR "
                 "made, or a directory that holds such directories."
             )
-        return cls.of(samples, abouts=abouts, plans=plans)
+        return cls.from_samples(samples, abouts=abouts, plans=plans)
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells with these levels, of these suites, or of all if none is named."""
@@ -158,7 +161,13 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells that differ only in one factor, a whole number, and in those in `also`."""
+        """Yield lists of cells that differ only in a factor, and perhaps in those in `also`.
+
+        Args:
+            factor: A factor whose levels are whole numbers; a list is in their order.
+            cells: The cells.
+            also: Further factors in which the cells of a list may differ.
+        """
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import product
 from math import nextafter, sqrt
 from typing import Any
 
@@ -25,7 +25,7 @@ from benchmarks.validation.side_by_side import (
     Row,
     Took,
     fit,
-    rows,
+    table2_rows,
 )
 from fairshares.harness.security_models import MODELS, get_model
 
@@ -66,7 +66,7 @@ class Validation:
         """Whether something was judged and nothing failed."""
         return all_well(self.findings)
 
-    def of(self, status: Status) -> list[Finding]:
+    def with_status(self, status: Status) -> list[Finding]:
         """Return the findings with a status."""
         return [finding for finding in self.findings if finding.status is status]
 
@@ -74,7 +74,7 @@ class Validation:
         """Return all findings, with their number by status."""
         return {
             "passed": self.passed,
-            "counts": {str(status): len(self.of(status)) for status in Status},
+            "counts": {str(status): len(self.with_status(status)) for status in Status},
             "findings": [finding.to_json() for finding in self.findings],
         }
 
@@ -92,24 +92,25 @@ def validate(
     Guarantees: each kind of check fails on results that break it. A check that cannot be judged is no pass.
     [test: tests/benchmarks/test_validation.py]
     """
-    table = rows(measured)
-    suites = dict.fromkeys(cell.suite for cell in measured.cells)
-    checks = chain(
-        *(_whole(suite, measured) for suite in suites),
-        _sizes(measured),
-        programs,
-        _orders(measured),
-        _growths(measured),
-        _networks(measured),
-        _distributed_noise(measured),
-        _times(measured, table),
-    )
-    shown = {
-        f"{cell.suite}.{cell.name}": f"{texts.seconds(cell.median_s or 0)} s, {cell.rounds or 0:,} rounds"
-        for cell in measured.cells
-        if cell.ok
-    }
-    return Validation(judge(checks, explanations() if known is None else known, shown), table)
+    table = table2_rows(measured)
+    checks: list[Check] = []
+    for suite in dict.fromkeys(cell.suite for cell in measured.cells):
+        checks += _whole(suite, measured)
+    checks += _sizes(measured)
+    checks += programs
+    checks += _orders(measured)
+    checks += _growths(measured)
+    checks += _networks(measured)
+    checks += _distributed_noise(measured)
+    checks += _times(measured, table)
+    shown = {}
+    for cell in measured.cells:
+        if cell.ok:
+            took = f"{texts.seconds(cell.median_s or 0)} s, {cell.rounds or 0:,} rounds"
+            shown[f"{cell.suite}.{cell.name}"] = took
+    if known is None:
+        known = explanations()
+    return Validation(judge(checks, known, shown), table)
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], total: int, what: str) -> Check:
@@ -134,7 +135,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
     """Check that a suite ran as planned, of one program per cell and on one machine."""
     key = f"whole.{suite}"
     cells = measured.where(suite)
-    ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
+    ran = [cell for cell in cells if cell.ok or cell.with_status(FAILED)]
     about = measured.abouts.get(suite)
     plan = measured.plans.get(suite, {})
     by_key = {cell.runs[0].key: cell for cell in cells}
@@ -144,7 +145,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         was_stopped = not about.get("finished")
         missing = []
         if was_stopped:
-            failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
+            failed = {cell.runs[0].key for cell in cells if cell.with_status(FAILED)}
             missing = [what for cell, what in shortfalls.items() if what and cell not in failed]
         unfinished = missing
         if was_stopped and not missing:
@@ -158,10 +159,15 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
         len(plan),
         "cells",
     )
+    of_several_programs = []
+    for cell in ran:
+        hashes = {run.program_hash for run in cell.ok}
+        if len(hashes) > 1:
+            of_several_programs.append(cell.name)
     yield none_of(
         f"{key}.program",
         "all runs of a cell are of one program",
-        [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1],
+        of_several_programs,
         len(ran),
         "cells",
     )
@@ -189,8 +195,8 @@ def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) 
     if cell is None:
         return f"{name_of(planned)}: none"
     good = [run.repetition for run in cell.ok]
-    is_skipped = len(cell.of(SKIPPED)) == len(cell.runs)
-    is_whole = good == list(range(max(times, len(good)))) and not cell.of(FAILED)
+    is_skipped = len(cell.with_status(SKIPPED)) == len(cell.runs)
+    is_whole = good == list(range(max(times, len(good)))) and not cell.with_status(FAILED)
     if is_whole or is_skipped:
         return ""
     return f"{cell.name}: {len(good)} of {times}"
@@ -263,8 +269,12 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
         return Check(key, says, unjudged=quicker.reason)
     long = [run.times["mpc_s"] for run in slower.ok]
     short = [run.times["mpc_s"] for run in quicker.ok]
-    share = sum(x > times * y for x in long for y in short) / (len(long) * len(short))
-    how_long = f"more than {times:g} times as long" if times > 1 else "longer"
+    pairs = list(product(long, short))
+    as_claimed = [pair for pair in pairs if pair[0] > times * pair[1]]
+    share = len(as_claimed) / len(pairs)
+    how_long = "longer"
+    if times > 1:
+        how_long = f"more than {times:g} times as long"
     compared = (
         f"{slower_summary.median:.3g} s against {quicker_summary.median:.3g} s, {how_long} in {share:.0%} of "
         f"{len(long)}×{len(short)} pairs"
@@ -457,7 +467,7 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             times = f"×{least:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
             of_paper = _ratio(row.paper.range, ring.paper.range)
             yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
-        if (protocol, shape) == ("pi_roc", "ads"):
+        if protocol == "pi_roc" and shape == "ads":
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
             key = f"gain.pi_roc.{shape}.{model}"
             if row.gain is None:
@@ -470,7 +480,9 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
 
 
 def _range(took: Took | None) -> tuple[float, float] | None:
-    return (took.low, took.high) if took else None
+    if took is None:
+        return None
+    return took.low, took.high
 
 
 def _ratio(
@@ -479,7 +491,9 @@ def _ratio(
     """Return the least and the largest ratio of two values that are within these ranges."""
     if not above or not below:
         return None
-    return above[0] / below[1], above[1] / below[0]
+    least_above, most_above = above
+    least_below, most_below = below
+    return least_above / most_below, most_above / least_below
 
 
 def _of_a_round(took: Took | None) -> str:
@@ -496,15 +510,17 @@ def _in_band(
     """Check that two ranges of seconds or ratios are within a factor of 3 of each other."""
     if ours is None or paper is None:
         return Check(key, says, unjudged=NOT_YET)
-    if ours[0] > paper[1]:
-        ratio = ours[0] / paper[1]
+    least_ours, most_ours = ours
+    least_paper, most_paper = paper
+    if least_ours > most_paper:
+        ratio = least_ours / most_paper
     else:
-        ratio = min(ours[1] / paper[0], 1.0)
+        ratio = min(most_ours / least_paper, 1.0)
     return Check(key, says, ratio, 1 / BAND, BAND, f"{found}: ×{ratio:.3g}")
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare with both forms, as the paper may mean either."""
+    """Compare the figure with both literal forms, because the paper may mean either of them."""
     claim = privfairfl().figures["figure1"]
     of_claim = measured.where(protocol=claim.protocol, security=claim.security, network="none")
     timed = []  # a number of clients and its seconds
@@ -521,11 +537,12 @@ def _figure_1(measured: Measured) -> Check:
     if spans:
         ours = (min(span.low for span in spans), max(span.high for span in spans))
     found = f"{' and '.join(texts.spread(span) for span in spans)} s with {most:,} clients"
-    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, (claim.seconds,) * 2, found)
+    of_paper = (claim.seconds, claim.seconds)
+    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, of_paper, found)
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    """Compare with seconds that are scaled to the figure's number of records."""
+    """Compare the figure with Table 2's runs, scaled to the figure's number of records."""
     claim = privfairfl().figures["figure2"]
     ads = privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
@@ -536,4 +553,5 @@ def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
         scaled = (low * claim.at[0] / ads.records, high * claim.at[0] / ads.records)
         least = texts.seconds(scaled[0])
     found = f"from {least} s, scaled from {ads.records:,} records"
-    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, found)
+    of_paper = (claim.seconds, claim.seconds)
+    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, of_paper, found)

@@ -41,7 +41,8 @@ class Check:
     @property
     def kind(self) -> str:
         """The kind of check, as `exact`."""
-        return self.key.partition(".")[0]
+        kind, _, _ = self.key.partition(".")
+        return kind
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Explanation:
         named = fnmatchcase(check.key, self.checks)
         if check.value is None or not named or not self.low <= check.value <= self.high:
             return ""
-        experiment = self.experiment.format(model=check.key.rpartition(".")[2])
+        _, _, model = check.key.rpartition(".")
+        experiment = self.experiment.format(model=model)
         if not experiment:
             return self.because
         if experiment not in shown:

@@ -70,8 +70,7 @@ def implied() -> list[Implied]:
         )
         for shape in shapes.values()
     ]
-    return [
-        *products_of_clients,
+    others = [
         Implied("pi_rw.split", PI_RW, split, PRODUCTS, 0, "none: parties add up"),
         Implied("pi_rw.noise", PI_RW, split, ANDS, cells * _ands(_NOISE), f"the noise of {cells} counts"),
         Implied(
@@ -85,6 +84,7 @@ def implied() -> list[Implied]:
         Implied("pi_roc.default", PI_ROC, tree, PRODUCTS, 0, "none: clients count, parties add up"),
         Implied("pi_roc.noise", PI_ROC, tree, ANDS, nodes * _ands(third), f"the noise of {nodes:,} counts"),
     ]
+    return products_of_clients + others
 
 
 def checks(

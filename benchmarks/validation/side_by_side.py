@@ -17,7 +17,8 @@ TABLE2 = ("table2", "paper")  # suites with our forms
 LITERAL = ("literal", "paper")  # with the protocols as printed
 SCALE = ("scale", "paper", "literal")  # with the figures
 PROTOCOLS = ("pi_rw", "pi_roc")
-PRINTED, AT_ONCE = FORMS  # an instance after the other, as printed; all instances at once
+# The two literal forms: an instance after the other, as printed; and all instances at once.
+PRINTED, AT_ONCE = FORMS
 NOT_YET = "not measured yet"
 # A model of ours that stands beside the paper's active model with as many parties.
 BESIDE = {"ps-rep-ring": "sy-rep-ring"}
@@ -29,8 +30,10 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """Return the slope of a rising line by least squares, and its largest relative residual."""
     x = np.asarray(levels, dtype=float)
     y = np.asarray(costs, dtype=float)
-    constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
-    return slope, float(np.max(np.abs((constant + slope * x) / y - 1)))
+    coefficients, _ = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))
+    constant, slope = coefficients.tolist()
+    residuals = (constant + slope * x) / y - 1
+    return slope, float(np.max(np.abs(residuals)))
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Row:
         return self.at_once.low / self.default.median
 
 
-def rows(measured: Measured) -> list[Row]:
+def table2_rows(measured: Measured) -> list[Row]:
     """Return a row for each cell of Table 2, and each model beside them."""
     paper = privfairfl()
     models = []

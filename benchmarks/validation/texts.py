@@ -81,28 +81,45 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
     by_model: dict[str, list[Row]] = {}
     for shape in privfairfl().shapes:
         for row in rows:
-            if (row.protocol, row.shape) == (protocol, shape):
+            if row.protocol == protocol and row.shape == shape:
                 by_model.setdefault(row.model, []).append(row)
     for model, rows_of_model in by_model.items():
-        columns = zip(*map(_figures, rows_of_model), strict=True)
-        yield [model, *("; ".join(dict.fromkeys(column)) for column in columns)]
+        figures_of_federations = [_figures(row) for row in rows_of_model]
+        line = [model]
+        for figures in zip(*figures_of_federations, strict=True):
+            line.append("; ".join(dict.fromkeys(figures)))
+        yield line
 
 
 def _figures(row: Row) -> list[str]:
     """Return the figures of a row of Table 2, in the order of the columns after the model."""
+    published = NONE
+    if not row.beside:
+        published = _published(row.paper.seconds)
+    gain = NOT_YET
+    if row.gain:
+        gain = times(row.gain)
     return [
-        NONE if row.beside else _published(row.paper.seconds),
+        published,
         _took(row.printed),
         _took(row.at_once),
-        seconds(row.default.median, 2) if row.default else NONE,
-        seconds(row.own.median, 2) if row.own else NONE,
-        times(row.gain) if row.gain else NOT_YET,
+        _median(row.default),
+        _median(row.own),
+        gain,
         in_turn(row.in_turn),
     ]
 
 
+def _median(found: Summary | None) -> str:
+    if found is None:
+        return NONE
+    return seconds(found.median, 2)
+
+
 def _published(value: float) -> str:
-    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    if value < 100:
+        return f"{value:,.2f}"
+    return f"{value:,.0f}"
 
 
 def in_turn(ratio: InTurn | None) -> str:
@@ -141,7 +158,9 @@ def took(form: Took | None) -> str:
 def _took(form: Took | None) -> str:
     if form is None:
         return NOT_YET
-    return f"{took(form)} ‡" if form.basis else took(form)
+    if form.basis:
+        return f"{took(form)} ‡"
+    return took(form)
 
 
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
@@ -223,8 +242,17 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         if found:
             rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
     if rows:
-        columns = ("one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s")
-        yield Table(["cell", "thresholds", *columns], rows, caption=_MEANING)
+        columns = [
+            "cell",
+            "thresholds",
+            "one, s",
+            "an instance, µs",
+            "paper",
+            "bend",
+            "rounds",
+            "all 1,001, s",
+        ]
+        yield Table(columns, rows, caption=_MEANING)
 
 
 def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:
@@ -232,15 +260,25 @@ def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> lis
     records = int(cell["records"])
     paper = privfairfl()
     printed = paper.table2.get((str(cell["security"]), str(cell.get("shape")), "pi_roc"))
-    of_paper = printed and printed.seconds / paper.thresholds / records  # seconds of an instance
-    low, high = found.whole
+    of_paper = NONE
+    if printed:
+        instance_s = printed.seconds / paper.thresholds / records
+        of_paper = seconds(instance_s * 1e6)
+    bend = NONE
+    if found.bend is not None:
+        bend = f"{found.bend:.2f}"
+    if levels[-1] >= paper.thresholds:
+        whole = "it ran"
+    else:
+        low, high = found.whole
+        whole = f"{seconds(low)} – {seconds(high)}"
     return [
         name_of(cell, "thresholds"),
         ", ".join(map(str, levels)),
         spread(Summary(len(found.each), median(found.each), min(found.each), max(found.each))),
         seconds(median(found.each) / records * 1e6),
-        seconds(of_paper * 1e6) if of_paper else "–",
-        f"{found.bend:.2f}" if found.bend is not None else "–",
+        of_paper,
+        bend,
         " / ".join(f"{rounds:,.0f}" for rounds in found.rounds),
-        "it ran" if levels[-1] >= paper.thresholds else f"{seconds(low)} – {seconds(high)}",
+        whole,
     ]

@@ -31,11 +31,11 @@ KNOWN = (Explanation("ratio.figure2", 0.30, 0.31, "Table 2 and Figure 2 differ b
 
 
 def judged(samples: Sequence[Sample], **more: Any) -> Validation:
-    return validate(Measured.of(samples, plans=PLANS, **more), KNOWN)
+    return validate(Measured.from_samples(samples, plans=PLANS, **more), KNOWN)
 
 
 def keys(validation: Validation, status: Status) -> set[str]:
-    return {finding.check.key for finding in validation.of(status)}
+    return {finding.check.key for finding in validation.with_status(status)}
 
 
 def test_whole_results_pass() -> None:
@@ -44,7 +44,7 @@ def test_whole_results_pass() -> None:
     assert validation.passed
     assert keys(validation, Status.NOT_JUDGED) == {"ratio.figure1"}  # whose clients no literal run has
     assert keys(validation, Status.EXPLAINED) == {"ratio.figure2"}
-    assert len(validation.of(Status.PASSED)) > 100
+    assert len(validation.with_status(Status.PASSED)) > 100
 
 
 def takes(exponent: float) -> Any:
@@ -242,7 +242,7 @@ def test_a_time_is_explained_by_a_cell_that_was_measured() -> None:
     slow = spoilt(slower(20), suite="literal", protocol="pi_roc", variant="literal", security="spdz2k")
     because = "all is slower here, as the noise shows"
     known = Explanation("ratio.*.pi_roc.*.spdz2k", 10, 30, because, "literal.pi_roc.literal.ml-1m.1.{model}")
-    explained = validate(Measured.of(slow, plans=PLANS), (*KNOWN, known))
+    explained = validate(Measured.from_samples(slow, plans=PLANS), (*KNOWN, known))
     assert keys(explained, Status.FAILED) == set()
     said = "Of Table 2's 20 times 18 hold, 2 fail with an experiment as the reason, 0 fail without"
     assert said in texts.counts(explained.findings)
@@ -308,7 +308,7 @@ def test_a_network_that_bites_passes() -> None:
 
 
 def test_without_a_plan_nobody_knows_what_is_missing() -> None:
-    validation = validate(Measured.of(made_up.samples()), KNOWN)
+    validation = validate(Measured.from_samples(made_up.samples()), KNOWN)
     assert {"whole.scale.repetitions", "whole.table2.repetitions"} <= keys(validation, Status.NOT_JUDGED)
 
 

@@ -179,7 +179,7 @@ def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -
     succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
     assert chosen_in(tmp_path / "found").seed == about["chosen"]["seed"]
     assert sum(not sample.warm_up for sample in load(tmp_path / "found")) == 4
-    assert validate(Measured.read(tmp_path / "found")).of(Status.FAILED) == []
+    assert validate(Measured.read(tmp_path / "found")).with_status(Status.FAILED) == []
 
 
 def test_recorded_results_can_be_exported(tmp_path: Path) -> None:

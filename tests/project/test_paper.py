@@ -21,7 +21,9 @@ def test_the_pages_tables_are_those_of_the_recorded_results() -> None:
 def test_literal_runs_take_their_places() -> None:
     """With a suite of literal runs: a median where it ran whole, a marked range where it did not."""
     page = "".join(f"<!-- recorded: {name} -->\n| |\n\n" for name in ("gain", "weights", "thresholds"))
-    gain, weights, thresholds = filled(page, Measured.of(made_up.samples())).split("<!-- recorded: ")[1:]
+    gain, weights, thresholds = filled(page, Measured.from_samples(made_up.samples())).split(
+        "<!-- recorded: "
+    )[1:]
     (ring,) = (line.split(" | ") for line in thresholds.splitlines() if line.startswith("| `ring`"))
     assert ring[1] == "7,994; 2,428" and ring[2].count("‡") == 2 and "‡" not in ring[3]
     assert ring[6] == "×1,600; ×480" and ring[7] == "not measured yet |"  # ours did not run in turn

@@ -52,8 +52,9 @@ def proposition_1(gamma: float) -> float:
 
 
 def one_user(share: float, others: int) -> Floats:
-    """Return the shares of one user, and of others alike."""
-    return np.array([share, *[(1 - share) / others] * others])
+    """Return the shares of the data: of a user with this share, and of others who have equal shares."""
+    of_others = np.full(others, (1 - share) / others)
+    return np.append(share, of_others)
 
 
 GAMMA = 0.01
@@ -62,7 +63,7 @@ TEN_USERS = one_user(0.91, 9)
 
 
 def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, float]:
-    """Return the best cap of one contribution, and its error."""
+    """Return the best cap if there is one contribution only, and the expected error with that cap."""
     caps = np.linspace(0, contribution, 100_001)[1:]
     errors = [laplace_error(cap / epsilon, contribution - cap) for cap in caps]
     best = int(np.argmin(errors))
@@ -71,20 +72,21 @@ def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, floa
 
 def excess_of_capped() -> tuple[float, float]:
     """Return the excess risk of the hypothesis that looks better when capped, and the largest bias."""
-    losses = np.array([[0.0, *[0.556] * 9], [1.0, *[0.434] * 9]])
-    looks, risks = losses @ capped(TEN_USERS, GAMMA), losses @ TEN_USERS
-    return (
-        float(risks[np.argmin(looks)] - risks.min()),
-        max(bias(TEN_USERS, GAMMA, hypothesis) for hypothesis in losses),
-    )
+    losses = np.array([np.append(0.0, np.full(9, 0.556)), np.append(1.0, np.full(9, 0.434))])
+    looks = losses @ capped(TEN_USERS, GAMMA)
+    risks = losses @ TEN_USERS
+    excess = float(risks[np.argmin(looks)] - risks.min())
+    largest_bias = max(bias(TEN_USERS, GAMMA, hypothesis) for hypothesis in losses)
+    return excess, largest_bias
 
 
 def claims() -> list[Row]:
     """Return the paper's statements, and whether each holds."""
-    at, least = least_error_of_one(100, 1)
-    excess, of_two = excess_of_capped()
-    signed, bound = 2 * worst_bias(TEN_USERS, GAMMA), proposition_1(GAMMA)
-    alike = GAMMA / kept(np.full(10, 0.1), GAMMA)
+    best_cap, least_error = least_error_of_one(100, 1)
+    excess, largest_bias = excess_of_capped()
+    bias_of_both_signs = 2 * worst_bias(TEN_USERS, GAMMA)
+    bound = proposition_1(GAMMA)
+    share_of_each = GAMMA / kept(np.full(10, 0.1), GAMMA)
     stated = [
         (
             "Eq. 2",
@@ -96,8 +98,9 @@ def claims() -> list[Row]:
             "Section 3",
             "least at the ⌈1/ε⌉-th largest contribution, whatever those above and below are",
             False,
-            f"that minimizes Eq. 2's right side. One contribution of 100, ε = 1: {least:.1f} at "
-            f"τ = {at:.1f}, but 100 at τ = 100. With the rule it is at most {MOST_ABOVE:.2f} times the least",
+            f"that minimizes Eq. 2's right side. One contribution of 100, ε = 1: {least_error:.1f} at "
+            f"τ = {best_cap:.1f}, but 100 at τ = 100. With the rule it is at most {MOST_ABOVE:.2f} times the "
+            "least",
         ),
         (
             "Lemma 1",
@@ -117,8 +120,9 @@ def claims() -> list[Row]:
             "Corollary 1",
             "excess risk ≤ sup bias + terms that vanish with n and ε",
             False,
-            f"twice the bias, as in the paper's own example. Of two hypotheses, of bias {of_two:.2f} at "
-            f"most, the one that looks better when capped can have a risk larger by {excess:.2f}",
+            "twice the bias, as in the paper's own example. Of two hypotheses, of bias "
+            f"{largest_bias:.2f} at most, the one that looks better when capped can have a risk larger by "
+            f"{excess:.2f}",
         ),
         (
             "its example",
@@ -131,15 +135,15 @@ def claims() -> list[Row]:
             "Section 4.1",
             "the privacy variance is of order γ/ε",
             False,
-            f"γ/(Qε), Q = Σ min(γ, p): ten users alike with γ = {GAMMA:g} have τ/n_τ = {alike:.1f}",
+            f"γ/(Qε), Q = Σ min(γ, p): ten users alike with γ = {GAMMA:g} have τ/n_τ = {share_of_each:.1f}",
         ),
         (
             "Proposition 1",
             "bias ≤ √(½·ln(1/γ)) for losses with |L| < 1",
             False,
             f"for losses from 0 to 1, yes. From −1 to 1: a user with 91 % of the examples and nine with 1 %, "
-            f"γ = {GAMMA:g}, have {signed:.2f} where the bound is {bound:.2f}. The largest bias for "
-            "any users is (1 − √γ)², twice that for losses of both signs; Q may stand for γ in the bound",
+            f"γ = {GAMMA:g}, have {bias_of_both_signs:.2f} where the bound is {bound:.2f}. The largest bias "
+            "for any users is (1 − √γ)², twice that for losses of both signs; Q may stand for γ in the bound",
         ),
         (
             "Proposition 2",
@@ -148,4 +152,5 @@ def claims() -> list[Row]:
             "so is √(Var(h)·(1 − Q)/Q), which is at most 1/√2 of it, and 0 where nothing is capped",
         ),
     ]
-    return [dict(zip(("where", "published", "holds", "found"), row, strict=True)) for row in stated]
+    names = ("where", "published", "holds", "found")
+    return [dict(zip(names, statement, strict=True)) for statement in stated]

@@ -59,7 +59,7 @@ class CountedClients:
         return self._by_group(self.records)
 
     def part(self, clients: Bools) -> "CountedClients":
-        """Return some of the clients."""
+        """Return the clients for which `clients` is true."""
         return CountedClients(self.name, self.group[clients], self.records[clients])
 
     def missing(self, cap: int) -> int:
@@ -67,20 +67,21 @@ class CountedClients:
         return int(np.maximum(0, self.sizes - cap).sum())
 
     def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw tables, shape (draws, 2, 2), of records that clients keep at random."""
+        """Draw tables, shape (draws, 2, 2), of the records that clients keep, at random, under a cap."""
         above = self.sizes > cap
-        tables = np.repeat(
-            self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
-        )
+        of_clients_below = np.where(above[:, np.newaxis], 0, self.records)
+        tables = np.repeat(self._by_group(of_clients_below)[np.newaxis], draws, axis=0)
         zeros, ones = self.records[above].T
-        for g in range(GROUPS):
-            of_group = self.group[above] == g
-            kept = rng.hypergeometric(ones[of_group], zeros[of_group], cap, (draws, int(of_group.sum())))
-            tables[:, g] += np.stack([(cap - kept).sum(axis=1), kept.sum(axis=1)], axis=1)
+        for group in range(GROUPS):
+            in_group = self.group[above] == group
+            kept = rng.hypergeometric(ones[in_group], zeros[in_group], cap, (draws, int(in_group.sum())))
+            kept_zeros = (cap - kept).sum(axis=1)
+            kept_ones = kept.sum(axis=1)
+            tables[:, group] += np.stack([kept_zeros, kept_ones], axis=1)
         return tables
 
     def _by_group(self, records: Integers) -> Integers:
-        return np.stack([records[self.group == g].sum(axis=0) for g in range(GROUPS)])
+        return np.stack([records[self.group == group].sum(axis=0) for group in range(GROUPS)])
 
 
 def zipf(clients: int, exponent: float, seed: int) -> CountedClients:
@@ -114,36 +115,53 @@ def movielens(path: Path) -> CountedClients:
     """Return MovieLens' users by gender (F, M), with label 1 for 4 or 5 stars."""
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
+    name = ratings.name
+    if not ratings.whole:
+        name += ", in part"
+    sizes = users.size().to_numpy(dtype=np.int64)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
     return CountedClients(
-        ratings.name if ratings.whole else f"{ratings.name}, in part",
+        name,
         np.asarray(users["gender"].first() == "M", dtype=np.int64),
-        np.stack([users.size().to_numpy(dtype=np.int64) - ones, ones], axis=1),
+        np.stack([sizes - ones, ones], axis=1),
     )
 
 
-SUM, COUNTS, WEIGHTS, GAP = QUANTITIES = ("sum", "counts", "weights", "gap")
+SUM = "sum"
+COUNTS = "counts"
+WEIGHTS = "weights"
+GAP = "gap"
+QUANTITIES = (SUM, COUNTS, WEIGHTS, GAP)
 CHOICES = 24  # of records, drawn per cap
 NOISES = 1024  # per cap
 
-CURVES, RATES, THRESHOLDS = CURVE_QUANTITIES = ("curves", "rates", "thresholds")
+CURVES = "curves"
+RATES = "rates"
+THRESHOLDS = "thresholds"
+CURVE_QUANTITIES = (CURVES, RATES, THRESHOLDS)
 BINS = 101
 DRAWS = 12  # of kept records and noise, per cap
 
 _GRID = np.array(even_grid(BINS))
-_NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
+_NAMES = tuple(f"group {group}" for group in range(1, GROUPS + 1))
 
 
 def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
-    """Return each quantity's expected absolute errors by cap, in all and by noise or bias alone."""
-    return {
-        name: pd.DataFrame(errors[:, i], list(caps), ["noise", "bias", "total"])
-        for i, name in enumerate(quantities)
-    }
+    """Return each quantity's expected absolute errors by cap: by noise alone, by bias alone, and in total.
+
+    Args:
+        quantities: Their names.
+        caps: The caps.
+        errors: Shape (caps, quantities, 3); noise, bias, total along the last axis.
+    """
+    tables = {}
+    for number, name in enumerate(quantities):
+        tables[name] = pd.DataFrame(errors[:, number], list(caps), ["noise", "bias", "total"])
+    return tables
 
 
 def noise_error(epsilon: float, cap: int) -> float:
-    """Return E|X + 1/2|."""
+    """Return E|X + 1/2|, the mean error of a noisy count, at an epsilon per client under a cap."""
     return float(1 / np.expm1(epsilon / cap) + 0.5)
 
 
@@ -182,10 +200,11 @@ def weight_errors(tables: Floats, truth: Floats) -> Floats:
 
 
 class ExpectedErrors:
-    """Errors for a population's capped records and noise, drawn once."""
+    """Errors of the counts of a population's capped records, with noise that is drawn once."""
 
     def __init__(self, population: CountedClients, caps: Sequence[int], rng: np.random.Generator) -> None:
-        self.population, self.caps = population, tuple(caps)
+        self.population = population
+        self.caps = tuple(caps)
         self._capped = [population.capped_tables(cap, CHOICES, rng) for cap in caps]
         self._uniform = rng.random((2, NOISES, *population.table.shape))
 
@@ -197,22 +216,21 @@ class ExpectedErrors:
         return by_quantity(QUANTITIES, self.caps, errors)
 
     def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
+        """Return a row for each of `QUANTITIES`: the error by noise alone, by bias alone, and in total."""
         truth = self.population.table.astype(np.float64)
-        missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
+        missing = float(self.population.missing(cap))
+        of_noise = noise_error(epsilon, cap)
+        of_sum = [of_noise, missing, float(total_error(epsilon, cap, missing))]
+        of_all_counts = total_error(epsilon, cap, truth - capped).sum((-2, -1))
+        of_counts = [truth.size * of_noise, missing, float(of_all_counts.mean())]
         noise = draw_noise(epsilon, cap, self._uniform)
-        tables = (truth + noise, capped.astype(np.float64), noise + capped[np.arange(NOISES) % CHOICES])
-        return [
-            [one, missing, float(total_error(epsilon, cap, missing))],
-            [
-                truth.size * one,
-                missing,
-                float(total_error(epsilon, cap, truth - capped).sum((-2, -1)).mean()),
-            ],
-            *(
-                [float(error(table, truth).mean()) for table in tables]
-                for error in (weight_errors, _gap_errors)
-            ),
-        ]
+        with_noise = truth + noise
+        with_bias = capped.astype(np.float64)
+        with_both = noise + capped[np.arange(NOISES) % CHOICES]
+        tables = (with_noise, with_bias, with_both)
+        of_weights = [float(weight_errors(table, truth).mean()) for table in tables]
+        of_gap = [float(_gap_errors(table, truth).mean()) for table in tables]
+        return [of_sum, of_counts, of_weights, of_gap]
 
 
 def tree_of_curves() -> CountTree:
@@ -226,11 +244,11 @@ class ScoredClients:
     def __init__(self, population: CountedClients, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
         levels = np.unique(level)
-        self._levels = [population.part(level == one_level) for one_level in levels]
-        self._scores: list[Integers] = [
-            rng.multinomial(part.table, _distributions(active))
-            for part, active in zip(self._levels, np.minimum(levels / np.log2(MOST), 1.0), strict=True)
-        ]
+        self._levels = [population.part(level == number) for number in levels]
+        activities = np.minimum(levels / np.log2(MOST), 1.0)
+        self._scores: list[Integers] = []
+        for part, activity in zip(self._levels, activities, strict=True):
+            self._scores.append(rng.multinomial(part.table, _distributions(activity)))
         self.histogram: Integers = np.array(self._scores).sum(axis=0)
 
     def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
@@ -247,6 +265,11 @@ class ScoredClients:
         return capped
 
 
+def _points_of(counts: Floats) -> list[OperatingPoints]:
+    """Return the operating points of each draw of counts."""
+    return [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
+
+
 def _distributions(activity: float) -> Floats:
     """Return the probability of each bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
     ends = np.array(  # (a, b) of negatives, then of positives, per group, of the least and most active
@@ -261,43 +284,57 @@ def _distributions(activity: float) -> Floats:
 
 
 class ExpectedCurveErrors:
-    """As `ExpectedErrors`, of curves."""
+    """Errors of the curves of a population's capped records, with noise that is drawn once."""
 
     def __init__(self, population: CountedClients, caps: Sequence[int], rng: np.random.Generator) -> None:
-        self.caps, tree = tuple(caps), tree_of_curves()
+        self.caps = tuple(caps)
+        tree = tree_of_curves()
         self._scored = ScoredClients(population, rng)
         self._truth = cumulative(self._scored.histogram)
         self._points = curves_of(_NAMES, _GRID, self._truth).points()
         self._capped = [cumulative(self._scored.capped(cap, DRAWS, rng)) for cap in caps]
-        self._estimator, self._levels = tree.estimator(), len(tree.blocks)
+        self._estimator = tree.estimator()
+        self._levels = len(tree.blocks)
         self._uniform = rng.random((2, DRAWS, GROUPS, 2, tree.nodes))
         self._bias = np.array([self._measured(capped) for capped in self._capped])
 
     def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
-        """Return the errors of each quantity, at an epsilon per client."""
+        """Return the errors of each quantity, at an epsilon per client.
+
+        Without `noise_alone` the errors by noise alone are left out, as those of thresholds always are: they
+        are NaN.
+        """
         rows = []
         for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):
             noise = draw_noise(epsilon / self._levels, cap, self._uniform) @ self._estimator.T
             noise = np.concatenate([noise, noise[..., :1]], axis=-1)
-            alone = self._of_curves(*self._fitted(self._truth + noise)) if noise_alone else (np.nan, np.nan)
-            rows.append(np.transpose([(*alone, np.nan), bias, self._measured(capped + noise)]))
+            curves = np.nan
+            rates = np.nan
+            if noise_alone:
+                counts = self._truth + noise
+                curves, rates = self._of_curves(counts, _points_of(counts))
+            rows.append(np.transpose([(curves, rates, np.nan), bias, self._measured(capped + noise)]))
         return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
-        fitted = self._fitted(counts)
-        return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
-
-    @staticmethod
-    def _fitted(counts: Floats) -> tuple[Floats, list[OperatingPoints]]:
-        return counts, [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
+        """Return the mean error of each of `CURVE_QUANTITIES` over draws of counts."""
+        fitted = _points_of(counts)
+        curves, rates = self._of_curves(counts, fitted)
+        gaps = [self._gap_left(points) for points in fitted]
+        return curves, rates, float(np.mean(gaps))
 
     def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
-        of_rates = np.abs(np.array([*map(rates_at_grid, fitted)]) - rates_at_grid(self._points)).mean()
-        return float(np.abs(counts - self._truth)[..., :-1].mean()), float(of_rates)
+        """Return the mean errors of counts, and of rates."""
+        of_counts = np.abs(counts - self._truth)[..., :-1]
+        rates = np.array([rates_at_grid(points) for points in fitted])
+        of_rates = np.abs(rates - rates_at_grid(self._points))
+        return float(of_counts.mean()), float(of_rates.mean())
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
+        """Return the true gap under thresholds that are chosen by noisy curves."""
         rules = [UNMITIGATED] * GROUPS
-        if min(*fitted.positives, *fitted.negatives) > 0:  # else `choose_thresholds` refuses
+        least = min(*fitted.positives, *fitted.negatives)
+        if least > 0:  # else `choose_thresholds` refuses
             rules = best_mixed_rules(task_for(fitted, EQUAL_OPPORTUNITY, BALANCED_ACCURACY), 0.0)
         tpr, _ = rates_under(dict(zip(_NAMES, rules, strict=True)), self._points)
         return gap(tpr, tpr)

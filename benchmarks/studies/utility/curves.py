@@ -33,7 +33,8 @@ from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
 from fairshares.protocols.noise.added import NoiseDistribution, simulated_noise
 from fairshares.protocols.noise.truncated import log_upper_bound
 
-CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
+CONSTRAINT = "equalized_odds"
+OBJECTIVE = "balanced_accuracy_score"
 UNMITIGATED = ThresholdRule((0.5,))
 
 MEASURES = {
@@ -68,7 +69,8 @@ def cumulative(histograms: Integers | Floats) -> Floats:
 
 def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> GroupCurves:
     """Return score curves from counts of shape (k, 2, T + 1)."""
-    negatives, positives = counts[:, 0], counts[:, 1]
+    negatives = counts[:, 0]
+    positives = counts[:, 1]
     return GroupCurves(
         groups, thresholds, positives[:, :-1], negatives[:, :-1], positives[:, -1], negatives[:, -1]
     )
@@ -101,11 +103,8 @@ class SyntheticPopulation:
         """Draw records independently, anew for each repetition."""
         in_bins = -np.diff(self.tails(), axis=-1, append=0.0) * self.shares()[..., np.newaxis]
         drawn = rng.multinomial(records, in_bins.ravel() / in_bins.sum(), size=repetitions)
-        whole = curves_of(
-            tuple(f"group {i}" for i in range(1, self.groups + 1)),
-            np.array(even_grid(self.thresholds)),
-            cumulative(in_bins),
-        )
+        names = tuple(f"group {number}" for number in range(1, self.groups + 1))
+        whole = curves_of(names, np.array(even_grid(self.thresholds)), cumulative(in_bins))
         return Sample(drawn.reshape(repetitions, *in_bins.shape), whole)
 
 
@@ -124,7 +123,8 @@ class LoanPopulation:
     @staticmethod
     def records() -> int:
         """Return the number of training applicants."""
-        return int(_loan_applications()[0].sum())
+        histogram, _ = _loan_applications()
+        return int(histogram.sum())
 
 
 Population = SyntheticPopulation | LoanPopulation
@@ -132,7 +132,9 @@ Population = SyntheticPopulation | LoanPopulation
 
 @lru_cache(maxsize=1)
 def _loan_applications() -> tuple[Integers, GroupCurves]:
-    data, grid = load_loanapp(), even_grid(21)  # as the quickstart; 1,393 applicants do not fill a finer one
+    """Return the training applicants' histogram, and the test applicants' exact curves."""
+    data = load_loanapp()
+    grid = even_grid(21)  # as the quickstart; 1,393 applicants do not fill a finer grid
     train, test = data.split(FIXED_SPLIT)
     counted = histogram_of(
         np.searchsorted(data.groups, data.sensitive_feature[train]),
@@ -141,13 +143,9 @@ def _loan_applications() -> tuple[Integers, GroupCurves]:
         grid,
         len(data.groups),
     )
-    return counted, exact_curves(
-        data.y_true[test],
-        fit(data, train).predict_proba(data.features.iloc[test])[:, 1],
-        data.sensitive_feature[test],
-        data.groups,
-        grid,
-    )
+    scores = fit(data, train).predict_proba(data.features.iloc[test])[:, 1]
+    whole = exact_curves(data.y_true[test], scores, data.sensitive_feature[test], data.groups, grid)
+    return counted, whole
 
 
 def histogram_of(group: Integers, y_true: Integers, y_score: Floats, grid: Grid, groups: int) -> Integers:
@@ -158,19 +156,27 @@ def histogram_of(group: Integers, y_true: Integers, y_score: Floats, grid: Grid,
 
 
 def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints) -> dict[str, float]:
-    """Return each of `MEASURES` for one repetition."""
-    rates, exact = estimated.points(), counted.points()
+    """Return each of `MEASURES` for one repetition.
+
+    Args:
+        estimated: The curves that are released.
+        counted: The exact curves of the records that were counted.
+        whole: The operating points of the population.
+    """
+    released = estimated.points()
+    exact = counted.points()
     rules = rules_of(estimated, OBJECTIVE)
-    tpr, fpr = rates_under(rules, whole)
-    of_positives, of_negatives = rates_at_grid(rates) - rates_at_grid(exact)
+    tpr_whole, fpr_whole = rates_under(rules, whole)
+    tpr_counted, fpr_counted = rates_under(rules, exact)
+    tpr_errors, fpr_errors = rates_at_grid(released) - rates_at_grid(exact)
     return {
         "count_rmse": _rms(np.array([estimated.tp - counted.tp, estimated.fp - counted.fp])),
-        "tpr_rmse": _rms(of_positives),
-        "fpr_rmse": _rms(of_negatives),
-        "auc_error": _rms(rates.area_under_curve - exact.area_under_curve),
-        "gap_counted": gap(*rates_under(rules, exact)),
-        "gap_whole": gap(tpr, fpr),
-        "balanced_accuracy": balanced_accuracy(tpr, fpr, whole),
+        "tpr_rmse": _rms(tpr_errors),
+        "fpr_rmse": _rms(fpr_errors),
+        "auc_error": _rms(released.area_under_curve - exact.area_under_curve),
+        "gap_counted": gap(tpr_counted, fpr_counted),
+        "gap_whole": gap(tpr_whole, fpr_whole),
+        "balanced_accuracy": balanced_accuracy(tpr_whole, fpr_whole, whole),
         "chosen": float(any(rule is not UNMITIGATED for rule in rules.values())),
     }
 
@@ -206,8 +212,11 @@ def gap(tpr: Floats, fpr: Floats) -> float:
 
 def balanced_accuracy(tpr: Floats, fpr: Floats, points: OperatingPoints) -> float:
     """Return the balanced accuracy of all groups together."""
-    positives, negatives = points.positives, points.negatives
-    return float((tpr @ positives / positives.sum() + 1 - fpr @ negatives / negatives.sum()) / 2)
+    positives = points.positives
+    negatives = points.negatives
+    of_all_positives = tpr @ positives / positives.sum()
+    of_all_negatives = fpr @ negatives / negatives.sum()
+    return float((of_all_positives + 1 - of_all_negatives) / 2)
 
 
 def rates_at_grid(points: OperatingPoints) -> Floats:
@@ -217,16 +226,24 @@ def rates_at_grid(points: OperatingPoints) -> Floats:
 
 
 DELTA = Fraction(1, 2**40)
-NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
+NOISE_FREE = "noise-free"
+TREE = "tree"
+FLAT = "flat"
+PER_THRESHOLD = "per-threshold"
+LOCAL = "local"
 DISTRIBUTED_TREE = "distributed-noise"  # the tree with distributed noise
 DISTRIBUTIONS = {DISTRIBUTED_TREE: NoiseDistribution.LAPLACE}
-PARTIES = 3, 1  # of distributed noise: all, and how many of them may be corrupt
+# Of distributed noise: the number of parties, and how many of them may be corrupt.
+PARTIES = 3
+CORRUPT_PARTIES = 1
 METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 
 
 @dataclass(frozen=True)
 class LocalMechanism:
-    """A client with one record: randomised response on its group, noise on its own counts.
+    """The local mechanism of clients with a record each.
+
+    A client reports its group by randomised response, and its own counts with noise.
 
     Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves.
     Counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
@@ -247,18 +264,20 @@ class LocalMechanism:
 
     @property
     def guarantee(self) -> Guarantee:
-        """For one client's record in place of another."""
+        """What a client is guaranteed whose record is replaced by another."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
         """Return the probability of each reported group (column), by true group (row)."""
-        keep, move = float(self.response.keep), float(self.response.move)
-        return np.where(np.eye(self.response.groups, dtype=bool), keep, move)
+        is_true_group = np.eye(self.response.groups, dtype=bool)
+        return np.where(is_true_group, float(self.response.keep), float(self.response.move))
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
         """Simulate all clients, and return unbiased cumulative counts, (repetitions, k, 2, T + 1)."""
         probabilities = self.reported()
-        reports = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
+        reports = []
+        for group in range(self.response.groups):
+            reports.append(rng.multinomial(histograms[:, group], probabilities[group]))
         seen = np.moveaxis(np.sum(reports, axis=0), -1, 1)
         clients = seen.sum(axis=(2, 3), keepdims=True)
         odds = float(self.ratio / (1 - self.ratio))
@@ -268,8 +287,9 @@ class LocalMechanism:
         return np.asarray(np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published))
 
     def mean_square_error(self, records: int) -> float:
-        """Predict a cumulative count's mean square error, for groups and labels of one size."""
-        ratio, inverse = float(self.ratio), np.linalg.inv(self.reported())
+        """Predict a cumulative count's mean square error, if all groups and labels have as many records."""
+        ratio = float(self.ratio)
+        inverse = np.linalg.inv(self.reported())
         square = float((inverse**2).mean(axis=0).mean())  # a client's factor in one group's estimate, squared
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
         return noise + records / 4 * (square - 1 / self.response.groups)
@@ -327,26 +347,29 @@ def release_for(
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
     """Return a release by a method other than local DP, for any number of groups."""
-    neighbors, distribution = Neighbors(relation), DISTRIBUTIONS.get(method)
+    neighbors = Neighbors(relation)
+    distribution = DISTRIBUTIONS.get(method)
     if method == PER_THRESHOLD:
-        release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
+        release = each_threshold(1, bins)
+        linear = _least_squares_per_threshold(bins)
     else:
-        tree = (
-            CountTree(bins, (1,))
-            if method == FLAT
-            else best_tree(bins, neighbors, epsilon, DELTA, distribution)
+        if method == FLAT:
+            tree = CountTree(bins, (1,))
+        else:
+            tree = best_tree(bins, neighbors, epsilon, DELTA, distribution)
+        release = tree.release(1)
+        linear = curve_map(tree)
+    if distribution is None:
+        plan = plan_noise(release, neighbors, epsilon, DELTA)
+    else:
+        plan = plan_distributed_noise(
+            release, neighbors, epsilon, DELTA, distribution, PARTIES, CORRUPT_PARTIES
         )
-        release, linear = tree.release(1), curve_map(tree)
-    plan = (
-        plan_distributed_noise(release, neighbors, epsilon, DELTA, distribution, *PARTIES)
-        if distribution
-        else plan_noise(release, neighbors, epsilon, DELTA)
-    )
     return Computed(CurveNoise(linear, plan.noise), plan)
 
 
 def _least_squares_per_threshold(bins: int) -> Floats:
-    """Return the matrix from both counts at every threshold to the nearest with one total."""
+    """Return the matrix from both counts at every threshold to the nearest counts with the same total."""
     total = np.full((1, 2 * bins), 1 / bins)
     above = (np.concatenate([np.eye(bins), -np.eye(bins)], axis=1) + total) / 2
     return np.concatenate([above, total])

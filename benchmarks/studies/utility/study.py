@@ -81,16 +81,29 @@ class Setting:
     # As PrivFairFL's appendix D.
     epsilons: tuple[Fraction, ...] = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "5", "10", "20", "50")))
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """The population's name and number of groups, and the number of records."""
+        return self.population.name, self.population.groups, self.records
+
 
 def settings(quick: bool) -> tuple[Setting, ...]:
-    """Return populations of two groups, of more, and of real data."""
+    """Return settings with two groups, with more, and with real data."""
     if quick:
-        few, coarse = (Fraction(1), Fraction(10)), SyntheticPopulation(2, thresholds=101)
-        return Setting(coarse, 10_000, few), Setting(LoanPopulation(), LoanPopulation.records(), few)
-    some = tuple(map(Fraction, ("1/4", "1", "5", "50")))
+        epsilons = (Fraction(1), Fraction(10))
+        coarse = SyntheticPopulation(2, thresholds=101)
+        return (
+            Setting(coarse, 10_000, epsilons),
+            Setting(LoanPopulation(), LoanPopulation.records(), epsilons),
+        )
+    epsilons_of_more_groups = tuple(map(Fraction, ("1/4", "1", "5", "50")))
     return (
-        *(Setting(SyntheticPopulation(2), records) for records in (1_000, 10_000, 100_000, 1_000_000)),
-        *(Setting(SyntheticPopulation(groups), 100_000, some) for groups in (3, 5)),
+        Setting(SyntheticPopulation(2), 1_000),
+        Setting(SyntheticPopulation(2), 10_000),
+        Setting(SyntheticPopulation(2), 100_000),
+        Setting(SyntheticPopulation(2), 1_000_000),
+        Setting(SyntheticPopulation(3), 100_000, epsilons_of_more_groups),
+        Setting(SyntheticPopulation(5), 100_000, epsilons_of_more_groups),
         Setting(LoanPopulation(), LoanPopulation.records()),
     )
 
@@ -100,26 +113,31 @@ def study(
     repetitions: int,
     progress: Callable[[int, int], None],
 ) -> StudyResult:
-    """Measure every method in every setting, on the same records."""
+    """Measure every method in every setting, on the same records.
+
+    Args:
+        suite: The settings.
+        repetitions: How often records are drawn, and noise is.
+        progress: Is told how many measurements are done, and how many there are.
+    """
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
     outcomes = list[Row]()
     with threadpool_limits(limits=1):
         for setting in suite:
-            what = (setting.population.name, setting.population.groups, setting.records)
-            sample = setting.population.sample(setting.records, repetitions, generator(*what))
-            outcomes.append(_outcome(setting, sample, NOISE_FREE, None, generator(*what)))
+            sample = setting.population.sample(setting.records, repetitions, generator(*setting.key))
+            outcomes.append(_outcome(setting, sample, NOISE_FREE, None, generator(*setting.key)))
             for epsilon, method in product(setting.epsilons, METHODS):
                 progress(len(outcomes), total)
-                outcomes.append(_outcome(setting, sample, method, epsilon, generator(*what, method, epsilon)))
+                rng = generator(*setting.key, method, epsilon)
+                outcomes.append(_outcome(setting, sample, method, epsilon, rng))
     summaries = [summary_of(outcome) for outcome in outcomes]
-    table = pd.DataFrame(
-        [
-            summary
-            | quartiles(_RATES, np.sqrt(np.mean([np.square(outcome[name]) for name in _BOTH], axis=0)))
-            for summary, outcome in zip(summaries, outcomes, strict=True)
-        ]
-    )
-    # By records, of two groups; then more groups and real data, after two groups with as many records.
+    rows = []
+    for summary, outcome in zip(summaries, outcomes, strict=True):
+        squares = [np.square(outcome["tpr_rmse"]), np.square(outcome["fpr_rmse"])]
+        rows.append(summary | quartiles(_RATES, np.sqrt(np.mean(squares, axis=0))))
+    table = pd.DataFrame(rows)
+    # A picture of two groups, by records. And a picture of more groups and real data, which begins with two
+    # groups and as many records.
     of_two = (table["population"] == "synthetic") & (table["groups"] == 2)
     others = ~of_two | (table["records"] == table["records"][~of_two].max())
     return StudyResult(
@@ -150,58 +168,70 @@ def _outcome(
     epsilon: Fraction | None,
     rng: np.random.Generator,
 ) -> Row:
+    """Return each of `MEASURES` for every repetition. Without an epsilon the counts are exact."""
     repetitions, groups, _, bins = sample.histograms.shape
-    counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
-    if epsilon:
+    whole = sample.whole.points()
+    if epsilon is None:
+        counts = cumulative(sample.histograms)
+        of_guarantee: Row = {"epsilon": None, "epsilon_exact": None, "delta_exact": None}
+    else:
         release = release_for(
             method, bins, groups, records=setting.records, epsilon=epsilon, relation=RELATION
         )
-        counts, guarantee = release.estimate(sample.histograms, rng), release.guarantee
-    measured = [
-        measure(
-            curves_of(sample.whole.groups, sample.whole.thresholds, counts[repetition]),
-            sample.counted(repetition),
-            whole,
-        )
-        for repetition in range(repetitions)
-    ]
-    return {
+        counts = release.estimate(sample.histograms, rng)
+        guarantee = release.guarantee
+        of_guarantee = {
+            "epsilon": float(epsilon),
+            "epsilon_exact": float_up(guarantee.epsilon),
+            "delta_exact": float_up(guarantee.delta),
+        }
+    measured = []
+    for repetition in range(repetitions):
+        estimated = curves_of(sample.whole.groups, sample.whole.thresholds, counts[repetition])
+        measured.append(measure(estimated, sample.counted(repetition), whole))
+    tpr, fpr = rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole)
+    outcome: dict[str, Any] = {
         "population": setting.population.name,
         "records": setting.records,
         "groups": groups,
         "thresholds": bins,
         "method": method,
-        "epsilon": None if epsilon is None else float(epsilon),
-        "epsilon_exact": guarantee and float_up(guarantee.epsilon),
-        "delta_exact": guarantee and float_up(guarantee.delta),
-        "unmitigated_gap": rounded(gap(*rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole))),
-        **{name: [rounded(measures[name]) for measures in measured] for name in MEASURES},
+        **of_guarantee,
+        "unmitigated_gap": rounded(gap(tpr, fpr)),
     }
+    for name in MEASURES:
+        outcome[name] = [rounded(measures[name]) for measures in measured]
+    return outcome
 
 
-def generator(*what: object) -> np.random.Generator:
+def generator(*purpose: object) -> np.random.Generator:
     """Return random numbers that depend only on the seed and their purpose."""
-    return np.random.default_rng([SEED, zlib.crc32(repr(what).encode())])
+    return np.random.default_rng([SEED, zlib.crc32(repr(purpose).encode())])
 
 
 def summary_of(outcome: Row) -> dict[str, Any]:
     """Return an outcome's parameters, and each measure's quartiles."""
-    of_measures = [quartiles(name, outcome[name]) for name in MEASURES if name != "chosen"]
-    return {
-        **{name: value for name, value in outcome.items() if name not in MEASURES},
-        "repetitions": len(outcome["chosen"]),
-        "chosen": int(sum(outcome["chosen"])),
-        **{column: value for of_measure in of_measures for column, value in of_measure.items()},
-    }
+    summary = {name: value for name, value in outcome.items() if name not in MEASURES}
+    summary["repetitions"] = len(outcome["chosen"])
+    summary["chosen"] = int(sum(outcome["chosen"]))
+    for name in MEASURES:
+        if name != "chosen":
+            summary |= quartiles(name, outcome[name])
+    return summary
 
 
 def quartiles(name: str, values: Sequence[float] | Floats) -> dict[str, float]:
     """Return the columns of a measure's quartiles."""
-    places = zip(("q1", "median", "q3"), np.quantile(values, [0.25, 0.5, 0.75]), strict=True)
-    return {f"{name}_{place}": rounded(float(value)) for place, value in places}
+    first, median, third = np.quantile(values, [0.25, 0.5, 0.75])
+    return {
+        f"{name}_q1": rounded(float(first)),
+        f"{name}_median": rounded(float(median)),
+        f"{name}_q3": rounded(float(third)),
+    }
 
 
-_RATES, _WHOLE, _BOTH = "rates", "gap_whole", ("tpr_rmse", "fpr_rmse")  # of both rates together
+_RATES = "rates"  # the true and the false positive rate together
+_WHOLE = "gap_whole"
 FIGURES = {
     "TPR and FPR,\nRMS error": _RATES,
     "AUC,\nRMS error": "auc_error",
@@ -212,24 +242,32 @@ FIGURES = {
 
 def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return each setting's rows, by its name for people."""
-    rows = {}
-    for (population, records, groups), of in table.groupby(["population", "records", "groups"], sort=False):
-        kind = "real data: " if population == "loanapp" else ""
-        bins = of["thresholds"].iloc[0]
-        rows[f"{kind}{records:,} records,\n{groups} groups, {bins} thresholds"] = of
-    return rows
+    by_name = {}
+    for (population, records, groups), rows in table.groupby(["population", "records", "groups"], sort=False):
+        bins = rows["thresholds"].iloc[0]
+        name = f"{records:,} records,\n{groups} groups, {bins} thresholds"
+        if population == "loanapp":
+            name = f"real data: {name}"
+        by_name[name] = rows
+    return by_name
 
 
 def plot(table: pd.DataFrame, by: str) -> Figure:
-    """Draw medians, shaded between the quartiles."""
+    """Draw medians by epsilon, shaded between the quartiles.
+
+    Args:
+        table: The rows to draw. There is a column of panels for each setting.
+        by: What the settings differ by, for the title.
+    """
     columns = of_settings(table)
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}
     frame = [LOGARITHMIC, ticks(epsilons, fontsize=8), ones_and_threes, GRID]
+    panels = []
+    for name in FIGURES.values():
+        limits = shown(ylim=(_least(table, name), None))
+        panels.append([[*_marks(rows, name), *frame, limits] for rows in columns.values()])
     return draw(
-        [
-            [[*_marks(of, name), *frame, shown(ylim=(_least(table, name), None))] for of in columns.values()]
-            for name in FIGURES.values()
-        ],
+        panels,
         (max(7.0, 1 + 2.75 * len(columns)), 2.5 * len(FIGURES)),
         f"Released score curves and thresholds from them, by ε and {by}",
         x="ε of the whole release",
@@ -241,16 +279,15 @@ def plot(table: pd.DataFrame, by: str) -> Figure:
     )
 
 
-def _marks(of: pd.DataFrame, name: str) -> Panel:
+def _marks(of_setting: pd.DataFrame, name: str) -> Panel:
     marks = list[Mark]()
     for method, marker in zip(METHODS, MARKERS, strict=False):
-        rows = of[of["method"] == method]
-        low, middle, high = (rows[f"{name}_{place}"] for place in ("q1", "median", "q3"))
+        rows = of_setting[of_setting["method"] == method]
         marks += [
-            band(rows["epsilon"], low, high, color=_COLOUR[method], alpha=0.18),
+            band(rows["epsilon"], rows[f"{name}_q1"], rows[f"{name}_q3"], color=_COLOUR[method], alpha=0.18),
             line(
                 rows["epsilon"],
-                middle,
+                rows[f"{name}_median"],
                 color=_COLOUR[method],
                 marker=marker,
                 markersize=5,
@@ -259,7 +296,7 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
             ),
         ]
     if name == _WHOLE:
-        exact = of[of["method"] == NOISE_FREE].iloc[0]
+        exact = of_setting[of_setting["method"] == NOISE_FREE].iloc[0]
         marks += [
             level(
                 exact[f"{name}_median"],
@@ -287,15 +324,20 @@ def _least(table: pd.DataFrame, name: str) -> float:
 
 def view(table: pd.DataFrame) -> Iterator[Part]:
     """View quartiles, and how often each method is best."""
-    methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
-    for title_of, of in of_settings(table).items():
-        at = of[of["epsilon"].isin([_SHOWN]) | of["epsilon"].isna()].set_index("method").T
-        setting = title_of.replace("\n", " ")
-        for title, name in {**figures, "Balanced accuracy, population": "balanced_accuracy"}.items():
-            rows.append([setting, title, *(_spread(at[method], name) for method in methods)])
-        rows.append([setting, "Gap before", f"{at.loc['unmitigated_gap'].iloc[0]:.3g}", *[""] * len(METHODS)])
-    yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))
+    methods = (*METHODS, NOISE_FREE)
+    lines = list[list[str]]()
+    for name_of_setting, of_setting in of_settings(table).items():
+        setting = name_of_setting.replace("\n", " ")
+        printed = of_setting["epsilon"].isin([_SHOWN]) | of_setting["epsilon"].isna()
+        by_method = of_setting[printed].set_index("method").T
+        for title, name in [*figures.items(), ("Balanced accuracy, population", "balanced_accuracy")]:
+            spreads = [_spread(by_method[method], name) for method in methods]
+            lines.append([setting, title, *spreads])
+        gap_before = f"{by_method.loc['unmitigated_gap'].iloc[0]:.3g}"
+        nothing = [""] * len(METHODS)  # the gap before is the same for all methods
+        lines.append([setting, "Gap before", gap_before, *nothing])
+    yield grouped([f"ε = {_SHOWN}", "", *methods], lines, alignment="ll" + "r" * len(methods))
     yield (
         "Medians and quartiles. Errors: RMS over groups and thresholds, against the exact curves of the "
         "records that were counted. Gap: the equalized odds difference under thresholds chosen on the "
@@ -314,5 +356,9 @@ def view(table: pd.DataFrame) -> Iterator[Part]:
 
 
 def _spread(row: "pd.Series[Any]", name: str) -> str:
-    low, middle, high = (row[f"{name}_{place}"] for place in ("q1", "median", "q3"))
-    return Stacked(f"{middle:.2g}\n{low:.2g} – {high:.2g}") if high else "0"
+    low = row[f"{name}_q1"]
+    median = row[f"{name}_median"]
+    high = row[f"{name}_q3"]
+    if not high:
+        return "0"
+    return Stacked(f"{median:.2g}\n{low:.2g} – {high:.2g}")

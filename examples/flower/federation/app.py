@@ -22,8 +22,9 @@ server = ServerApp()
 @client.train()
 def train(message: Message, context: Context) -> Message:
     """Train on this client's rows, weighted if the server asks for it."""
-    mine, of = (int(context.node_config[key]) for key in ("partition-id", "num-partitions"))
-    rows = training.applicants("train", message.content["config"]["split"]).iloc[mine::of]
+    number = int(context.node_config["partition-id"])
+    clients = int(context.node_config["num-partitions"])
+    rows = training.applicants("train", message.content["config"]["split"]).iloc[number::clients]
     per_row = None
     if message.content["config"]["weighted"]:
         per_row = sample_weight(read_weights(context.run_config["weights"]), rows["group"], rows["label"])
@@ -48,4 +49,6 @@ def main(grid: Grid, context: Context) -> None:
             )
             models.append(training.metrics(result.arrays.to_numpy_ndarrays(), split))
     constant = pd.DataFrame([training.metrics(None, split) for split in splits])
-    print(training.report(constant, *map(pd.DataFrame, metrics.values())))
+    without_weights = pd.DataFrame(metrics[False])
+    with_weights = pd.DataFrame(metrics[True])
+    print(training.report(constant, without_weights, with_weights))

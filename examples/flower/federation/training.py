@@ -13,7 +13,9 @@ from fairshares.harness.evaluation.metrics import assess
 
 Array = npt.NDArray[np.float64]
 
-ROUNDS, EPOCHS, RATE = 5, 4, 0.02
+ROUNDS = 5
+EPOCHS = 4
+RATE = 0.02
 # A feature's typical value and spread: public knowledge of its unit, so that nothing is learnt from data.
 SCALES = {
     "loanprc": (0.8, 0.2), "hrat": (25, 10), "obrat": (33, 10), "pubrec": (0, 0.25), "cons": (2, 2),
@@ -30,9 +32,15 @@ _data = cache(load_loanapp)
 
 
 def applicants(part: str, split: int) -> pd.DataFrame:
-    """Return a split's training or test applicants: scaled features, group and label."""
+    """Return a split's applicants: scaled features, group and label.
+
+    Args:
+        part: "train" for the training applicants, "test" for the test applicants.
+        split: The split's number.
+    """
     data: LoanApplications = _data()
-    rows = data.split(split)[("train", "test").index(part)]
+    train, test = data.split(split)
+    rows = {"train": train, "test": test}[part]
     typical, spread = pd.DataFrame(SCALES).to_numpy()
     table = data.features.loc[rows, FEATURES].sub(typical).div(spread)
     return table.assign(group=data.sensitive_feature[rows], label=data.y_true[rows])
@@ -47,10 +55,12 @@ def train_locally(model: Sequence[Array], rows: pd.DataFrame, per_row: pd.Series
 
 
 def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
-    """Assess a model, or without one the approval of everybody, on test applicants."""
+    """Assess a model on test applicants. If the model is None, everybody is approved."""
     rows = applicants("test", split)
-    everybody = np.ones(len(rows), dtype=int)
-    predicted = everybody if model is None else _classifier(model).predict(rows[FEATURES].to_numpy())
+    if model is None:
+        predicted = np.ones(len(rows), dtype=int)
+    else:
+        predicted = _classifier(model).predict(rows[FEATURES].to_numpy())
     figures = assess(rows["label"], predicted, rows["group"], GROUPS)
     return {name: figures[name] for name in SHOWN}
 
@@ -64,7 +74,7 @@ def report(constant: pd.DataFrame, unmitigated: pd.DataFrame, weighted: pd.DataF
         "weighted": weighted.mean(),
         "change": change.mean(),
         "std": change.std(),
-        "lower in": [f"{n} of {len(change)}" for n in (change < 0).sum()],
+        "lower in": [f"{splits} of {len(change)}" for splits in (change < 0).sum()],
     }
     return pd.DataFrame(columns).to_string(float_format="{:.3f}".format)
 
@@ -72,7 +82,9 @@ def report(constant: pd.DataFrame, unmitigated: pd.DataFrame, weighted: pd.DataF
 def _classifier(model: Sequence[Array]) -> SGDClassifier:
     classifier = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=RATE, random_state=0)
     classifier.classes_ = np.array([0, 1])
-    classifier.coef_, classifier.intercept_ = (part.copy() for part in model)
+    coefficients, intercept = model
+    classifier.coef_ = coefficients.copy()
+    classifier.intercept_ = intercept.copy()
     return classifier
 
 

@@ -17,8 +17,10 @@ from fairshares import SumSession
 
 Array = npt.NDArray[np.float64]
 
-FEATURES, ROWS = 3, 20  # of a client
-STEP, CLIP = 2.0, 1.0
+FEATURES = 3
+ROWS = 20  # of a client
+STEP = 2.0
+CLIP = 1.0
 TRUTH = np.array([1.0, -1.0, 0.5, 0.2])  # coefficients and intercept by which rows are made up
 
 client = ClientApp()
@@ -26,16 +28,22 @@ server = ServerApp()
 
 
 def rows_of(number: int) -> tuple[Array, Array]:
-    """Return a client's made-up inputs, shape (ROWS, FEATURES + 1), the last column 1, and labels."""
+    """Return a client's made-up inputs and labels.
+
+    The inputs have the shape (ROWS, FEATURES + 1). Their last column is 1.
+    """
     rng = np.random.default_rng(number)
     inputs = np.column_stack([rng.normal(size=(ROWS, FEATURES)), np.ones(ROWS)])
-    return inputs, (rng.random(ROWS) < 1 / (1 + np.exp(-inputs @ TRUTH * 3))).astype(np.float64)
+    probabilities = 1 / (1 + np.exp(-inputs @ TRUTH * 3))
+    labels = rng.random(ROWS) < probabilities
+    return inputs, labels.astype(np.float64)
 
 
 def update_of(model: Array, number: int) -> Array:
     """Return a client's update: the mean gradient of the log-likelihood over its rows."""
     inputs, labels = rows_of(number)
-    return np.asarray((labels - 1 / (1 + np.exp(-inputs @ model))) @ inputs / ROWS)
+    probabilities = 1 / (1 + np.exp(-inputs @ model))
+    return np.asarray((labels - probabilities) @ inputs / ROWS)
 
 
 class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
@@ -43,7 +51,9 @@ class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
 
     def __init__(self, session: SumSession, clients: int, start: Array) -> None:
         super().__init__(fraction_evaluate=0.0, min_train_nodes=clients, min_available_nodes=clients)
-        self._session, self._clients, self.model = session, clients, start
+        self._session = session
+        self._clients = clients
+        self.model = start
 
     def aggregate_train(
         self,
@@ -52,9 +62,13 @@ class NoisySum(FedAvg):  # type: ignore[misc]  # which has no type information
     ) -> tuple[ArrayRecord, MetricRecord]:
         """Return the next model, without updates of clients that failed or sent another shape."""
         # Nothing is scaled by the number of clients that answered.
-        answered = [reply for reply in replies if not reply.has_error()]
-        updates = [reply.content["arrays"].to_numpy_ndarrays()[0] for reply in answered]
-        sound = [update for update in updates if update.shape == self.model.shape]
+        sound = []
+        for reply in replies:
+            if reply.has_error():
+                continue
+            update = reply.content["arrays"].to_numpy_ndarrays()[0]
+            if update.shape == self.model.shape:
+                sound.append(update)
         total = self._session.add(np.array(sound).reshape(len(sound), self.model.size))
         self.model = self.model + STEP * total / self._clients
         return ArrayRecord([self.model]), MetricRecord({})
@@ -72,8 +86,10 @@ def train(message: Message, context: Context) -> Message:
 @server.main()
 def main(grid: Grid, context: Context) -> None:
     """Train, and print the accuracy on rows of other clients."""
-    config, clients, start = context.run_config, len(list(grid.get_node_ids())), np.zeros(FEATURES + 1)
+    config = context.run_config
+    clients = len(list(grid.get_node_ids()))
     rounds = int(config["rounds"])
+    start = np.zeros(FEATURES + 1)
     with SumSession(
         str(config["security"]),
         clients=clients,
@@ -84,10 +100,15 @@ def main(grid: Grid, context: Context) -> None:
     ) as session:
         strategy = NoisySum(session, clients, start)
         strategy.start(grid=grid, initial_arrays=ArrayRecord([start]), num_rounds=rounds)
-    inputs, labels = map(np.concatenate, zip(*(rows_of(10**6 + i) for i in range(100)), strict=True))
-    right = ((inputs @ strategy.model > 0) == labels).mean()
+    others = range(10**6, 10**6 + 100)  # clients who did not train
+    right_rows = 0
+    for number in others:
+        inputs, labels = rows_of(number)
+        predicted = inputs @ strategy.model > 0
+        right_rows += int((predicted == labels).sum())
+    accuracy = right_rows / (len(others) * ROWS)
     spent = session.plan.exact
     print(
-        f"accuracy {right:.3f} after {len(session.seconds)} rounds with {clients} clients, "
+        f"accuracy {accuracy:.3f} after {len(session.seconds)} rounds with {clients} clients, "
         f"ε = {float(spent.epsilon):g}, δ = {float(spent.delta):.2g}"
     )
