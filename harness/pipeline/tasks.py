@@ -36,14 +36,14 @@ class SaidOfRuns:
     """What an analyst, a client or a party says of the runs that may use uploads.
 
     Attributes:
-        epsilon: The most that all runs spend together; None says nothing of runs.
-        delta: Likewise; None is 2^-30.
+        most_epsilon: The most that all runs spend together; None says nothing of runs.
+        most_delta: Likewise; None is 2^-30.
         releases: The releases by name; None for all that fit the records.
         unit: The least privacy unit to protect; None is a record.
     """
 
-    epsilon: Fraction | None
-    delta: Fraction | None
+    most_epsilon: Fraction | None
+    most_delta: Fraction | None
     releases: Sequence[str] | None
     unit: PrivacyUnit | None
 
@@ -83,8 +83,8 @@ def allowed_runs(said: SaidOfRuns, kind: RecordKind) -> ClientPolicy | None:
     Raises:
         OptionError: A limit is given without an epsilon, or a release does not fit the records.
     """
-    if not said.epsilon:
-        given = {"delta": said.delta, "for_tasks": said.releases, "privacy_unit": said.unit}
+    if not said.most_epsilon:
+        given = {"delta": said.most_delta, "for_tasks": said.releases, "privacy_unit": said.unit}
         for name, value in given.items():
             if value:
                 raise OptionError(
@@ -94,8 +94,8 @@ def allowed_runs(said: SaidOfRuns, kind: RecordKind) -> ClientPolicy | None:
         return None
     fitting = [name for name in REQUESTS if kind_of(name) is kind]
     releases = [parse_choice("for_tasks", name, fitting) for name in said.releases or fitting]
-    delta = said.delta or parse_delta(ACCEPTED_DELTA, "delta")
-    return ClientPolicy(tuple(releases), Guarantee(said.epsilon, delta), said.unit or PrivacyUnit.RECORD)
+    delta = said.most_delta or parse_delta(ACCEPTED_DELTA, "delta")
+    return ClientPolicy(tuple(releases), Guarantee(said.most_epsilon, delta), said.unit or PrivacyUnit.RECORD)
 
 
 def allowed_on_upload(said: SaidOfRuns, task: Task) -> ClientPolicy | None:
@@ -104,9 +104,9 @@ def allowed_on_upload(said: SaidOfRuns, task: Task) -> ClientPolicy | None:
     Releases are the task's if none is named. Raises OptionError as `allowed_runs`.
     """
     releases = said.releases
-    if not releases and said.epsilon:
+    if not releases and said.most_epsilon:
         releases = task.allowed.tasks
-    return allowed_runs(SaidOfRuns(said.epsilon, said.delta, releases, said.unit), task.domain.kind)
+    return allowed_runs(SaidOfRuns(said.most_epsilon, said.most_delta, releases, said.unit), task.domain.kind)
 
 
 def make_task(asked: AskedTask) -> Task:
@@ -132,7 +132,7 @@ def make_task(asked: AskedTask) -> Task:
     reason = model.refusal(form.path)
     if reason is not None:
         raise UnsupportedError(reason)
-    runs = SaidOfRuns(asked.runs.epsilon, asked.runs.delta, releases, asked.runs.unit)
+    runs = SaidOfRuns(asked.runs.most_epsilon, asked.runs.most_delta, releases, asked.runs.unit)
     policy = allowed_runs(runs, kind)
     assert policy is not None  # a task always has an epsilon
     return Task(

@@ -22,7 +22,7 @@ from fairshares.protocols.guarantee import Guarantee
 from tests.support.envelopes import made_task
 
 PLACES = "https://a.invalid/ https://b.invalid/ https://c.invalid/"
-NOTHING = SaidOfRuns(epsilon=None, delta=None, releases=None, unit=None)
+NOTHING = SaidOfRuns(most_epsilon=None, most_delta=None, releases=None, unit=None)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_party_counts_for_runs_that_the_task_allows(task: Task, tmp_path: Path
 
 def test_who_says_nothing_of_runs_leaves_them_to_the_task(task: Task) -> None:
     assert allowed_on_upload(NOTHING, task) is None
-    half = replace(NOTHING, epsilon=Fraction(1, 2))
+    half = replace(NOTHING, most_epsilon=Fraction(1, 2))
     expected = Guarantee(Fraction(1, 2), Fraction(1, 2**30))
     assert allowed_on_upload(half, task) == ClientPolicy(task.allowed.tasks, expected, PrivacyUnit.RECORD)
 
