@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 class Charged(ABC):
     """A run, or a series of runs, whose privacy loss is written where it is counted.
 
-    Only `harness.privacy.ledger.charge` has a class of it, and making one is what writes the ledger. So
+    Only the ledger's module `charge` has a class of it, and making one is what writes the ledger. So
     whatever can be handed to an engine's parties was charged. A run of people whom nobody counts is charged
     to nobody there, which marks its uploads and its noise as used.
 

@@ -1,7 +1,7 @@
 """The process on a host that answers requests over ssh, for one party, and ends with the connection.
 
-`./inv hosts.…`, or a forced command, starts it as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME
-[COORDINATOR]]`.
+`./inv hosts.…`, or a forced command, starts it as
+`python -m fairshares.harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]`.
 Reveals: public facts about the host, headers of share files, certificates, opened values, times and sizes; no
 share, no key, no random bit.  [test: tests/commands/test_hosts.py]
 """

@@ -135,7 +135,7 @@ def machine() -> Machine:
 def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:
     """Return the manifest of several releases on the same people, in order, by one model.
 
-    Computes: the privacy loss by `harness.privacy.statement.together`; sums of seconds, rounds and bytes; the
+    Computes: the privacy loss by `statement.together`; sums of seconds, rounds and bytes; the
     most memory that a party took. For other fields the latest manifest wins. With `asked`, the last release
     counts at this full budget.
     [test: tests/harness/pipeline/test_manifest.py]

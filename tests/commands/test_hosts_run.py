@@ -304,7 +304,7 @@ class Hit:
 
 def agents(directory: Path) -> list[int]:
     """Return the agents of a host's directory."""
-    command = b"\0harness.hosts.agent\0" + os.fsencode(directory)
+    command = b"\0fairshares.harness.hosts.agent\0" + os.fsencode(directory)
     processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
