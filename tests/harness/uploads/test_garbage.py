@@ -22,7 +22,7 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads import counting, envelope_files, task as task_module
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener, Part
+from fairshares.harness.uploads.counting import Count, Opener, OpeningPool, Part
 from fairshares.harness.uploads.envelope import HEAD_BYTES
 from fairshares.harness.uploads.envelope_files import LeftOut
 from fairshares.harness.uploads.identities import Identities
@@ -298,9 +298,9 @@ def expected(files: Sequence[Sequence[Chunk]], honest: set[bytes]) -> tuple[dict
 
 
 @contextmanager
-def late(opener: Opener, processes: int, opened_by: object) -> Iterator[Any]:
+def late(opener: Opener, processes: int, opened_by: object) -> Iterator[OpeningPool]:
     """Open batches only when their results are asked for, with `processes` of them waiting."""
-    yield lambda envelopes, apart: lambda: opener(envelopes, apart), processes
+    yield OpeningPool(lambda envelopes, apart: lambda: opener(envelopes, apart), processes)
 
 
 SCHEDULES = settings(deadline=None, suppress_health_check=list(HealthCheck))
