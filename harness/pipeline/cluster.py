@@ -41,8 +41,8 @@ def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Openin
     Workers see the sealing keys that the task names for this party, and the envelopes. They can return false
     values, which nobody finds out.
     Guarantees: whatever the scheduler and its workers send, no code of theirs reads or writes another file of
-    this user's, or reaches another program of his, as far as `sandbox.missing` has
-    nothing. What comes back is plain bytes of one length, or a text.
+    this user's, or reaches another program of his, as far as `sandbox.missing` has nothing. What comes back
+    is plain bytes of one length, or a text.
     [test: tests/harness/pipeline/test_hostile_cluster.py]
 
     Raises ShareError for an address that is none, at once; later if the cluster fails.

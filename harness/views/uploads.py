@@ -24,7 +24,9 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
         task: The task.
         revealed: What its runs may reveal, in words.
     """
-    model, domain, allowed = get_model(task.security), task.domain, task.allowed
+    model = get_model(task.security)
+    domain = task.domain
+    allowed = task.allowed
     ended = f", which is over, as this machine has {today()}" if today() > task.until else ""
     yield (
         f"Task {task.name}: clients share until {task.until}{ended}; "

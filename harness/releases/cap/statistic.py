@@ -186,7 +186,7 @@ class CapStatistic(Statistic[ChosenCap]):
         clients: int,  # noqa: ARG002
     ) -> ChosenCap:
         caps = caps_to_choose_from(prepared.domain.max_count)
-        above = self.allowed_above(prepared.release, prepared.domain)
+        above = above_of(prepared)
         index = opened["index"]
         if len(index) != 1 or not 0 <= index[0] < len(caps):
             raise OutputError("The parties revealed something else than the place of a cap in its grid.")
@@ -195,9 +195,14 @@ class CapStatistic(Statistic[ChosenCap]):
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedCap:  # noqa: ARG002
         return ExpectedCap(
             caps_to_choose_from(prepared.domain.max_count),
-            above=int(str(prepared.arguments["above"])),
+            above=above_of(prepared),
             noise=comparison_noise(prepared.plan),
         )
+
+
+def above_of(prepared: PreparedRelease[Answer]) -> int:
+    """Return how many clients may be above the cap that is chosen, by the program's arguments."""
+    return int(str(prepared.arguments["above"]))
 
 
 def comparison_noise(plan: NoisePlan) -> int:
