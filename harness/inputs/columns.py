@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -41,6 +42,7 @@ ROLES = (
     "value",
 )  # calls map columns of other names to these
 _TRUTH = {"true": True, "false": False}
+_INVISIBLE = "Cf"  # Unicode's category of signs without width, and of marks of a text's direction
 CATEGORY_OF = "category of "  # precedes the categories' dtype
 _WRITTEN = {
     "int64": re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII),
@@ -73,10 +75,14 @@ def _dtype(kind: nw.dtypes.DType, native: DtypeObj | None, frame: Frame, name: s
         kinds = {
             type(value.item() if isinstance(value, np.generic) else value) for value in frame[name].to_list()
         }
+        kinds -= {type(None)}
         alike = ("bool", {bool}), ("int64", {int}), ("float64", {int, float}), ("object", {str})
-        return next(
-            (dtype for dtype, types in alike if kinds - {type(None)} <= types), "objects of several types"
-        )
+        for dtype, types in alike:
+            if kinds <= types:
+                return dtype
+        if len(kinds) > 1:
+            return "objects of several types"
+        return f"objects of the type {kinds.pop().__name__}"
     if kind in (nw.Categorical, nw.Enum):
         categories = getattr(native, "categories", None)
         return f"{CATEGORY_OF}{'str' if categories is None else categories.dtype}"
@@ -137,10 +143,10 @@ def refuse_half(dtype: str, where: str) -> None:
 def check_dtype(dtype: str, names: Sequence[str], where: str) -> None:
     """Raise RecordsError or RecordDomainError for a column whose values results could not repeat."""
     if not _NAMES.fullmatch(dtype):
-        raise RecordsError(
-            f"{where} as {dtype}, which names no groups or labels; make it text, numbers, truth, categories "
-            "or datetimes."
+        instead = (
+            "text, integers of 64 bits, floating-point numbers, truth, categories of these, or datetimes"
         )
+        raise RecordsError(f"{where} as {dtype}, which names no groups or labels; make it {instead}.")
     refuse_half(dtype, where)
     try:
         values_of(names, dtype)
@@ -234,7 +240,7 @@ def as_names(column: pd.Series[Name]) -> pd.Series[str]:
 
 def refuse_variants(names: Sequence[str], what: str) -> None:
     """Raise RecordDomainError for names that differ only in blanks, case, Unicode form or a number's form."""
-    by_plain_name: dict[float | str, str] = {}
+    by_plain_name: dict[Decimal | str, str] = {}
     for name in names:
         other = by_plain_name.setdefault(_folded(name), name)
         if other != name:
@@ -252,8 +258,13 @@ def alike(name: str, declared: Sequence[str]) -> str:
     return ""
 
 
-def _folded(name: str) -> float | str:
+def _folded(name: str) -> Decimal | str:
+    """Return the number that a name writes, else its text without what a reader can't see or tell apart."""
     try:
-        return float(name)
-    except ValueError:
-        return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()
+        number = Decimal(name)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if number.is_finite():
+        return number
+    visible = "".join(sign for sign in name if unicodedata.category(sign) != _INVISIBLE)
+    return " ".join(unicodedata.normalize("NFKC", visible).split()).casefold()

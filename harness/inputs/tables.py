@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import glob
 import re
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(
 # Bins of empty scores, and of others that are no number in [0, 1].
 MISSING = -2
 WRONG = -1
+_BLOCK = 1 << 20  # bytes of a file that are looked at together
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -393,16 +393,60 @@ class _CsvFiles:
 
 
 def _kept_for_later(file: str) -> IO[bytes] | None:
-    """Return an unnamed copy of a pipe, which is read twice; None for a file."""
+    """Return an unnamed copy of what DuckDB could not read where it is; None for any other file.
+
+    A pipe can be read once only, and is read twice. A file in which several kinds of line ends are mixed, as
+    editors of different systems leave it, is one that DuckDB refuses; the copy has one kind.
+    """
     path = Path(file)
-    if path.is_file() or not path.exists():
+    if not path.exists() or (path.is_file() and not _has_mixed_line_ends(path)):
         return None
     copy = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
 
     with path.open("rb") as once:
-        shutil.copyfileobj(once, copy)
+        copy.writelines(_with_line_feeds(_blocks(once)))
     copy.flush()
     return copy
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield a file's bytes from where it is read on, in blocks."""
+    return iter(partial(file.read, _BLOCK), b"")
+
+
+def _has_mixed_line_ends(path: Path) -> bool:
+    """Return whether a file has line ends of more than one of the kinds CR LF, LF and CR."""
+    both = 0
+    returns = 0
+    feeds = 0
+    last = b""
+    with path.open("rb") as file:
+        for block in _blocks(file):
+            both += block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
+            returns += block.count(b"\r")
+            feeds += block.count(b"\n")
+            last = block[-1:]
+    kinds = [both, returns - both, feeds - both]
+    return sum(1 for number in kinds if number) > 1
+
+
+def _with_line_feeds(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a CSV file's bytes with LF for each end of a line, but those between quotation marks."""
+    is_quoted = False
+    has_open_return = False  # the last byte was a CR, for which an LF was yielded
+    for block in blocks:
+        for place, part in enumerate(block.split(b'"')):
+            if place:
+                is_quoted = not is_quoted
+                has_open_return = False
+                yield b'"'
+            if is_quoted or not part:
+                yield part
+                continue
+            if has_open_return and part.startswith(b"\n"):
+                part = part[1:]
+            has_open_return = part.endswith(b"\r")
+            yield part.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> list[str]:

@@ -5,6 +5,8 @@ import doctest
 import pickle
 import subprocess
 import sys
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -448,12 +450,19 @@ def test_results_have_the_callers_dtypes(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [pd.cut(pd.Series([1, 3]), [0, 2, 4]), pd.Series([0, "x"]), pd.to_timedelta(pd.Series([1, 2]), unit="s")],
+    ("labels", "kind"),
+    [
+        (pd.cut(pd.Series([1, 3]), [0, 2, 4]), r"category of interval\[int64, right\]"),
+        (pd.Series([0, "x"]), "objects of several types"),
+        (pd.Series([date(2020, 1, 1), date(2020, 1, 2)]), "objects of the type date"),
+        (pd.Series([Decimal(0), Decimal(1)]), "objects of the type Decimal"),
+        (pd.Series([b"a", b"b"]), "objects of the type bytes"),
+        (pd.to_timedelta(pd.Series([1, 2]), unit="s"), "timedelta64.*"),
+    ],
 )
-def test_what_names_no_labels_is_refused(labels: pd.Series) -> None:
+def test_what_names_no_labels_is_refused_by_its_type(labels: pd.Series, kind: str) -> None:
     df = table([0, 1], ["a", "b"])
-    with pytest.raises(fs.RecordsError, match=r"^The table has the column label as .* names no groups"):
+    with pytest.raises(fs.RecordsError, match=rf"^The table has the column label as {kind}, which names no"):
         fs.weights(df.assign(label=labels[df.label].tolist()).astype({"label": labels.dtype}), epsilon=1)
 
 

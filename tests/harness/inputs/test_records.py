@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from fairshares.harness.errors import FairSharesError, RecordDomainError, RecordsError
+from fairshares.harness.inputs import tables as tables_of_records
 from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -79,6 +80,11 @@ GOOD: dict[str, str | bytes] = {
     "no newline at the end": HEADER + "k,a,0\nl,b,1",
     "CRLF": HEADER.replace("\n", "\r\n") + "k,a,0\r\nl,b,1\r\n",
     "CR": HEADER.replace("\n", "\r") + "k,a,0\rl,b,1\r",
+    "CRLF in the header alone": HEADER.replace("\n", "\r\n") + "k,a,0\nl,b,1\n",
+    "CRLF in one row": HEADER + "k,a,0\r\nl,b,1\n",
+    "CRLF at the end alone": HEADER + "k,a,0\nl,b,1\r\n",
+    "CR after the header alone": HEADER.replace("\n", "\r") + "k,a,0\nl,b,1\n",
+    "CR CR LF": HEADER.replace("\n", "\r\r\n") + "k,a,0\r\r\nl,b,1\r\r\n",
     "byte order mark": b"\xef\xbb\xbf" + (HEADER + "k,a,0\nl,b,1\n").encode(),
     "quotes": '"client_id","group","label"\n"k","a","0"\n"l","b","1"\n',
     "other columns": "score,label,group,client_id\n0.5,0,a,k\n,1,b,l\n",
@@ -115,6 +121,19 @@ def test_names_with_commas_quotes_and_newlines(csv: Path) -> None:
     domain = RecordDomain(("a, b", 'say "a"'), ("0", "1\n2"))
     records = read(csv, HEADER + '"Doe, J","a, b",0\n"x\ny","say ""a""","1\n2"\n', domain)
     assert tables(records) == {"Doe, J": [1, 0, 0, 0], "x\ny": [0, 0, 0, 1]}
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 1 << 20])
+def test_mixed_line_ends_change_no_quoted_value(
+    csv: Path, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the blocks in which a file is read cut its line ends and its quotation marks."""
+    monkeypatch.setattr(tables_of_records, "_BLOCK", block)
+    domain = RecordDomain(("a\r\nb", 'c"\rd'), ("0", "1"))
+    content = HEADER + '"k","a\r\nb",0\r\n"l","c""\rd",1\r\r"k","a\r\nb",1\n'
+    assert tables(read(csv, content, domain)) == {"k": [1, 1, 0, 0], "l": [0, 0, 0, 1]}
+    refusal = refused(csv, content + "k,e,0\r\n", domain)
+    assert "group 'e' is not declared" in refusal
 
 
 def test_words_that_pandas_takes_for_missing_are_names(csv: Path, parquet: Path) -> None:
@@ -226,6 +245,8 @@ def test_an_inferred_domain_needs_two_of_each(csv: Path, content: str, kind: str
         ("k,a,0\nl,a ,1\n", "groups 'a' and 'a '"),
         ("k,not white,0\nl,Not  white,1\n", "groups 'Not  white' and 'not white'"),
         ("k,Espa\u00f1ol,0\nl,Espan\u0303ol,1\n", "groups 'Espan\u0303ol' and 'Espa\u00f1ol'"),
+        ("k,a,0\nl,a\u200b,1\n", r"groups 'a' and 'a\u200b'"),
+        ("k,\u2066b\u2069,0\nl,b,1\n", r"groups 'b' and '\u2066b\u2069'"),
     ],
 )
 def test_an_inferred_domain_has_no_name_in_two_spellings(csv: Path, content: str, what: str) -> None:
@@ -234,6 +255,15 @@ def test_an_inferred_domain_has_no_name_in_two_spellings(csv: Path, content: str
     )
     groups, labels = (tuple({row.split(",")[i] for row in content.splitlines()}) for i in (1, 2))
     assert read(csv, HEADER + content, RecordDomain(groups, labels)).clients > 1
+
+
+@pytest.mark.parametrize(
+    "names", [("1e400", "2e400"), ("9007199254740992", "9007199254740993"), ("inf", "1e999"), ("0.1", "0.11")]
+)
+def test_numbers_that_differ_do_not_look_like_one(csv: Path, names: tuple[str, str]) -> None:
+    first, second = names
+    found = read(csv, HEADER + f"k,{first},0\nl,{second},1\n", None).domain.groups
+    assert set(found) == set(names)
 
 
 def test_labels_that_look_like_row_ids_are_asked_about(csv: Path) -> None:
