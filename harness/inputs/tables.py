@@ -175,8 +175,11 @@ def _with_bins(frame: LazyRows, name: str, grid: Grid, bin_name: str) -> LazyRow
         missing = score.is_null() | score.str.strip_chars().str.to_lowercase().is_in(["", "nan"])
         frame = _with_number_of_text(frame, name)
     else:
+        number = score.cast(nw.Float64)
+        if frame.collect_schema()[name] == nw.Float32:
+            number = score.cast(nw.String).cast(nw.Float64)  # the shortest text of each, as a file has it
         missing = score.is_null() | score.cast(nw.Float64).is_nan()
-        frame = frame.with_columns(number=score.cast(nw.Float64))
+        frame = frame.with_columns(number=number)
     score = nw.col("number")
     inside = nw.col("inside")
     steps = len(grid) - 1

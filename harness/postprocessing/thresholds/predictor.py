@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,8 +49,9 @@ _NAMES_OF_FEATURES = "feature_names_in_"  # of those that were fitted on a table
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
     """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
-    `fit` learns nothing. Groups are matched as in a file: 1, 1.0 and "1" are one group, a missing group is
-    "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
+    `fit` learns nothing, and so `sklearn.clone` copies rules and estimator as they are. Groups are matched as
+    in a file: 1, 1.0 and "1" are one group, a missing group is "". Scores of single precision are read as a
+    file has them: a `float32` nearest to 0.64 reaches the threshold 0.64.
 
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
@@ -131,6 +133,10 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    def __sklearn_clone__(self) -> GroupThresholdPredictor:
+        """Return a copy with the fitted estimator: scikit-learn's own would be without what it learned."""
+        return copy.deepcopy(self)
+
     @property
     def classes_(self) -> Names:
         """The sorted classes: the estimator's, or the labels."""
@@ -159,12 +165,13 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         Args:
             X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
                 (n, 2) as from `predict_proba`.
-            sensitive_features: The groups, shape (n,), or a frame with one column. Both may be arrays, or
-                frames and series that narwhals knows.
+            sensitive_features: The groups, shape (n,) or (n, 1). Both may be lists, arrays, or frames and
+                series that narwhals knows.
             random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
         Raises:
             UnseenGroupError: A group has no rule.
-            RecordsError: Shapes do not fit, a score is not from 0 to 1, or no class is the positive label.
+            RecordsError: Shapes do not fit, a score is not from 0 to 1, no class is the positive label, or
+                the estimator gives no probabilities.
             ThresholdRuleError: `unseen_group` is no threshold.
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
@@ -197,6 +204,13 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Return each sample's probability to be predicted positive, shape (n,)."""
         index = getattr(X, "index", None)
         if self.estimator is not None:
+            if not hasattr(self.estimator, "predict_proba"):
+                raise RecordsError(
+                    f"{type(self.estimator).__name__} has no predict_proba, and thresholds are for scores "
+                    "from 0 to 1, the same as those that they were computed from; give these scores in place "
+                    "of a model, or a model that has it, as sklearn.calibration.CalibratedClassifierCV makes "
+                    "of any."
+                )
             X = self.estimator.predict_proba(X)  # noqa: N806
             if np.ndim(X) == 2 and np.shape(X)[1] == 2:
                 X = np.asarray(X)[:, self._positive_class()]  # noqa: N806
@@ -230,7 +244,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                     f"{', '.join(map(shown, self.rules))}). Compute thresholds with that group, or say which "
                     "threshold to take with unseen_group."
                 )
-            elif isinstance(self.unseen_group, int | float) and not isinstance(self.unseen_group, bool):
+            elif isinstance(self.unseen_group, int | float | np.number) and not isinstance(
+                self.unseen_group, bool
+            ):
                 yield rows, ThresholdRule((float(self.unseen_group),))
             else:
                 raise ThresholdRuleError(
@@ -249,7 +265,10 @@ def _scores(given_scores: Samples) -> Floats:
     values = _collected(given_scores)
     if isinstance(values, nw.DataFrame | nw.Series):
         values = values.to_numpy()
-    scores = np.asarray(values, dtype=np.float64)
+    given = np.asarray(values)
+    if given.dtype in (np.float16, np.float32):
+        given = given.astype(str)  # the shortest text of each, as a file has it
+    scores = given.astype(np.float64)
     if scores.ndim == 2 and scores.shape[1] in (1, 2):
         scores = scores[:, -1]
     if scores.ndim != 1:
@@ -259,7 +278,7 @@ def _scores(given_scores: Samples) -> Floats:
     wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
     if len(wrong):
         raise RecordsError(
-            f"Sample {wrong[0]} has the score {scores[wrong[0]]:g}; scores must be from 0 to 1, as "
+            f"Sample {wrong[0]} has the score {float(scores[wrong[0]])!r}; scores must be from 0 to 1, as "
             "those that the thresholds were computed from."
         )
     return scores
@@ -290,8 +309,12 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
         values = pd.Series(groups.to_list(), dtype=object)
     else:
         values = np.asarray(groups)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
     if values.ndim != 1:
-        raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
+        raise RecordsError(
+            f"sensitive_features must have shape (n,) or (n, 1), one group per sample, not {values.shape}."
+        )
     if len(values) != samples:
         raise RecordsError(
             f"There are {samples} samples but {len(values)} sensitive features; each needs one."

@@ -91,6 +91,20 @@ def made_up(rows: int) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.parametrize("name", [name for name in WITHOUT_CATEGORIES if name != "pandas with objects"])
+def test_scores_of_single_precision_are_counted_as_a_file_has_them(name: str, tmp_path: Path) -> None:
+    """Of half of the hundredths the nearest float32 is below, and would be counted one bin too low."""
+    hundredths = [f"{number / 100:.2f}" for number in range(101)]
+    columns: Any = {"group": ["a"] * 101, "score": np.array(hundredths, dtype=np.float32)}
+    frame = FRAMES[name](columns)
+    path = tmp_path / "records.csv"
+    path.write_text("\n".join(["group,score", *(f"a,{text}" for text in hundredths)]))
+    grid = even_grid(101)
+    as_written = table_at(path, ["group", "score"]).counted(["group"], ["score"], grid)
+    counted = table_at(frame, ["group", "score"]).counted(["group"], ["score"], grid)
+    assert sorted(counted.bins[:, 0]) == sorted(as_written.bins[:, 0]) == list(range(101))
+
+
 def by_hand(columns: dict[str, list[Any]], grid: Sequence[float]) -> list[list[int]]:
     """Count by the definition of a bin: how many thresholds a score reaches, but for the first."""
     counts = np.zeros((2 * 2 * len(grid), 5), dtype=np.int64)

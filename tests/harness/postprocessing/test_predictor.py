@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 import sklearn
 from scipy.stats import binom
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from fairshares.harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
@@ -52,6 +52,7 @@ def test_scores_reach_their_groups_threshold() -> None:
     "as_what",
     [
         *(list, np.array, pd.Categorical, pd.Series, pd.DataFrame),
+        *(lambda of: of[:, np.newaxis], lambda of: [[group] for group in of]),
         *(polars.Series, polars.DataFrame, lambda of: polars.LazyFrame({"group": of})),
     ],
 )
@@ -121,10 +122,12 @@ def test_unseen_group_is_an_error_or_gets_the_threshold_that_the_user_says() -> 
         UnseenGroupError, match=r"Sample 1 is of the group 'c', which has no threshold .*a, b"
     ):
         GroupThresholdPredictor(RULES).predict([0.5, 0.5], sensitive_features=["a", "c"])
-    predicted = GroupThresholdPredictor(RULES, unseen_group=0.5).predict(
-        [0.5, 0.4, 0.5], sensitive_features=["c", "c", "a"]
-    )
-    assert predicted.tolist() == [1, 0, 1]
+    thresholds: list[Any] = [0.5, np.float32(0.5), np.float64(0.5)]
+    for threshold in thresholds:
+        predicted = GroupThresholdPredictor(RULES, unseen_group=threshold).predict(
+            [0.5, 0.4, 0.5], sensitive_features=["c", "c", "a"]
+        )
+        assert predicted.tolist() == [1, 0, 1]
     with pytest.raises(UnseenGroupError, match="Sample 0 is of the group ''"):
         GroupThresholdPredictor(RULES).predict([0.5], sensitive_features=pd.Series([None]))
 
@@ -142,7 +145,8 @@ def test_refuses_a_fallback_that_is_no_threshold(unseen: Any) -> None:
         ([float("nan")], ["a"], "Sample 0 has the score nan"),
         ([0.5, 0.5], ["a"], "2 samples but 1 sensitive features"),
         (np.zeros((2, 3)), ["a", "a"], r"not \(2, 3\)"),
-        ([0.5], [["a"]], r"must have shape \(n,\), not \(1, 1\)"),
+        ([1.0000001], ["a"], "Sample 0 has the score 1.0000001; scores"),
+        ([0.5], [["a", "b"]], r"must have shape \(n,\) or \(n, 1\), one group per sample, not \(1, 2\)"),
         ([0.5], pd.DataFrame({"race": ["a"], "sex": ["b"]}), "2 columns; cross them into one"),
         (pd.Series([0.5]), pd.Series(["a"], index=[7]), "same index"),
     ],
@@ -150,6 +154,25 @@ def test_refuses_a_fallback_that_is_no_threshold(unseen: Any) -> None:
 def test_refuses(X: Any, feature: Any, message: str) -> None:  # noqa: N803
     with pytest.raises(RecordsError, match=message):
         GroupThresholdPredictor(RULES).predict(X, sensitive_features=feature)
+
+
+@pytest.mark.parametrize("precision", [np.float16, np.float32, np.float64])
+def test_scores_of_any_precision_reach_a_threshold_that_is_written_alike(
+    precision: type[np.floating],
+) -> None:
+    """For most hundredths, the nearest number of lower precision is another one, and often below."""
+    written = [f"{hundredths / 100:.2f}" for hundredths in range(101)]
+    for text in written:
+        predictor = GroupThresholdPredictor({"a": ThresholdRule((float(text),))})
+        scores = np.array(written, dtype=precision)
+        reached = predictor.predict(scores, sensitive_features=["a"] * len(scores))
+        assert reached.tolist() == [int(float(score) >= float(text)) for score in written]
+
+
+def test_a_model_without_probabilities_is_refused() -> None:
+    x, y, feature = data()
+    with pytest.raises(RecordsError, match=r"^LinearSVC has no predict_proba, and thresholds are for scores"):
+        GroupThresholdPredictor(RULES, LinearSVC().fit(x, y)).predict(x, sensitive_features=feature)
 
 
 def test_saves_and_loads(tmp_path: Path) -> None:
@@ -204,9 +227,10 @@ def test_takes_the_scores_of_the_label_that_the_thresholds_are_for(tmp_path: Pat
 def test_is_a_scikit_learn_estimator() -> None:
     x, y, feature = data()
     model = LogisticRegression().fit(StandardScaler().fit_transform(x), y)
-    predictor = GroupThresholdPredictor(RULES, FrozenEstimator(model), unseen_group=0.5)
+    predictor = GroupThresholdPredictor(RULES, model, unseen_group=0.5)
     check_is_fitted(predictor)
     again = sklearn.clone(predictor)
+    assert again.estimator is not model and (again.estimator.coef_ == model.coef_).all()
     assert again.rules == RULES and again.get_params()["unseen_group"] == 0.5
     assert again.set_params(unseen_group="error").unseen_group == "error"
     steps = make_pipeline(StandardScaler(), again).fit(x, y)

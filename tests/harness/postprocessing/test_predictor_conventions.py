@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import sklearn
 from fairlearn.postprocessing import ThresholdOptimizer
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_validate
@@ -66,7 +65,7 @@ def test_a_trained_model_works_with_its_thresholds_where_metadata_are_routed() -
     X, y, group = table()  # noqa: N806
     y = (y == "yes").astype(int)
     rules = dict.fromkeys("ab", ThresholdRule((0.5,)))
-    predictor = GroupThresholdPredictor(rules, FrozenEstimator(MODEL), positive_label="1")
+    predictor = GroupThresholdPredictor(rules, MODEL, positive_label="1")
     with sklearn.config_context(enable_metadata_routing=True):
         validated = cross_validate(predictor, X, y, cv=4, params={"sensitive_features": group})
     assert np.mean(validated["test_score"]) == pytest.approx(MODEL.score(X, y)) and MODEL.score(X, y) > 0.6
@@ -112,7 +111,7 @@ def test_score_is_the_accuracy_of_predict() -> None:
 
 def test_groups_are_routed_to_it_without_being_asked_for() -> None:
     X, y, group = table()  # noqa: N806
-    model = FrozenEstimator(LogisticRegression().fit(X, y))
+    model = LogisticRegression().fit(X, y)
     predictor = GroupThresholdPredictor({"a": ThresholdRule((0.5,)), "b": ThresholdRule((0.25,))}, model)
     with sklearn.config_context(enable_metadata_routing=True):
         validated = cross_validate(predictor, X, y, cv=4, params={"sensitive_features": group})
