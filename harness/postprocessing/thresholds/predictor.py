@@ -244,14 +244,17 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                     f"{', '.join(map(shown, self.rules))}). Compute thresholds with that group, or say which "
                     "threshold to take with unseen_group."
                 )
-            elif isinstance(self.unseen_group, int | float | np.number) and not isinstance(
-                self.unseen_group, bool
-            ):
+            elif _is_number(self.unseen_group):
                 yield rows, ThresholdRule((float(self.unseen_group),))
             else:
                 raise ThresholdRuleError(
                     f'unseen_group must be "{ERROR}" or a threshold, not {self.unseen_group!r}.'
                 )
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number of Python or NumPy, and not truth."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _collected(given: Samples) -> Samples | nw.DataFrame[IntoDataFrame] | nw.Series[IntoSeries]:
