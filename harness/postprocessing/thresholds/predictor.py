@@ -252,7 +252,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 )
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: str | float) -> bool:
     """Return whether a value is a number of Python or NumPy, and not truth."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
