@@ -384,11 +384,6 @@ def kind_of(task: str) -> RecordKind:
     return statistic_class(task).kind
 
 
-def is_of_values(task: str) -> bool:
-    """Return whether a task's clients have performance values, whose range is part of the domain."""
-    return kind_of(task) is RecordKind.VALUE
-
-
 def statistic_of(request: Request) -> Statistic[Answer]:
     """Return the statistic that a request asks for."""
     return statistic_class(request.task).of(request)
