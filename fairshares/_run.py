@@ -31,7 +31,7 @@ from fairshares.harness.pipeline.release import (
 from fairshares.harness.pipeline.run import run_release
 from fairshares.harness.pipeline.sources import SharesSource
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
-from fairshares.harness.releases.base import Counted, kind_of, statistic_of
+from fairshares.harness.releases.base import kind_of, statistic_of
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.request.base import Account, Where, parse_pieces
@@ -94,8 +94,7 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
             else:
                 run = run_on_records(call, source, settings, out, begin)
                 notes = [one_machine(saw_records=True)]
-        if isinstance(run.found, Counted):
-            notes = [*call.remarks_on_records(run.found.counts.domain), *notes]
+        notes = [*view_of(task).records(call, run.found), *notes]
         notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -124,10 +123,6 @@ class ReleaseCall(Options):
         from fairshares.harness.inputs.records import read_records
 
         return read_records(source, domain, max_count, kind=kind)
-
-    def remarks_on_records(self, domain: RecordDomain) -> Sequence[str]:  # noqa: ARG002
-        """Return sentences for users on how this call's fields had the records read, given their domain."""
-        return ()
 
     def planned_sizes(self) -> dict[str, str]:
         """Return the sizes that the call declares, as texts of fields of `plans.Expected`, or ""."""

@@ -16,6 +16,7 @@ from fairshares.harness.computation import Computation
 from fairshares.harness.errors import named
 from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
 from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
+from fairshares.harness.releases.base import Answer
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.uploads.lists import described
 from fairshares.harness.views.parts import (
@@ -66,12 +67,14 @@ class ReleaseView:
         what: What the result is called, in the plural.
         show: Shows a result, given its manifest.
         hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
+        records: Returns sentences on how a call's own fields had the records read, given the result.
     """
 
     steps: Mapping[str, str]
     what: str
     show: Callable[[Any, ReleaseManifest], Iterator[Part]]
     hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
+    records: Callable[[ReleaseCall, Answer], Sequence[str]] = lambda *_: ()
 
 
 def view_of(task: str) -> ReleaseView:

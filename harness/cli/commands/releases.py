@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
 
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.command_line import OF_RUNS
@@ -27,7 +30,7 @@ from fairshares.harness.pipeline.release import (
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
 from fairshares.harness.privacy.ledger.charge import UNCHARGED
-from fairshares.harness.releases.base import Counted, kind_of, statistic_of
+from fairshares.harness.releases.base import Answer, kind_of, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
 from fairshares.harness.releases.cap.statistic import ChosenCap
 from fairshares.harness.request.base import Request
@@ -40,12 +43,21 @@ from fairshares.harness.views import run as run_view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
 from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from fairshares.harness.hosts.runner import HostsRunner
 
-Made = tuple[Path | str, list[dict[str, Any]]]
+Made = tuple[Path | str, list[dict[str, JsonValue]]]
 """The place of noise made ahead, and each piece's costs."""
+
+
+class PieceCosts(Struct):
+    """The costs of a piece of noise that views show: its seconds, and the bytes that each party sent."""
+
+    mpc_s: float
+    sent_bytes: list[int]
+
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
@@ -73,8 +85,7 @@ def release(options: ReleaseOptions) -> None:
         return
     manifest = run.manifest
     answer: list[Part] = []
-    if isinstance(run.found, Counted):
-        answer.extend(options.call.remarks_on_records(run.found.counts.domain))
+    answer.extend(view.records(options.call, run.found))
     answer.extend(view.show(run.found, manifest))
     after: list[Part] = []
     if chooses_cap(options.call):
@@ -103,7 +114,7 @@ def release(options: ReleaseOptions) -> None:
     )
 
 
-def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | None:
+def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer] | None:
     """Run a release; return None after a plan, or noise made ahead."""
     if options.instead.plan is not None:
         _plan(options, options.instead.plan)
@@ -182,8 +193,9 @@ def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progr
         raise OptionError(f"--preprocess makes noise and reads no record: leave out {', '.join(others)}.")
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(begin)
-    seconds = [piece["mpc_s"] for piece in pieces]
-    sent_bytes = [sum(piece["sent_bytes"]) for piece in pieces]
+    costs = msgspec.convert(pieces, list[PieceCosts])
+    seconds = [piece.mpc_s for piece in costs]
+    sent_bytes = [sum(piece.sent_bytes) for piece in costs]
     shown = run_view.preprocessed(str(place), seconds, sent_bytes)
     cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 

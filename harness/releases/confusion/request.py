@@ -77,12 +77,6 @@ class ConfusionCall(ReleaseCall):
 
         return read_records(source, domain, max_count, kind=kind, cut=self.cut)
 
-    def remarks_on_records(self, domain: RecordDomain) -> Sequence[str]:
-        cut = self.cut
-        if cut is None:
-            return ()
-        return (cut.described(domain),)
-
 
 class ConfusionOptions(ReleaseOptions):
     """The options of `confusion`."""
