@@ -230,6 +230,12 @@ def test_a_part_changes_fields_that_it_has() -> None:
         Part(Account, budget={"hlep": "a total"})
 
 
+@pytest.mark.parametrize("kind", DECLARED)
+def test_a_request_takes_values_by_name_alone(kind: Any) -> None:
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        kind("1")
+
+
 def test_a_request_does_not_change() -> None:
     request: Request = REQUESTS["weights"](**FIRST)
     with pytest.raises(AttributeError, match="does not change"):
