@@ -71,7 +71,7 @@ class ReleaseOptions(Options):
         parse_path,
         "a file that describes hosts, of which each runs one party on the shares that it has "
         "(docs/how-to/hosts.md)",
-    )
+    ).but(of_runs=True)
     plot = PLOT
 
     def __init_subclass__(cls, **changes: Mapping[str, object]) -> None:

@@ -34,7 +34,7 @@ class Source(Options):
     )
     shares = optional(
         parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
-    )
+    ).but(of_runs=True)
 
 
 class DeclaredDomain(Options):

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from fairshares.harness.cli import terminal as cli
-from fairshares.harness.cli.command_line import OF_RUNS
 from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
 from fairshares.harness.engines.base import Progress
@@ -188,7 +187,7 @@ def _invited(call: ReleaseCall, invited: Invited, request: Request) -> InvitedSo
 
 def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progress], Made]) -> None:
     """Make noise of several runs by `make`, and show its costs."""
-    others = [named(name) for name in options.stated("records", *OF_RUNS) if name != "hosts"]
+    others = [named(name) for name in options.stated("records", *options.names_of_runs()) if name != "hosts"]
     if others:
         raise OptionError(f"--preprocess makes noise and reads no record: leave out {', '.join(others)}.")
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
@@ -223,7 +222,7 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
     call = options.call
     records = call.source.records
     task = call.request.task
-    others = [named(name) for name in options.stated(*OF_RUNS, "preprocess")]
+    others = [named(name) for name in options.stated(*options.names_of_runs(), "preprocess")]
     if others:
         raise OptionError(f"--plan runs nothing: leave out {', '.join(others)}.")
     of_file = not sizes["clients"]

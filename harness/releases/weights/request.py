@@ -31,7 +31,7 @@ class InputsOfChains(Inputs):
         parse_population,
         "a name of your choice, with --shares or --hosts: runs that have it count new uploads each, and "
         "spend ε once together, if clients share each record once",
-    )
+    ).but(of_runs=True)
 
 
 class WeightsRequest(Request):
@@ -84,11 +84,11 @@ class Invitations(Options):
         parse_path,
         "instead of --records: a new directory for the clients' invitations, by which each sends "
         "during the run (needs MP-SPDZ)",
-    )
+    ).but(of_runs=True)
     clients = optional(
         whole(1, in_module("fairshares.harness.online.session:MAX_CONNECTIONS")),
         "how many clients are invited",
-    )
+    ).but(of_runs=True)
 
 
 class RunsOfAChain(Earlier):
