@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -456,11 +456,15 @@ def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) 
 
 def load(directory: Path) -> Released | TrainResult:
     """Return an earlier run's result, or raise ResultFileError."""
-    manifest = read_manifest(directory)
-    if manifest.task != "train":
-        return _read(directory)
+    read = _READERS.get(read_manifest(directory).task, _read)
+    return read(directory)
+
+
+def _read_training(directory: Path) -> TrainResult:
+    """Return the result of an earlier training, or raise ResultFileError."""
     from fairshares.harness.training.logistic import LogisticModel, ModelFile
 
+    manifest = read_manifest(directory)
     file = read_file(directory, ModelFile)
     path = result_path(directory, ModelFile.file_name)
     weights = _part(directory / "weights")
@@ -484,3 +488,7 @@ def _read(directory: Path) -> Released:
     """Return the result of an earlier release, or raise ResultFileError."""
     earlier = read_files(directory)
     return result_of(earlier, found_in(earlier, directory))
+
+
+_READERS: Mapping[str, Callable[[Path], Released | TrainResult]] = {"train": _read_training}
+"""What reads a result, by its task; all others are those of releases."""

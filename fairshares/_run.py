@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set, ValuesView
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, ValuesView
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, overload
@@ -15,6 +15,7 @@ import pandas as pd
 
 from fairshares import _calls, _results, _shown
 from fairshares._progress import steps
+from fairshares.harness.engines.base import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import of_domain, planned as plan_of
 from fairshares.harness.inputs.columns import ROLES, TABLE, as_names
@@ -22,7 +23,6 @@ from fairshares.harness.inputs.tables import Named, frame_of, table_of
 from fairshares.harness.pipeline.earlier_results import EarlierFiles, add_up
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
-    declared_domain,
     of_noise,
     run_on_records,
     settings_of,
@@ -31,7 +31,7 @@ from fairshares.harness.pipeline.release import (
 from fairshares.harness.pipeline.run import run_release
 from fairshares.harness.pipeline.sources import SharesSource
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
-from fairshares.harness.releases.base import Counted, is_of_values, statistic_of
+from fairshares.harness.releases.base import kind_of, statistic_of
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.request.base import Account, Where, parse_pieces
@@ -42,9 +42,12 @@ from fairshares.harness.training.features import Features, features_from_json, r
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.views import ledger as ledger_view, plan as plan_view
 from fairshares.harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
+from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from fairshares._arguments import Argument, Records
+
+    _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[dict[str, JsonValue]]]
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # arguments of a call that a plan has, too
@@ -91,8 +94,7 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
             else:
                 run = run_on_records(call, source, settings, out, begin)
                 notes = [one_machine(saw_records=True)]
-        if call.cut and isinstance(run.found, Counted):
-            notes.insert(0, call.cut.described(run.found.counts.domain))
+        notes = [*view_of(task).records(call, run.found), *notes]
         notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
@@ -192,10 +194,9 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         of_plan_alone = Expected.declared.keys() - _OF_BOTH
         of_call = kind.declared.keys() - of_plan_alone
         call = kind(**{name: value for name, value in given.items() if name in of_call})
-        if call.grid:
-            given["thresholds"] = len(call.grid)
+        given |= {name: size for name, size in call.planned_sizes().items() if size}
         if call.declares.domain and source is None:
-            declared = declared_domain(call.declares, of_values=is_of_values(task))
+            declared = call.declares.of_kind(kind_of(task))
             assert declared is not None  # a file declares it
             given |= of_domain(declared, task)
         of_plan = {name: value for name, value in given.items() if name in Expected.declared}
@@ -211,24 +212,39 @@ def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.Da
     Columns are arguments of these calls, and noise depends on none.
     """
     with naming(PYTHON), steps({}) as begin:
-        offered = [name for name, kind in CALLS.items() if "offline" in kind.declared]
-        of_training = parse_choice("task", task, [*offered, "train"]) == "train"
+        makers: dict[str, _NoiseMaker] = {
+            name: _noise_of_release for name, kind in CALLS.items() if "offline" in kind.declared
+        }
+        makers["train"] = _noise_of_training
+        make = makers[parse_choice("task", task, list(makers))]
         runs = parse_pieces(as_text(pieces_wanted), "runs")
         _columns_of_task(task, given)
         if given.get("records") is not None:
             raise OptionError(f"Noise is made without records; leave out {named('records')}.")
-        if of_training:
-            from fairshares.harness.training.run import preprocessed as made_for  # as in `trained`
-
-            features = _features_of(given.pop("features", {}))
-            request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
-            _, pieces = made_for(request, features, runs, begin)
-        else:
-            kind = CALLS[task]
-            call = kind(**_read(given, kind.declared))
-            stock = stock_of(call.where, call.account)
-            pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, call.where.timeout, begin)
+        pieces = make(task, runs, given, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
+
+
+def _noise_of_release(
+    task: str, runs: int, given: dict[str, Argument], begin: Progress
+) -> list[dict[str, JsonValue]]:
+    """Make the noise of so many runs of a release, and return the costs of each."""
+    kind = CALLS[task]
+    call = kind(**_read(given, kind.declared))
+    stock = stock_of(call.where, call.account)
+    return preprocess(joint_noise_of(of_noise(call)), stock, runs, call.where.timeout, begin)
+
+
+def _noise_of_training(
+    _task: str, runs: int, given: dict[str, Argument], begin: Progress
+) -> list[dict[str, JsonValue]]:
+    """Make the noise of so many trainings, and return the costs of each."""
+    from fairshares.harness.training.run import preprocessed as made_for  # as in `trained`
+
+    features = _features_of(given.pop("features", {}))
+    request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
+    _, pieces = made_for(request, features, runs, begin)
+    return pieces
 
 
 def spent(population: str | None, retire: str | None, **given: Argument) -> _shown.Spent:

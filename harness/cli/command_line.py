@@ -29,7 +29,6 @@ OF_ALL = {
     "quiet": "print the answer only, and on standard error errors only",
     "verbose": "print all that there is to say of privacy, cost and where it ran",
 }
-OF_RUNS = ("shares", "hosts", "invite", "clients", "chain")  # for a run of a release, not for its plan
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 
@@ -224,9 +223,10 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     filled = {}
     for context in given:
         own_texts = texts_by_command.get(str(context.name), {})
+        left_out = _of_runs_alone(context, commands)
         for name, text in {**texts_for_all, **own_texts}.items():
             flag = options[name].flag
-            if _lacks(context, flag) and not (name in OF_RUNS and _is_plan(context)):
+            if _lacks(context, flag) and name not in left_out:
                 context.flags[flag].value = text
                 filled[flag] = text
     if not filled:
@@ -240,6 +240,14 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
 def _lacks(context: ParserContext, flag: str) -> bool:
     """Return whether a command has an option, and the command line does not give it."""
     return flag in context.flags and not context.flags[flag].got_value
+
+
+def _of_runs_alone(context: ParserContext, commands: Mapping[str, Command]) -> list[str]:
+    """Return the options that the command line has no use for, as it asks for a plan."""
+    command = commands.get(str(context.name))
+    if command is None or not _is_plan(context):
+        return []
+    return [name for name, option in command.options.items() if option.of_runs]
 
 
 def _is_plan(context: ParserContext) -> bool:

@@ -1,6 +1,7 @@
 """The options of all commands, a class for each."""
 
 from fairshares.harness.errors import OptionError, named
+from fairshares.harness.releases.gap.request import DeclaredValues
 from fairshares.harness.request.base import (
     ACCEPTED_DELTA,
     CAP_HELP,
@@ -42,7 +43,6 @@ from fairshares.harness.request.readers import (
     parse_unit,
     whole,
 )
-from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.harness.training.request import TrainRequest
 
 
@@ -120,7 +120,7 @@ class TaskOptions(Options):
         example="", default="1", help="the most ε that all runs on an upload may spend together"
     )
     delta = Spending.delta.optional(help=f"the most δ, likewise; default: {ACCEPTED_DELTA}")
-    declares = Part(DeclaredDomain)
+    declares = Part(DeclaredValues)
     file = required(parse_path, "the task: shown if it is there, else made by the other options", "task.json")
     parties = optional(parse_names, "what the parties' `keys` wrote, party 0 first")
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")

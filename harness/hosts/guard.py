@@ -79,7 +79,7 @@ class Guard:
             model=release.model.name,
             unit=str(release.protect.privacy_unit),
             population=release.population,
-            chain=release.inputs.chain or "",
+            chain=release.charged_with,
             clients_send=release.form.path is CLIENTS,
         )
         policy.ask_about_release(directory, coordinator, facts)
@@ -134,7 +134,7 @@ class Guard:
 
         Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
         """
-        chain = self.release.inputs.chain or ""
+        chain = self.release.charged_with
         report = new_uploads(report, partial(self.ledger.counted, self.facts.charged_to, chain))
         event = event_of(self.prepared(domain), self.statistic.name, self.directory)
         return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))

@@ -263,8 +263,8 @@ def relation_for(
     if chosen is NeighboringRelation.ADD_OR_REMOVE_ONE:
         raise OptionError(
             f"Input form {form.name} shows how many records there are, so it cannot protect whether "
-            f"one exists: use {named('neighboring_relation', 'replace_one')}, or "
-            f"{named('input_form', 'split')}."
+            f"one exists: say {named('neighboring_relation', 'replace_one')}, or leave out what asks for "
+            "this form."
         )
     return NeighboringRelation.REPLACE_ONE
 
@@ -287,7 +287,7 @@ def _of_clients(
         ),
         (
             not form.capped,
-            f"Input form {form.name} keeps no client to a cap; leave out {named('input_form')}, or "
+            f"Input form {form.name} keeps no client to a cap; leave out what asks for this form, or "
             f"{named('privacy_unit')}.",
         ),
         (

@@ -74,7 +74,7 @@ def as_curves(manifest: EarlierManifest, files: Sequence[ResultFile], directory:
     Raises ResultFileError for another task or version, or damage. Consistent changes of all counts go
     unnoticed.
     """
-    if manifest.task != ThresholdsRequest.task:
+    if CurvesFile not in _file_types(manifest.task):
         raise ResultFileError(
             f"{directory} is the result of {manifest.task!r}; {named('curves')} takes that of "
             f"{ThresholdsRequest.task!r}."
@@ -167,12 +167,19 @@ def read_files(directory: Path) -> EarlierFiles:
             f"{', '.join(REQUESTS)}."
         )
     files = []
-    for kind in statistic_class(manifest.task).file_types:
+    for kind in _file_types(manifest.task):
         path = directory / kind.file_name
         if os.path.lexists(path):
             files.append(read_file(path, kind))
     _check_statement(manifest, directory / MANIFEST)
     return EarlierFiles(manifest, files)
+
+
+def _file_types(task: str) -> Sequence[type[ResultFile]]:
+    """Return the kinds of files, beside the manifest, that runs of a task write; () if it is no release."""
+    if task not in REQUESTS:
+        return ()
+    return statistic_class(task).file_types
 
 
 def _check_statement(manifest: EarlierManifest, path: Path) -> None:
@@ -213,7 +220,7 @@ class _Terms:
     ledger: str
     charge: int | None
     population: str | None
-    chain: str | None
+    chain: str
     privacy: StatedPrivacy
     domain: RecordDomain
 
@@ -367,7 +374,7 @@ def _run_in(directory: Path) -> _Run:
         raise refusal
     try:
         request = request_from_json(asked)
-        if request.task != WeightsStatistic.name:
+        if WeightsFile not in _file_types(request.task):
             raise refusal
         statistic = WeightsStatistic.of(request)
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
@@ -377,7 +384,7 @@ def _run_in(directory: Path) -> _Run:
             ledger=manifest.ledger.path,
             charge=manifest.ledger.charge,
             population=request.population,
-            chain=request.inputs.chain,
+            chain=request.charged_with,
             privacy=manifest.privacy,
             domain=domain,
         )

@@ -52,7 +52,7 @@ class Planner(Admission, Generic[R]):
         return uncovered(policies, event, self._account.ledger.spent_on(policies))
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
-        chain = self._release.inputs.chain or ""
+        chain = self._release.charged_with
         return self._account.ledger.counted(self._account.population, chain, uploads)
 
 
@@ -73,7 +73,7 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     if plan.release and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
     domain = ""
-    if release.inputs.chain:
+    if release.charged_with:
         domain = json.dumps(prepared.domain.to_json(), sort_keys=True)
     return PrivacyEvent(
         task=task,
@@ -83,6 +83,6 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         relation=plan.relation,
         out=out,
         noise=noise,
-        chain=release.inputs.chain or "",
+        chain=release.charged_with,
         domain=domain,
     )

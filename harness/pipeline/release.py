@@ -13,16 +13,13 @@ from fairshares.harness.errors import OptionError, named, refuse
 from fairshares.harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
-    DEFAULT_STEPS,
     DEFAULT_THRESHOLDS,
     Cap,
     RecordDomain,
     RecordKind,
-    ValueGrid,
     caps_to_choose_from,
-    read_domain,
 )
-from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.pipeline.planning import event_of
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
@@ -38,7 +35,7 @@ from fairshares.harness.privacy.ledger.charge import (
 )
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.privacy.stock import Stock
-from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, is_of_values, statistic_of
+from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.releases.cap.statistic import (
@@ -51,7 +48,7 @@ from fairshares.harness.releases.cap.statistic import (
 from fairshares.harness.request.base import Account, Request, Where
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.readers import parse_cap
-from fairshares.harness.request.releases import DeclaredDomain, Invitations, ReleaseCall
+from fairshares.harness.request.releases import DeclaredDomain, Invited, ReleaseCall
 from fairshares.harness.system.result_files import check_new
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee, compose
@@ -64,17 +61,19 @@ def settings_of(
     call: ReleaseCall,
     hosts: Runner | None = None,
     say: Say = nothing_said,
-    invitations: Invitations | None = None,
+    invited: Invited | None = None,
 ) -> RunSettings:
     """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
+
+    `invited` are clients that are invited to send during the run.
 
     Raises OptionError, or UnsupportedError if the model cannot run this.
     """
     request = call.request
-    if invitations is not None and invitations.invite:
+    if invited is not None:
         request = request.but(input_path=CLIENTS)
     request.check_unit()
-    _check_sources(call, invitations or Invitations(), at_hosts=hosts is not None)
+    _check_sources(call, clients_send=invited is not None, at_hosts=hosts is not None)
     request = request.but(security=chosen_model(request.security, say))
     if request.randomness.offline:
         _check_undivided(call)
@@ -104,19 +103,18 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
     """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.request.security or choose_model(None))
-    of_values = is_of_values(request.task)
-    declared = domain_of_noise(call.declares, of_values=of_values)
-    domain = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
     statistic = statistic_of(request)
+    declared = domain_of_noise(call.declares, statistic.kind)
+    domain = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
     RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    if not of_values:
-        domain = domain.with_kind(statistic.kind, call.grid)
+    if statistic.kind is not RecordKind.VALUE:
+        domain = call.with_kind(domain, statistic.kind)
     return statistic.prepare(request, domain)
 
 
-def domain_of_noise(declares: DeclaredDomain, *, of_values: bool = False) -> RecordDomain:
+def domain_of_noise(declares: DeclaredDomain, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
     """Return the declared domain; OptionError if there is none, as noise depends on it."""
-    domain = declared_domain(declares, of_values=of_values)
+    domain = declares.of_kind(kind)
     if domain is None:
         raise OptionError(
             f"Noise depends on the domain; declare it by {named('domain')}, or {named('groups')} and "
@@ -144,15 +142,14 @@ def chooses_cap(call: ReleaseCall) -> bool:
     return call.request.protect.chooses_cap and call.source.records is not None
 
 
-def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: bool) -> None:
+def _check_sources(call: ReleaseCall, *, clients_send: bool, at_hosts: bool) -> None:
     """Raise OptionError if the inputs conflict with each other, or with other fields of a call."""
     records = call.source.records
     shares = call.source.shares
-    invite = invitations.invite
     path = call.request.inputs.input_path
     protect = call.request.protect
     or_invitations = "."
-    if invite:
+    if clients_send:
         or_invitations = f", or {named('invite')} (a directory for invitations of clients)."
     refuse(
         OptionError,
@@ -162,36 +159,21 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
             f"or {named('hosts')}.",
         ),
         (
-            not at_hosts and sum(map(bool, (records, shares, invite))) != 1,
+            not at_hosts and sum(map(bool, (records, shares, clients_send))) != 1,
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
             f"wrote){or_invitations}",
         ),
+    )
+    call.check_source(clients_send=clients_send)
+    refuse(
+        OptionError,
         (
-            not records and call.grid,
-            f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
-            "made for.",
-        ),
-        (
-            call.cut is not None and shares,
-            f"With {named('shares')} the predictions are those that were shared; leave out "
-            f"{named('threshold')}.",
-        ),
-        (
-            call.request.inputs.chain and (records or invite),
-            f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
-            f"{named('shares')}, or with hosts that have some.",
-        ),
-        (
-            bool(invite) != bool(invitations.clients),
-            f"{named('invite')} and {named('clients')} (how many) go together.",
-        ),
-        (
-            not (records or invite) and path is CLIENTS,
+            not (records or clients_send) and path is CLIENTS,
             f"Shares were sent before the run, not by {named('input_path', 'clients')}; leave out "
             f"{named('input_path')}, or say replicated if they are.",
         ),
         (
-            invite and path is REPLICATED,
+            clients_send and path is REPLICATED,
             f"{named('input_path', 'replicated')} is of shares that wait for the run, and "
             f"{named('invite')} has clients send during it; leave out one of them.",
         ),
@@ -202,7 +184,7 @@ def _check_sources(call: ReleaseCall, invitations: Invitations, *, at_hosts: boo
     refuse(
         OptionError,
         (
-            not (records or invite) and any(declared),
+            not (records or clients_send) and any(declared),
             "The domain of uploads is that of the task that clients shared for; leave out the options for "
             "it.",
         ),
@@ -224,38 +206,6 @@ def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
             f"{named('epsilon', as_text(total.epsilon))}, the total."
         )
     return of_cap, total - of_cap
-
-
-def declared_domain(declares: DeclaredDomain, *, of_values: bool = False) -> RecordDomain | None:
-    """Return the declared domain, or None; OptionError or RecordDomainError."""
-    if of_values and (declares.range or declares.steps or not declares.domain):
-        return _declared_values(declares)
-    if declares.domain:
-        if declares.groups or declares.labels or declares.max_count:
-            raise OptionError(
-                f"Declare the domain either by {named('domain')} or by {named('groups')}, {named('labels')} "
-                f"and {named('max_count')}."
-            )
-        return read_domain(declares.domain)
-    if not declares.groups and not declares.labels:
-        return None
-    if not declares.groups or not declares.labels:
-        raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
-    groups = tuple(sorted(declares.groups))
-    labels = tuple(sorted(declares.labels))
-    return RecordDomain(groups, labels, declares.max_count or DEFAULT_MAX_COUNT)
-
-
-def _declared_values(declares: DeclaredDomain) -> RecordDomain:
-    """Return the declared domain of performance values; OptionError if it is not declared whole."""
-    if declares.domain or declares.labels or declares.max_count or not (declares.groups and declares.range):
-        raise OptionError(
-            f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
-            f"{named('steps')}; or all by {named('domain')}."
-        )
-    low, high = declares.range
-    values = ValueGrid(low, high, declares.steps or DEFAULT_STEPS)
-    return RecordDomain(tuple(sorted(declares.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
@@ -303,10 +253,10 @@ def run_on_records(
     protect = whole.protect
     most = call.declares.max_count or DEFAULT_MAX_COUNT
     statistic = _statistic(call, rest)
-    domain = declared_domain(call.declares, of_values=statistic.kind is RecordKind.VALUE)
+    domain = call.declares.of_kind(statistic.kind)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
-    records = read_records(source, domain, most, kind=statistic.kind, cut=call.cut, grid=call.grid)
+    records = call.read(source, domain, most, statistic.kind)
     records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)
     if not chooses_cap(call):
         capped = with_cap(records.domain, protect.bound, protect.privacy_unit)
@@ -417,7 +367,7 @@ def _check_unread(
     labels = tuple(sorted((positive, negative)))
     domain = declared or RecordDomain(_ANY, labels, call.declares.max_count or DEFAULT_MAX_COUNT)
     if not domain.values:
-        domain = domain.with_kind(statistic.kind, call.grid)
+        domain = call.with_kind(domain, statistic.kind)
     cap = rest.protect.bound
     if chooses_cap(call) and not domain.cap:
         cap = Cap(caps_to_choose_from(domain.max_count)[-1])

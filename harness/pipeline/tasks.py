@@ -13,7 +13,7 @@ from fairshares.harness.errors import OptionError, UnsupportedError, named, name
 from fairshares.harness.inputs.encoding import shared_over
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from fairshares.harness.inputs.shares import copies_of
-from fairshares.harness.pipeline.release import declared_domain, with_cap
+from fairshares.harness.pipeline.release import with_cap
 from fairshares.harness.pipeline.sources import check_task
 from fairshares.harness.releases.base import kind_of
 from fairshares.harness.releases.registry import REQUESTS
@@ -120,7 +120,7 @@ def make_task(asked: AskedTask) -> Task:
     releases = list(asked.runs.releases or [USUAL_RELEASE])
     request = REQUESTS.get(releases[0])
     kind = kind_of(releases[0]) if request else RecordKind.NONE
-    domain = declared_domain(asked.declares, of_values=kind is RecordKind.VALUE)
+    domain = asked.declares.of_kind(kind)
     if not (request and domain and asked.parties and asked.until):
         raise OptionError(
             f"A task needs {named('parties')}, {named('until')}, {named('for_tasks')} that there are, and "

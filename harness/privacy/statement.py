@@ -391,7 +391,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
     # If each client has one record, noise that hides whether the record exists hides its content less well.
     existence_only = domain.max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     # The encoding bounds a single upload, and in a chain a client may have several.
-    kept_by = HONEST if release.inputs.chain else form.capped
+    kept_by = HONEST if release.charged_with else form.capped
     bits = bits_of(failure_of(model.security_bits(compared)) * (1 + attempts))
     assumes = assumes_honest_clients(spec, form, model)
     distributed = state_distributed_noise(plan.own, form) if plan.own else None

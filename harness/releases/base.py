@@ -11,14 +11,13 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from fairshares.harness.errors import OptionError, UnsupportedError, named
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from fairshares.harness.postprocessing.curves import CurveNoise
-from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
 from fairshares.harness.releases.files import ResultFile
 from fairshares.harness.request.base import Request
 from fairshares.harness.request.readers import in_module
@@ -53,15 +52,6 @@ class Answer(Protocol):
 
     def files(self, privacy: StatedPrivacy) -> Sequence[ResultFile]:
         """Return the result files, which state this privacy."""
-
-
-@runtime_checkable
-class Counted(Protocol):
-    """The result of a statistic that counts records."""
-
-    @property
-    def counts(self) -> NoisyCounts:
-        """The noisy counts, and their domain."""
 
 
 R = TypeVar("R", bound=Answer, covariant=True)
@@ -382,11 +372,6 @@ def statistic_class(task: str) -> type[Statistic[Answer]]:
 def kind_of(task: str) -> RecordKind:
     """Return the kind of records that a task's statistic is of."""
     return statistic_class(task).kind
-
-
-def is_of_values(task: str) -> bool:
-    """Return whether a task's clients have performance values, whose range is part of the domain."""
-    return kind_of(task) is RecordKind.VALUE
 
 
 def statistic_of(request: Request) -> Statistic[Answer]:

@@ -137,15 +137,10 @@ class Randomness(Options):
 
 
 class Inputs(Options):
-    """How clients' values reach the parties, and which uploads count."""
+    """How clients' values reach the parties."""
 
     input_form = optional(as_given, INPUT_FORM_HELP)
     input_path = usual("shares", parse_path_of_shares, AT_REST)
-    chain = optional(
-        parse_population,
-        "a name of your choice, with --shares or --hosts: runs that have it count new uploads each, and "
-        "spend ε once together, if clients share each record once",
-    )
 
 
 class Account(Options):
@@ -193,7 +188,7 @@ class Request(Options):
 
     protect = Part(Protect, without=("cap", "cap_epsilon"))
     randomness = Part(Randomness, without=("noise", "offline"))
-    inputs = Part(Inputs, without=("input_form", "chain"))
+    inputs = Part(Inputs, without=("input_form",))
     security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     population = optional(
         parse_population,
@@ -211,6 +206,11 @@ class Request(Options):
     def labels_named(self) -> Sequence[str]:
         """The labels that the request names, which the records have to have."""
         return ()
+
+    @property
+    def charged_with(self) -> str:
+        """The name of the chain of runs that spend ε once, together with this run; "" if it spends alone."""
+        return ""
 
     def spending(self, guarantee: Guarantee) -> Self:
         """Return a copy with another budget."""

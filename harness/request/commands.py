@@ -1,14 +1,14 @@
 """The options of a release's command: those of its call, and others that all releases may have."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import PLOT, PREPROCESS
 from fairshares.harness.request.fields import Options, Part, optional
-from fairshares.harness.request.readers import parse_names, parse_path
-from fairshares.harness.request.releases import Invitations, ReleaseCall
+from fairshares.harness.request.readers import parse_path
+from fairshares.harness.request.releases import Invited, ReleaseCall
 
 FILE = "file"  # in place of a number of clients: plan for the given records
 _SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
@@ -49,22 +49,14 @@ class InsteadOfARun(Options):
 
 
 class Earlier(Options):
-    """What earlier runs revealed, with which a command goes on in place of a run."""
+    """What earlier runs revealed, with which a command goes on in place of a run.
 
-    add = optional(
-        parse_names,
-        "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what "
-        "they counted, for no ε",
-    )
-    fingerprints = optional(
-        parse_path,
-        "with --add: a file with the SHA-256 of each host's certificate, a line each, from the hosts' "
-        "owners, party 0 first; the certificates of keys that they made later follow",
-    )
-    curves = optional(
-        parse_path,
-        "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
-    )
+    Each release that can do so has a subclass with fields of its own, and `cli/commands/earlier.py` does it.
+    """
+
+    @classmethod
+    def check_given(cls, names: Collection[str]) -> None:
+        """Raise OptionError if one of the given options, which have these names, lacks another one."""
 
 
 class ReleaseOptions(Options):
@@ -73,14 +65,13 @@ class ReleaseOptions(Options):
     again: ClassVar[tuple[str, ...]] = ()
 
     call = Part(ReleaseCall)
-    invitations = Part(Invitations, without=("invite", "clients"))
     instead = Part(InsteadOfARun)
-    earlier = Part(Earlier, without=("add", "fingerprints", "curves"))
+    earlier = Part(Earlier)
     hosts = optional(
         parse_path,
         "a file that describes hosts, of which each runs one party on the shares that it has "
         "(docs/how-to/hosts.md)",
-    )
+    ).but(of_runs=True)
     plot = PLOT
 
     def __init_subclass__(cls, **changes: Mapping[str, object]) -> None:
@@ -90,9 +81,9 @@ class ReleaseOptions(Options):
 
     def __init__(self, **given: object) -> None:
         """Read the options, or refuse a new run's beside earlier results."""
-        if given.get("fingerprints") and not given.get("add"):
-            raise OptionError(f"{named('fingerprints')} goes with {named('add')}, whose runs hosts signed.")
-        earlier = [name for name in type(self).earlier.options if given.get(name)]
+        part = type(self).earlier
+        earlier = [name for name in part.options if given.get(name)]
+        part.kind.check_given(earlier)
         of_both = {"out", "plot"}.union(earlier, self.again)
         of_new_runs = []
         for name, text in given.items():
@@ -106,6 +97,19 @@ class ReleaseOptions(Options):
                 "revealed: leave one of them out."
             )
         super().__init__(**given)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the command goes on with earlier results, in place of a run."""
+        return any(self.earlier.values().values())
+
+    def invited(self) -> Invited | None:
+        """Return the clients that are invited to send during the run; None if none are.
+
+        Raises:
+            OptionError: They are not described whole.
+        """
+        return None
 
     @classmethod
     def task(cls) -> str:

@@ -54,6 +54,7 @@ class Option(Generic[T_co]):
         default: The text that is read if nothing is given.
         example: A value, for messages. A required field has one.
         unless: The name of another option. If that is given, this one need not be.
+        of_runs: Whether it is for runs alone, and neither for their plans nor for noise made ahead.
     """
 
     def __init__(
@@ -63,12 +64,15 @@ class Option(Generic[T_co]):
         default: str = "",
         example: str = "",
         unless: str = "",
+        *,
+        of_runs: bool = False,
     ) -> None:
         self.parse = parse
         self.help = help
         self.default = default
         self.example = example
         self.unless = unless
+        self.of_runs = of_runs
         self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -317,6 +321,11 @@ class Options:
     def is_usual(self, name: str) -> bool:
         """Return whether an option has its default value."""
         return self.value(name) == self.declared[name].read(None)
+
+    @classmethod
+    def names_of_runs(cls) -> list[str]:
+        """Return the names of the options that are for runs alone."""
+        return [name for name, option in cls.declared.items() if option.of_runs]
 
     def stated(self, *names: str) -> list[str]:
         """Return those of these names that are declared here, and have a value."""

@@ -8,7 +8,7 @@ from fairshares.harness.errors import Surface, as_command, as_flag
 from fairshares.harness.request.commands import FILE
 from fairshares.harness.request.fields import Options, optional, required_unless, usual
 from fairshares.harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
-from fairshares.harness.request.releases import DeclaredDomain
+from fairshares.harness.request.releases import STEPS, DeclaredDomain
 
 if TYPE_CHECKING:
     from fairshares.harness.engines.emulated_network.profiles import Network
@@ -45,7 +45,7 @@ class Expected(Options):
         whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
         "how many; default: 101",
     )
-    steps = DeclaredDomain.steps
+    steps = STEPS
     max_count = DeclaredDomain.max_count
     network = usual(
         "none",

@@ -176,23 +176,26 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
     """Read a contribution bound: a number of records, or weight-one."""
+    return _cap(text, option, "")
+
+
+def _cap(text: str, option: str, otherwise: str) -> Cap:
+    """Read a contribution bound; `otherwise` says what else the field may be."""
     from fairshares.harness.inputs.record_schema import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 
     if text == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
     if text == AUTO:
         raise OptionError(
-            f"Clients have to know the cap before they share: choose it by {named_command('cap')}, then say "
-            f"{named(option)} with "
-            f"the number. {named(option, AUTO)} does both where {named('records')} holds all clients' "
-            "records."
+            f"The cap has to be a number here: choose it by {named_command('cap')}, then say {named(option)} "
+            f"with the number. Only a release on {named('records')} of all clients takes "
+            f"{named(option, AUTO)}, by which it chooses the cap first."
         )
     value = _between(text, lambda value: 1 <= value <= MAX_CAP and value.denominator == 1)
     if value is None:
         raise OptionError(
-            f"{named(option)} must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}, "
-            "or, with "
-            f"{named('records')}, {AUTO}; got {text!r}."
+            f"{named(option)} must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}"
+            f"{otherwise}; got {text!r}."
         )
     return Cap(value.numerator)
 
@@ -201,7 +204,9 @@ def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
     """Read a contribution bound, or `auto`."""
     from fairshares.harness.inputs.record_schema import AUTO
 
-    return text if text == AUTO else parse_cap(text, option)
+    if text == AUTO:
+        return text
+    return _cap(text, option, f", or, with {named('records')}, {AUTO}")
 
 
 @several("range")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Account, Protect, Request, Where
-from fairshares.harness.request.fields import Options, Part, optional
-from fairshares.harness.request.readers import (
-    in_module,
-    parse_max_count,
-    parse_names,
-    parse_path,
-    parse_range,
-    whole,
-)
+from fairshares.harness.request.fields import Options, Part, as_text, optional
+from fairshares.harness.request.readers import in_module, parse_max_count, parse_names, parse_path, whole
 
 if TYPE_CHECKING:
-    from fairshares.harness.inputs.record_schema import Grid
-    from fairshares.harness.inputs.records import ScoreCut
+    from pathlib import Path
+
+    from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+    from fairshares.harness.inputs.records import ClientRecords
+    from fairshares.harness.inputs.tables import TabularRecords
     from fairshares.protocols.spec import ProtocolSpec
+
+STEPS = optional(
+    whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
+    "values are rounded to so many steps on each side of the range's center; default: 1000",
+)
 
 
 class Source(Options):
@@ -31,7 +34,7 @@ class Source(Options):
     )
     shares = optional(
         parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
-    )
+    ).but(of_runs=True)
 
 
 class DeclaredDomain(Options):
@@ -45,49 +48,89 @@ class DeclaredDomain(Options):
     groups = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
     labels = optional(parse_names, "all labels, for example 0,1")
     max_count = optional(parse_max_count, "most records of one client; default: 2^31")
-    range = optional(
-        parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
-    )
-    steps = optional(
-        whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
-        "values are rounded to so many steps on each side of the range's center; default: 1000",
-    )
+
+    def of_kind(self, kind: RecordKind) -> RecordDomain | None:  # noqa: ARG002
+        """Return the declared domain of records of a kind, or None if nothing declares it.
+
+        Raises:
+            OptionError: It is declared twice, or not whole.
+            RecordDomainError: The file, or what is declared, is no domain.
+        """
+        from fairshares.harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, read_domain
+
+        if self.domain:
+            if self.groups or self.labels or self.max_count:
+                raise OptionError(
+                    f"Declare the domain either by {named('domain')} or by {named('groups')}, "
+                    f"{named('labels')} and {named('max_count')}."
+                )
+            return read_domain(self.domain)
+        if not self.groups and not self.labels:
+            return None
+        if not self.groups or not self.labels:
+            raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
+        groups = tuple(sorted(self.groups))
+        labels = tuple(sorted(self.labels))
+        return RecordDomain(groups, labels, self.max_count or DEFAULT_MAX_COUNT)
 
 
-class Invitations(Options):
-    """Clients that are invited to send during the run."""
+@dataclass(frozen=True)
+class Invited:
+    """Clients that are invited to send during a run.
 
-    invite = optional(
-        parse_path,
-        "instead of --records: a new directory for the clients' invitations, by which each sends "
-        "during the run (needs MP-SPDZ)",
-    )
-    clients = optional(
-        whole(1, in_module("fairshares.harness.online.session:MAX_CONNECTIONS")),
-        "how many clients are invited",
-    )
+    Attributes:
+        directory: Where their invitations are written.
+        clients: Their number.
+    """
+
+    directory: Path
+    clients: int
 
 
 class ReleaseCall(Options):
-    """A request with everything needed to run it."""
+    """A request with everything needed to run it.
+
+    A release whose call has further fields says here what these change in a run.
+    """
 
     also = "--records my.csv"
 
     request = Part(Request)
     source = Part(Source)
-    declares = Part(DeclaredDomain, without=("range", "steps"))
+    declares = Part(DeclaredDomain)
     account = Part(Account)
     where = Part(Where)
 
-    @property
-    def grid(self) -> Grid:
-        """The thresholds beside the domain, or ()."""
-        return ()
+    def check_source(self, *, clients_send: bool) -> None:
+        """Raise OptionError if fields of this release alone do not go with the source of the records.
 
-    @property
-    def cut(self) -> ScoreCut | None:
-        """The rule that makes predictions from scores, if any."""
-        return None
+        Args:
+            clients_send: Whether clients are invited to send during the run.
+        """
+
+    def with_kind(self, domain: RecordDomain, kind: RecordKind) -> RecordDomain:
+        """Return a domain of groups and labels as one of records of a kind.
+
+        Raises:
+            RecordDomainError: The domain says something else than the call.
+        """
+        return domain.with_kind(kind)
+
+    def read(
+        self, source: TabularRecords, domain: RecordDomain | None, max_count: int, kind: RecordKind
+    ) -> ClientRecords:
+        """Return the records of a source, as `read_records`, which has the arguments and errors."""
+        from fairshares.harness.inputs.records import read_records
+
+        return read_records(source, domain, max_count, kind=kind)
+
+    def planned_sizes(self) -> dict[str, str]:
+        """Return the sizes that the call declares, as texts of fields of `plans.Expected`, or ""."""
+        return {
+            "groups": as_text(self.declares.groups),
+            "labels": as_text(self.declares.labels),
+            "max_count": as_text(self.declares.max_count),
+        }
 
 
 def form_help(usually: str, other: str) -> str:

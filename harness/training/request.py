@@ -79,7 +79,7 @@ class TrainRequest(Options):
             "example": "my.csv",
         },
     )
-    declares = Part(DeclaredDomain, without=("range", "steps"))
+    declares = Part(DeclaredDomain)
     account = Part(Account)
     where = Part(Where)
     randomness = Part(

@@ -30,7 +30,6 @@ from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
 from fairshares.harness.pipeline.preprocessing import charging_for
 from fairshares.harness.pipeline.release import (
-    declared_domain,
     domain_of_noise,
     settings_of,
     stock_of,
@@ -545,7 +544,7 @@ def trained(
         request.population, request.account.budget, request.account.ledger, say, of_records=True
     )
     chosen = _chosen(request, account)
-    domain = declared_domain(request.declares)
+    domain = request.declares.of_kind(RecordKind.NONE)
     begin("records")
     records, rows = read_singly(
         source, [*features.by_name], domain, request.declares.max_count or DEFAULT_MAX_COUNT
@@ -576,7 +575,7 @@ def preprocessed(
 def _chosen(request: TrainRequest, account: Account) -> Training:
     """Return the options of a training; OptionError if they conflict."""
     request = request.but(security=request.security or choose_model(None))
-    domain = declared_domain(request.declares)
+    domain = request.declares.of_kind(RecordKind.NONE)
     grid = even_grid()
     if domain is not None and domain.thresholds:
         grid = domain.thresholds

@@ -267,7 +267,7 @@ def _costs(
         "Seconds are of the computation alone, with all parties on one machine like the measured one; with a "
         "host of that kind each, on that network, it should take no longer. "
         f"Measured on {cores} cores, {str(units.measured.get('time'))[:10]}; "
-        "docs/explanation/costs.md says how good such predictions were."
+        "the documentation's page on costs says how good such predictions were."
     )
     yield from _wall_clock(plans)
 

@@ -13,9 +13,10 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from fairshares.harness.computation import Computation
-from fairshares.harness.errors import named
+from fairshares.harness.errors import named, named_command
 from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
 from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
+from fairshares.harness.releases.base import Answer
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.uploads.lists import described
 from fairshares.harness.views.parts import (
@@ -66,12 +67,14 @@ class ReleaseView:
         what: What the result is called, in the plural.
         show: Shows a result, given its manifest.
         hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
+        records: Returns sentences on how a call's own fields had the records read, given the result.
     """
 
     steps: Mapping[str, str]
     what: str
     show: Callable[[Any, ReleaseManifest], Iterator[Part]]
     hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
+    records: Callable[[ReleaseCall, Answer], Sequence[str]] = lambda *_: ()
 
 
 def view_of(task: str) -> ReleaseView:
@@ -87,7 +90,7 @@ def preprocessed(stock: str, seconds: Sequence[float], sent_bytes: Sequence[int]
         f"Each took {median(seconds):,.3g} s, and all parties sent {median(sent_bytes) / 1e3:,.0f} kB "
         "(medians)."
     )
-    yield "Each run with --offline takes one piece; guard them as you guard shares."
+    yield f"Each run with {named('offline')} takes one piece; guard them as you guard shares."
 
 
 def security_models(rows: Sequence[JsonObject]) -> Iterator[Part]:
@@ -157,7 +160,7 @@ def on_hosts(invited: bool) -> str:
             "what they sent is certain only if clients and hosts' owners compared certificates without it."
         )
     return (
-        "Each party ran on its own host, which signed the result: ./inv verify checks that. "
+        f"Each party ran on its own host, which signed the result: {named_command('verify')} checks that. "
         f"{seen} Whoever can act as the hosts' users on more of them than the model tolerates, by ssh for "
         "example, can see all records."
     )

@@ -15,6 +15,7 @@ from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.releases.weights.view import weights
 from fairshares.harness.reweighing.formulas import REWEIGHINGS
+from fairshares.harness.reweighing.names import weighting_names
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.conftest import PROJECT
@@ -35,9 +36,13 @@ def test_types_name_the_choices(kind: Any, choices: Any) -> None:
     assert set(get_args(kind)) == set(map(str, choices))
 
 
-def test_weightings_that_types_name_are_there() -> None:
-    """Others are read, too: editors offer them once they are in the type."""
-    assert set(get_args(_types.Reweighing)) <= set(REWEIGHINGS)
+def test_types_name_each_weighting() -> None:
+    """A module makes a weighting; editors and type checkers know it by the type."""
+    assert get_args(_types.Reweighing) == weighting_names(), (
+        "Reweighing, in fairshares/_types.py, has to name the modules of harness/reweighing/weightings, with "
+        "hyphens, the default first and the others by name."
+    )
+    assert set(weighting_names()) == set(REWEIGHINGS)
 
 
 def test_mypy_accepts_what_is_right_and_finds_what_is_wrong(tmp_path: Path) -> None:

@@ -213,6 +213,16 @@ def test_a_whole_holds_what_its_parts_read() -> None:
     assert call.values().keys() == call.declared.keys()
 
 
+def test_options_for_runs_alone_are_declared_so() -> None:
+    """A plan and noise made ahead refuse these, and take none of them from the file of options."""
+    of_all = ["shares", "hosts"]
+    assert RELEASES["weights"].names_of_runs() == ["chain", *of_all, "invite", "clients"]
+    assert {tuple(kind.names_of_runs()) for task, kind in RELEASES.items() if task != "weights"} == {
+        tuple(of_all)
+    }
+    assert TrainRequest.names_of_runs() == []
+
+
 def test_two_parts_of_a_whole_have_no_field_in_common() -> None:
     with pytest.raises(TypeError, match="two fields 'budget'"):
 
@@ -228,6 +238,12 @@ def test_a_part_changes_fields_that_it_has() -> None:
         Part(Account, without=("bugdet",))
     with pytest.raises(TypeError, match="no argument 'hlep' here"):
         Part(Account, budget={"hlep": "a total"})
+
+
+@pytest.mark.parametrize("kind", DECLARED)
+def test_a_request_takes_values_by_name_alone(kind: Any) -> None:
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        kind("1")
 
 
 def test_a_request_does_not_change() -> None:

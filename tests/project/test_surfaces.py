@@ -1,8 +1,10 @@
 """Messages name fields and commands as their reader writes them: in a shell, or in Python."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from inspect import isfunction
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,15 @@ from fairshares.harness.errors import (
     named_command,
     naming,
 )
+from fairshares.harness.inputs.encoding import relation_for
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
+from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.request.readers import parse_cap
 from fairshares.harness.system.result_files import new_directory
 from fairshares.harness.uploads.task import read_task
 from tests.conftest import PROJECT
 
-OF_COMMANDS = ("harness/cli/", "harness/views/", "harness/hosts/")  # which no Python call reaches
-OF_VIEWS = re.compile(r"harness/releases/\w+/view[.]py")  # nor these
+OF_COMMANDS = ("harness/cli/", "harness/views/hosts.py", "harness/hosts/")  # which no Python call shows
 OF_A_COMMAND = re.compile(r"(?<![\w-])--[a-z]|\./inv|docs/")
 DECLARING = {
     "Option",
@@ -83,7 +87,7 @@ def test_no_text_that_a_python_call_reaches_names_a_flag_a_command_or_a_page() -
     found = {}
     for path in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
         name = path.relative_to(PROJECT).as_posix()
-        if name.startswith(OF_COMMANDS) or OF_VIEWS.fullmatch(name):
+        if name.startswith(OF_COMMANDS):
             continue
         if said := of_commands(path.read_text(encoding="utf-8")):
             found[name] = said
@@ -127,6 +131,21 @@ def test_errors_of_calls_name_keywords_and_functions_that_there_are(tmp_path: Pa
         fs.weights(**people, **asked, chain="monthly")
     with pytest.raises(fs.StockError, match=r"beforehand by fairshares\.preprocess, or leave out offline="):
         fs.weights(**people, **asked, groups=["a", "b"], labels=[0, 1], offline=True, stock=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "unit"),
+    [({"neighboring_relation": "add_or_remove_one"}, ""), ({"privacy_unit": "client", "cap": "3"}, "client")],
+)
+def test_an_error_of_a_form_names_keywords_that_the_call_has(asked: dict[str, str], unit: str) -> None:
+    """A call chooses the form by other names than a command: by its variant, for example."""
+    request = ThresholdsRequest(epsilon=1, variant="records", **asked)
+    domain = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3) if unit else None).with_kind(RecordKind.SCORE)
+    form = replace(request.form, capped="")  # as one that keeps no client to a cap
+    with naming(PYTHON), pytest.raises(OptionError, match="leave out what asks for this form") as raised:
+        relation_for(domain, form, request.protect.neighboring_relation, request.protect.privacy_unit)
+    named_keywords = set(re.findall(r"\b([a-z_]+)=", str(raised.value)))
+    assert named_keywords and named_keywords <= inspect.signature(fs.thresholds).parameters.keys()
 
 
 def test_errors_of_calls_and_of_commands(tmp_path: Path) -> None:

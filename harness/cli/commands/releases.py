@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
 
 from fairshares.harness.cli import terminal as cli
-from fairshares.harness.cli.command_line import OF_RUNS
 from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
 from fairshares.harness.engines.base import Progress
@@ -18,7 +20,6 @@ from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
     cap_directory,
     chooses_cap,
-    declared_domain,
     of_noise,
     run_on_records,
     settings_of,
@@ -28,25 +29,34 @@ from fairshares.harness.pipeline.release import (
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
 from fairshares.harness.privacy.ledger.charge import UNCHARGED
-from fairshares.harness.releases.base import is_of_values, statistic_of
+from fairshares.harness.releases.base import Answer, kind_of, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
 from fairshares.harness.releases.cap.statistic import ChosenCap
 from fairshares.harness.request.base import Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import Options, as_text
 from fairshares.harness.request.plans import IN_PLAN, Expected
-from fairshares.harness.request.releases import Invitations, ReleaseCall
+from fairshares.harness.request.releases import Invited, ReleaseCall
 from fairshares.harness.system.result_files import check_new, default_out
 from fairshares.harness.views import run as run_view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
 from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from fairshares.harness.hosts.runner import HostsRunner
 
-Made = tuple[Path | str, list[dict[str, Any]]]
+Made = tuple[Path | str, list[dict[str, JsonValue]]]
 """The place of noise made ahead, and each piece's costs."""
+
+
+class PieceCosts(Struct):
+    """The costs of a piece of noise that views show: its seconds, and the bytes that each party sent."""
+
+    mpc_s: float
+    sent_bytes: list[int]
+
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
@@ -62,21 +72,19 @@ except SystemExit: pass
 
 def release(options: ReleaseOptions) -> None:
     """Run a release, or go on with earlier results, and show the result."""
-    if options.earlier.add or options.earlier.curves:
+    if options.goes_on:
         from fairshares.harness.cli.commands.earlier import again  # a new run needs none of it
 
         again(options)
         return
     request = options.call.request
-    cut = options.call.cut
     view = run_view.view_of(request.task)
     run = released(options, view.steps)
     if run is None:
         return
     manifest = run.manifest
     answer: list[Part] = []
-    if cut:
-        answer.append(cut.described(run.found.counts.domain))
+    answer.extend(view.records(options.call, run.found))
     answer.extend(view.show(run.found, manifest))
     after: list[Part] = []
     if chooses_cap(options.call):
@@ -87,7 +95,7 @@ def release(options: ReleaseOptions) -> None:
     full = list(run_view.statement(manifest, view.what))
     if options.hosts:
         # The coordinator's view and power, which the model does not cover.
-        at_hosts = run_view.on_hosts(bool(options.invitations.invite))
+        at_hosts = run_view.on_hosts(options.invited() is not None)
         short.append(at_hosts)
         full.append(at_hosts)
     else:
@@ -105,7 +113,7 @@ def release(options: ReleaseOptions) -> None:
     )
 
 
-def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | None:
+def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer] | None:
     """Run a release; return None after a plan, or noise made ahead."""
     if options.instead.plan is not None:
         _plan(options, options.instead.plan)
@@ -117,12 +125,13 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Any] | No
     hosts = None
     if options.hosts:
         call, hosts = _at_hosts(call, options.hosts)
-    settings = settings_of(call, hosts, cli.announce, options.invitations)
+    invited = options.invited()
+    settings = settings_of(call, hosts, cli.announce, invited)
     out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
             return run_on_records(call, call.source.records, settings, out, begin, chosen=_say_cap)
-        source = _source(call, hosts, options.invitations, settings)
+        source = _source(call, hosts, invited, settings)
         if hosts is None:
             return run_release(statistic_of(settings.release), source, settings, out, begin)
         check_new(out)  # before hosts are involved
@@ -142,11 +151,11 @@ def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsRunner"
 
 
 def _source(
-    call: ReleaseCall, hosts: "HostsRunner | None", invitations: Invitations, settings: RunSettings
+    call: ReleaseCall, hosts: "HostsRunner | None", invited: Invited | None, settings: RunSettings
 ) -> Source:
     """Return the source of a run without records, which the settings' checks have found."""
-    if invitations.invite and invitations.clients:
-        return _invited(call, invitations.invite, invitations.clients, settings.release)
+    if invited is not None:
+        return _invited(call, invited, settings.release)
     if hosts is not None:
         from fairshares.harness.hosts.runner import HostsSource  # slow to load
 
@@ -159,31 +168,33 @@ def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:
     cli.announce(*cap_view.going_on_with(chosen, clients, left))
 
 
-def _invited(call: ReleaseCall, directory: Path, clients: int, request: Request) -> InvitedSource:
-    """Return the source of a run to which so many clients are invited by files in a directory."""
-    domain = declared_domain(call.declares)
+def _invited(call: ReleaseCall, invited: Invited, request: Request) -> InvitedSource:
+    """Return the source of a run to which clients are invited by files in a directory."""
+    directory = invited.directory
+    domain = call.declares.of_kind(statistic_of(request).kind)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
     domain = with_cap(domain, request.protect.bound, request.protect.privacy_unit)
     with cannot(f"write to --invite {directory}", OptionError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_directory(directory, clients)
+    check_directory(directory, invited.clients)
     cli.announce(
-        f"Each of {clients} clients sends by ./inv send --records FILE --invitation "
+        f"Each of {invited.clients} clients sends by ./inv send --records FILE --invitation "
         f"{directory / 'client-<k>.json'}, k from 0, once that file is there."
     )
-    return InvitedSource(domain, directory, clients)
+    return InvitedSource(domain, directory, invited.clients)
 
 
 def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progress], Made]) -> None:
     """Make noise of several runs by `make`, and show its costs."""
-    others = [named(name) for name in options.stated("records", *OF_RUNS) if name != "hosts"]
+    others = [named(name) for name in options.stated("records", *options.names_of_runs()) if name != "hosts"]
     if others:
         raise OptionError(f"--preprocess makes noise and reads no record: leave out {', '.join(others)}.")
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
         place, pieces = make(begin)
-    seconds = [piece["mpc_s"] for piece in pieces]
-    sent_bytes = [sum(piece["sent_bytes"]) for piece in pieces]
+    costs = msgspec.convert(pieces, list[PieceCosts])
+    seconds = [piece.mpc_s for piece in costs]
+    sent_bytes = [sum(piece.sent_bytes) for piece in costs]
     shown = run_view.preprocessed(str(place), seconds, sent_bytes)
     cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
 
@@ -211,7 +222,7 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
     call = options.call
     records = call.source.records
     task = call.request.task
-    others = [named(name) for name in options.stated(*OF_RUNS, "preprocess")]
+    others = [named(name) for name in options.stated(*options.names_of_runs(), "preprocess")]
     if others:
         raise OptionError(f"--plan runs nothing: leave out {', '.join(others)}.")
     of_file = not sizes["clients"]
@@ -221,15 +232,11 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
             "records."
         )
     texts = {
-        "groups": as_text(call.declares.groups),
-        "labels": as_text(call.declares.labels),
-        "steps": as_text(call.declares.steps),
-        "max_count": as_text(call.declares.max_count),
-        "thresholds": as_text(len(call.grid) or None),
+        **call.planned_sizes(),
         "from_records": as_text(records),
     }
     if call.declares.domain and not of_file:
-        declared = declared_domain(call.declares, of_values=is_of_values(task))
+        declared = call.declares.of_kind(kind_of(task))
         assert declared is not None  # a file declares it
         texts |= of_domain(declared, task)
     with naming(IN_PLAN):

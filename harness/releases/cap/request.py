@@ -113,7 +113,6 @@ class CapCall(ReleaseCall):
     request = Part(CapRequest)
     declares = Part(
         DeclaredDomain,
-        without=("range", "steps"),
         max_count={"help": "most records of one client, and the largest cap, up to 1000"},
     )
     where = Part(Where, without=("stock",))

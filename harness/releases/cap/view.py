@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from fairshares.harness.errors import named
+from fairshares.harness.errors import named, named_command
 from fairshares.harness.privacy.manifest import ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
@@ -99,7 +99,11 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
     task = request.release
     if task == COUNTS:
         return [
-            Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
+            Line(
+                "Next",
+                "name it where clients are the privacy unit: "
+                f"{named('privacy_unit', 'client')} {named('cap', cap)}",
+            )
         ]
     kept = call.written("security", "population", "ledger")
     of_release = {"epsilon": exact_text(request.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
@@ -116,14 +120,14 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
         of_sharing["input_form"] = next(iter(curves.input_forms))
     if call.source.records:
         read = call.written("records", "domain", "groups", "labels", "max_count")
-        return [Line("Next", f"./inv {task}{typed(**read, **kept, **of_release, cap=cap)}")]
+        return [Line("Next", f"{named_command(task)}{typed(**read, **kept, **of_release, cap=cap)}")]
     where = {"hosts": str(hosts)} if hosts else {"shares": "SHARES"}
     return [
         Line(
             "Next, each client, as what it shared for this is a cap's only",
-            f"./inv share{typed(**of_sharing)}",
+            f"{named_command('share')}{typed(**of_sharing)}",
         ),
-        Line("Then, the parties", f"./inv {task}{typed(**where, **kept, **of_release)}"),
+        Line("Then, the parties", f"{named_command(task)}{typed(**where, **kept, **of_release)}"),
     ]
 
 

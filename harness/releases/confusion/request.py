@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import Part, optional
@@ -12,7 +13,9 @@ from fairshares.harness.request.readers import as_given, parse_threshold
 from fairshares.harness.request.releases import ReleaseCall, Source, form_help
 
 if TYPE_CHECKING:
-    from fairshares.harness.inputs.records import ScoreCut
+    from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+    from fairshares.harness.inputs.records import ClientRecords, ScoreCut
+    from fairshares.harness.inputs.tables import TabularRecords
 
 
 class ConfusionRequest(Request):
@@ -26,7 +29,6 @@ class ConfusionRequest(Request):
     randomness = Part(Randomness)
     inputs = Part(
         Inputs,
-        without=("chain",),
         input_form={"help": form_help("counts per group, label and prediction", "indicators of each record")},
     )
     positive_label = optional(
@@ -54,11 +56,26 @@ class ConfusionCall(ReleaseCall):
 
     @property
     def cut(self) -> ScoreCut | None:
+        """The rule that makes predictions from scores, if any."""
         from fairshares.harness.inputs.records import ScoreCut
 
         if self.threshold is None:
             return None
         return ScoreCut(self.threshold, self.request.positive_label or "")
+
+    def check_source(self, *, clients_send: bool) -> None:  # noqa: ARG002
+        if self.cut is not None and self.source.shares:
+            raise OptionError(
+                f"With {named('shares')} the predictions are those that were shared; leave out "
+                f"{named('threshold')}."
+            )
+
+    def read(
+        self, source: TabularRecords, domain: RecordDomain | None, max_count: int, kind: RecordKind
+    ) -> ClientRecords:
+        from fairshares.harness.inputs.records import read_records
+
+        return read_records(source, domain, max_count, kind=kind, cut=self.cut)
 
 
 class ConfusionOptions(ReleaseOptions):

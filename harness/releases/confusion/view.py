@@ -6,8 +6,11 @@ import numpy as np
 
 from fairshares.harness.inputs.record_schema import scale_of
 from fairshares.harness.postprocessing.thresholds.choose import RATES, GroupThresholds
+from fairshares.harness.releases.base import Answer
+from fairshares.harness.releases.confusion.request import ConfusionCall
 from fairshares.harness.releases.confusion.statistic import CONFIDENCE, Confusion
 from fairshares.harness.releases.weights.view import of_what
+from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run
 from fairshares.harness.views.parts import Part, Stacked, Table, from_least_to_most
 from fairshares.harness.views.rendering.plots import intervals, matrices
@@ -91,4 +94,14 @@ def rates_shown(rates: Floats) -> Iterable[str]:
     return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in rates.tolist()]
 
 
-VIEW = run.ReleaseView(STEPS, "confusion matrices", lambda estimated, _: confusion(estimated))
+def predicting(call: ReleaseCall, found: Answer) -> list[str]:
+    """Say which scores predict which label, if predictions were made from scores."""
+    assert isinstance(call, ConfusionCall) and isinstance(found, Confusion)
+    if call.cut is None:
+        return []
+    return [call.cut.described(found.counts.domain)]
+
+
+VIEW = run.ReleaseView(
+    STEPS, "confusion matrices", lambda estimated, _: confusion(estimated), records=predicting
+)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
-from fairshares.harness.request.fields import Part
-from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.fields import Part, as_text, optional
+from fairshares.harness.request.readers import parse_range
+from fairshares.harness.request.releases import STEPS, DeclaredDomain, ReleaseCall, Source
+
+if TYPE_CHECKING:
+    from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
 
 
 class GapRequest(Request):
@@ -31,12 +36,51 @@ class GapRequest(Request):
     randomness = Part(Randomness)
     inputs = Part(
         Inputs,
-        without=("chain",),
         input_form={
             "help": "split (default: the value and the size, in the client's group) or slots (default with "
             "--privacy-unit client: no client can go beyond the range)"
         },
     )
+
+
+class DeclaredValues(DeclaredDomain):
+    """A declaration of groups, and of the range of performance values."""
+
+    range = optional(
+        parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
+    )
+    steps = STEPS
+
+    def of_kind(self, kind: RecordKind) -> RecordDomain | None:
+        from fairshares.harness.inputs.record_schema import RecordKind
+
+        if kind is RecordKind.VALUE and (self.range or self.steps or not self.domain):
+            return self._of_values()
+        for_values = self.stated("range", "steps")
+        if kind is not RecordKind.VALUE and for_values:
+            raise OptionError(
+                f"{named(for_values[0])} is for performance values, and these are records with a label; "
+                "leave it out."
+            )
+        return super().of_kind(kind)
+
+    def _of_values(self) -> RecordDomain:
+        """Return the domain that is declared without a file; OptionError if it is not declared whole."""
+        from fairshares.harness.inputs.record_schema import (
+            DEFAULT_STEPS,
+            RecordDomain,
+            RecordKind,
+            ValueGrid,
+        )
+
+        if self.domain or self.labels or self.max_count or not (self.groups and self.range):
+            raise OptionError(
+                f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
+                f"{named('steps')}; or all by {named('domain')}."
+            )
+        low, high = self.range
+        values = ValueGrid(low, high, self.steps or DEFAULT_STEPS)
+        return RecordDomain(tuple(sorted(self.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
 class GapCall(ReleaseCall):
@@ -50,7 +94,7 @@ class GapCall(ReleaseCall):
         records={"help": "CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"},
     )
     declares = Part(
-        DeclaredDomain,
+        DeclaredValues,
         without=("labels", "max_count"),
         domain={
             "help": 'JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps '
@@ -58,6 +102,9 @@ class GapCall(ReleaseCall):
         },
         groups={"help": "all groups, for example a,b; with --range, instead of --domain"},
     )
+
+    def planned_sizes(self) -> dict[str, str]:
+        return {**super().planned_sizes(), "steps": as_text(self.declares.steps)}
 
 
 class GapOptions(ReleaseOptions):

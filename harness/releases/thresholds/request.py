@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
-from fairshares.harness.request.fields import Part, optional, switch, usual
-from fairshares.harness.request.readers import as_given, in_module, one_of, parse_grid, parse_tolerance
+from fairshares.harness.request.fields import Part, as_text, optional, switch, usual
+from fairshares.harness.request.readers import (
+    as_given,
+    in_module,
+    one_of,
+    parse_grid,
+    parse_path,
+    parse_tolerance,
+)
 from fairshares.harness.request.releases import ReleaseCall, Source
 
 if TYPE_CHECKING:
-    from fairshares.harness.inputs.record_schema import Grid
+    from fairshares.harness.inputs.record_schema import Grid, RecordDomain, RecordKind
+    from fairshares.harness.inputs.records import ClientRecords
+    from fairshares.harness.inputs.tables import TabularRecords
     from fairshares.protocols.spec import ProtocolSpec
 CAPPED_CURVES = ("histogram", "records")  # variants with a contribution bound, the default first
 
@@ -28,7 +38,7 @@ class ThresholdsRequest(Request):
 
     protect = Part(Protect)
     randomness = Part(Randomness)
-    inputs = Part(Inputs, without=("chain",), input_form={"help": "follows from --variant: split or keys"})
+    inputs = Part(Inputs, input_form={"help": "follows from --variant: split or keys"})
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
@@ -89,11 +99,41 @@ class ThresholdsCall(ReleaseCall):
 
     @property
     def grid(self) -> Grid:
+        """The thresholds beside the domain, or (); RecordDomainError if they make no grid."""
         from fairshares.harness.inputs.record_schema import grid_from_json
 
         if not self.thresholds:
             return ()
         return grid_from_json(self.thresholds)
+
+    def check_source(self, *, clients_send: bool) -> None:  # noqa: ARG002
+        if self.grid and not self.source.records:
+            raise OptionError(
+                f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they "
+                "were made for."
+            )
+
+    def with_kind(self, domain: RecordDomain, kind: RecordKind) -> RecordDomain:
+        return domain.with_kind(kind, self.grid)
+
+    def read(
+        self, source: TabularRecords, domain: RecordDomain | None, max_count: int, kind: RecordKind
+    ) -> ClientRecords:
+        from fairshares.harness.inputs.records import read_records
+
+        return read_records(source, domain, max_count, kind=kind, grid=self.grid)
+
+    def planned_sizes(self) -> dict[str, str]:
+        return {**super().planned_sizes(), "thresholds": as_text(len(self.grid) or None)}
+
+
+class EarlierCurves(Earlier):
+    """The curves of an earlier run, on which thresholds are chosen again."""
+
+    curves = optional(
+        parse_path,
+        "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
+    )
 
 
 class ThresholdsOptions(ReleaseOptions):
@@ -101,4 +141,4 @@ class ThresholdsOptions(ReleaseOptions):
 
     again = ("constraint", "objective", "tolerance", "deterministic", "positive_label")
     call = Part(ThresholdsCall, epsilon={"unless": "curves"})
-    earlier = Part(Earlier, without=("add", "fingerprints"))
+    earlier = Part(EarlierCurves)

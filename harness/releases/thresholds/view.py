@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairshares.harness.errors import named
+from fairshares.harness.errors import named, named_command
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
 from fairshares.harness.postprocessing.thresholds.rules import in_words
 from fairshares.harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
@@ -82,7 +82,7 @@ def another_choice(directory: Path) -> str:
     return (
         f"Another {named('constraint')}, {named('objective')}, {named('tolerance')} or "
         f"{named('positive_label')}, or {named('deterministic')}, costs no ε: "
-        f"./inv thresholds --curves {directory} chooses again on these curves."
+        f"{named_command('thresholds')} {named('curves', directory)} chooses again on these curves."
     )
 
 

@@ -117,12 +117,12 @@ class WeightsStatistic(Statistic[Weights]):
         refuse(  # where theorem 16 does not cover a chain's runs
             OptionError,
             (
-                release.inputs.chain and domain.cap and domain.cap.weight_one,
+                release.charged_with and domain.cap and domain.cap.weight_one,
                 f"A chain takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
                 f"depend on its client's later ones; share with a number, {named('cap', 10)} for example.",
             ),
             (
-                release.inputs.chain
+                release.charged_with
                 and release.protect.privacy_unit is PrivacyUnit.CLIENT
                 and release.randomness.distribution,
                 f"A chain with {named('privacy_unit', 'client')} takes joint noise only: what distributed "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairshares.harness.errors import named
+from fairshares.harness.errors import named, named_command
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.privacy.manifest import ReleaseManifest, SumManifest, given
 from fairshares.harness.releases.base import by_cell
@@ -86,7 +86,8 @@ def signed_by(*, signed: bool, compared: bool) -> list[str]:
         return [f"The hosts that {named('fingerprints')} names signed each of these runs."]
     return [
         "The same certificates signed each of these runs, and nobody has compared them with what the hosts' "
-        f"owners say: name their SHA-256 by {named('fingerprints')}, or compare what ./inv verify shows."
+        f"owners say: name their SHA-256 by {named('fingerprints')}, or compare what "
+        f"{named_command('verify')} shows."
     ]
 
 
