@@ -11,7 +11,7 @@ from types import TracebackType
 
 import numpy as np
 
-from fairshares.harness.charged import Charged
+from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.base import (
     PROGRAMS,
     DistributedNoiseInput,
@@ -223,17 +223,17 @@ class SumSession:
                     self.job, self.model, work / "parties", self._timeout_s, shape
                 )
             )
-            self._rounds = stack.enter_context(ready.go(self._charge(charging)))
+            self._rounds = stack.enter_context(ready.go(self._charge(charging, ready)))
         except BaseException:
             self._end(*sys.exc_info())
             raise
         return self
 
-    def _charge(self, charging: Entry) -> Charged:
+    def _charge(self, charging: Entry, waiting: Chargeable) -> Charged:
         """Charge all rounds to an entry, which may be that of a larger run."""
         event = self.event
         with charging_for(self.stock, event.piece):
-            return charging.charge(event)
+            return charging.charge(event, waiting)
 
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
         """Return the sum of one round's vectors, each clipped, then weighed, with noise of mean 0.

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
 from fairshares.harness.errors import LedgerError
-from fairshares.harness.pipeline.run import Allowed, Delivered, Planned, Revealed, Run
+from fairshares.harness.pipeline.run import (
+    Allowed,
+    ChargedRelease,
+    Delivered,
+    Planned,
+    ReadyRelease,
+    Revealed,
+    Run,
+)
 from fairshares.harness.privacy.ledger.charge import Account, Entry, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.releases.base import PreparedRelease
@@ -20,23 +29,40 @@ EVENT = a_run(model="mpyc")
 BEFORE = """
 from pathlib import Path
 from fairshares.harness.charged import Charged
-from fairshares.harness.engines.base import MadeUpJob, PrivateJob, Ready, Runner
+from fairshares.harness.engines.base import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
 from fairshares.harness.engines.engine import ReadyRounds
+from fairshares.harness.hosts.runner import BenchmarkRunner, HostsRunner
+from fairshares.harness.online.client import ReadyToSend
+from fairshares.harness.pipeline.run import Allowed, ChargedRelease, Delivered, ReadyRelease, charge
+from fairshares.harness.privacy.ledger.charge import Entry
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.releases.base import Answer
 from fairshares.harness.security_models import SecurityModel
 
 
 def say(step: str) -> None: ...
 
 
-def run(runner: Runner, ready: Ready, rounds: ReadyRounds, charged: Charged,
+def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: BenchmarkRunner,
+        allowed: Allowed[Answer], delivered: Delivered[Answer], ready_release: ReadyRelease[Answer],
+        charged_release: ChargedRelease[Answer], entry: Entry, event: PrivacyEvent,
+        ready: Ready, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
         private: PrivateJob, made_up: MadeUpJob, model: SecurityModel) -> None:
     {line}
 """
 RIGHT = [
     "ready.go(charged)",
     "rounds.go(charged)",
+    "charge(ready_release, entry, None).go()",
+    "charged_release.go()",
+    "entry.charge(event, ready)",
+    "entry.charge(event, rounds)",
+    "entry.charge(event, client)",
+    "client.send(charged).close()",
     "runner.prepare(private, model, Path(), 1.0, say)",
-    "runner.run(made_up, model, Path(), 1.0, say)",
+    "hosts.prepare(private, model, Path(), 1.0, say)",
+    "of_noise.run(made_up, model, Path(), 1.0, say)",
+    "benchmark.run(made_up, model, Path(), 1.0, say)",
     "MadeUpJob(made_up.spec, Path(), ())",
 ]
 WRONG = [
@@ -44,7 +70,22 @@ WRONG = [
     "ready.go(ready)",
     "ready.go()",
     "rounds.go(None)",
-    "runner.run(private, model, Path(), 1.0, say)",
+    "charge(delivered, entry, None)",
+    "charge(allowed, entry, None)",
+    "ready_release.go()",
+    "charged_release.go(charged)",
+    "ChargedRelease(ready_release, None)",
+    "entry.charge(event)",
+    "entry.charge(event, delivered)",
+    "entry.charge(event, private)",
+    "client.send().close()",
+    "client.send(None).close()",
+    "client.send(client).close()",
+    "runner.run(made_up, model, Path(), 1.0, say)",
+    "of_noise.run(private, model, Path(), 1.0, say)",
+    "hosts.run(made_up, model, Path(), 1.0, say)",
+    "hosts.prepare(made_up, model, Path(), 1.0, say)",
+    "benchmark.run(private, model, Path(), 1.0, say)",
     "runner.prepare(made_up, model, Path(), 1.0, say)",
     "Charged()",
     "MadeUpJob(made_up.spec, Path(), (), party_inputs=(Path(),))",
@@ -70,23 +111,31 @@ def test_the_ledger_alone_has_classes_of_charges() -> None:
     assert found == {("harness/privacy/ledger/charge.py", name) for name in names}
 
 
-def test_a_charge_is_for_one_run_and_that_of_a_series_for_all_of_it(tmp_path: Path) -> None:
+def test_a_charge_is_for_the_run_that_waited_and_that_of_a_series_for_all_of_it(tmp_path: Path) -> None:
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
-    alone = Entry(account).charge(EVENT)
-    alone.begin()
+    here, another, stranger = Chargeable(), Chargeable(), Chargeable()
+    alone = Entry(account).charge(EVENT, here)
+    with pytest.raises(LedgerError, match="A charge is for one run, and this one was made for another run"):
+        alone.begin(another)
+    alone.begin(here)
     with pytest.raises(LedgerError, match="charge is for one run, and the run of this one has begun"):
-        alone.begin()
+        alone.begin(here)
     series = SeriesEntry(account, EVENT)
-    first, second = series.charge(EVENT), series.charge(EVENT)
+    first, second = series.charge(EVENT, here), series.charge(EVENT, another)
     assert first is second
-    first.begin()
-    second.begin()
+    first.begin(here)
+    second.begin(another)
+    with pytest.raises(LedgerError, match="made for another run"):
+        second.begin(stranger)
+    with pytest.raises(LedgerError, match="has begun"):
+        first.begin(here)
     assert [len(population.charges) for population in account.ledger.populations()] == [2]
 
 
 def test_stages_hold_values_alone() -> None:
     """None has a function that was made in one stage for a later one."""
-    for stage in (PreparedRelease, Planned, Allowed, Delivered, Revealed, Run):
+    stages = (PreparedRelease, Planned, Allowed, Delivered, ReadyRelease, ChargedRelease, Revealed, Run)
+    for stage in stages:
         functions = [field.name for field in fields(stage) if "Callable" in str(field.type)]
         assert functions == [], stage.__name__
 

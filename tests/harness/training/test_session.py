@@ -17,6 +17,7 @@ import pytest
 
 import fairshares
 from benchmarks.measure.given_numbers import engine_giving
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import PrivateJob
 from fairshares.harness.engines.engine import RoundsShape
 from fairshares.harness.engines.registry import engine_of
@@ -281,7 +282,7 @@ def test_rounds_of_a_larger_run_are_charged_with_it_alone(here: Path) -> None:
     with session.part_of(whole):
         assert [len(population.charges) for population in ledger.populations()] == [1], "before any sum"
         session.add(UPDATES)
-    assert whole.charge(session.event) is whole.charged
+    assert whole.charge(session.event, Chargeable()) is whole.charged
     assert [len(population.charges) for population in ledger.populations()] == [1]
     assert not (here / "ledger.sqlite").exists()
 
