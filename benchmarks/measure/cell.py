@@ -291,7 +291,7 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     if PROGRAM in cell or literal_of(cell):
         return program_job(cell, programs)
     if cell["protocol"] == PI_ROUNDS.name:
-        return _with_places(session_of(cell).job)
+        return _with_places(session_of(cell).planned.job)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic = statistic_of(cell)

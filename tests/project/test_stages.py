@@ -1,7 +1,7 @@
 """A release goes from stage to stage by types: nothing runs uncharged but what is on nobody's data."""
 
 import ast
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,9 @@ from fairshares.harness.pipeline.run import (
 from fairshares.harness.privacy.ledger.charge import Account, Entry, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.releases.base import PreparedRelease
+from fairshares.harness.training.run import AllowedTraining, PlannedTraining, RevealedTraining, Trained
+from fairshares.harness.training.session_plan import PlannedSums
+from fairshares.harness.training.sums import AllowedSums, ChargedSums, OpenSums, ReadySums, RevealedSums
 from fairshares.protocols.spec import PI_LAP
 from tests.support.events import a_run
 from tests.support.type_checks import check_lines
@@ -37,7 +40,11 @@ from fairshares.harness.pipeline.run import Allowed, ChargedRelease, Delivered, 
 from fairshares.harness.privacy.ledger.charge import Entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.releases.base import Answer
+from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.training import sums
+from fairshares.harness.training.run import AllowedTraining, PlannedTraining, allow_training
+from fairshares.harness.training.session_plan import PlannedSums
 
 
 def say(step: str) -> None: ...
@@ -45,7 +52,9 @@ def say(step: str) -> None: ...
 
 def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: BenchmarkRunner,
         allowed: Allowed[Answer], delivered: Delivered[Answer], ready_release: ReadyRelease[Answer],
-        charged_release: ChargedRelease[Answer], entry: Entry, event: PrivacyEvent,
+        charged_release: ChargedRelease[Answer], entry: Entry, event: PrivacyEvent, stock: Stock,
+        planned_sums: PlannedSums, allowed_sums: sums.AllowedSums, ready_sums: sums.ReadySums,
+        charged_sums: sums.ChargedSums, training: PlannedTraining, allowed_training: AllowedTraining,
         ready: Ready, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
         private: PrivateJob, made_up: MadeUpJob, model: SecurityModel) -> None:
     {line}
@@ -55,6 +64,11 @@ RIGHT = [
     "rounds.go(charged)",
     "charge(ready_release, entry, None).go()",
     "charged_release.go()",
+    "sums.prepare(allowed_sums, Path(), 1.0)",
+    "sums.charge(ready_sums, entry, stock).begun()",
+    "charged_sums.begun()",
+    "allow_training(training, Path())",
+    "sums.prepare(allowed_training.sums, Path(), 1.0)",
     "entry.charge(event, ready)",
     "entry.charge(event, rounds)",
     "entry.charge(event, client)",
@@ -75,6 +89,13 @@ WRONG = [
     "ready_release.go()",
     "charged_release.go(charged)",
     "ChargedRelease(ready_release, None)",
+    "sums.prepare(planned_sums, Path(), 1.0)",
+    "sums.prepare(training.sums, Path(), 1.0)",
+    "sums.charge(allowed_sums, entry, stock)",
+    "sums.charge(allowed_training.sums, entry, stock)",
+    "ready_sums.begun()",
+    "sums.ChargedSums(ready_sums, None)",
+    "sums.OpenSums(allowed_sums, ready_sums.parties)",
     "entry.charge(event)",
     "entry.charge(event, delivered)",
     "entry.charge(event, private)",
@@ -134,8 +155,12 @@ def test_a_charge_is_for_the_run_that_waited_and_that_of_a_series_for_all_of_it(
 
 def test_stages_hold_values_alone() -> None:
     """None has a function that was made in one stage for a later one."""
-    stages = (PreparedRelease, Planned, Allowed, Delivered, ReadyRelease, ChargedRelease, Revealed, Run)
-    for stage in stages:
+    of_releases = (PreparedRelease, Planned, Allowed, Delivered, ReadyRelease, ChargedRelease, Revealed, Run)
+    of_sums = (PlannedSums, AllowedSums, ReadySums, ChargedSums, OpenSums, RevealedSums)
+    of_training = (PlannedTraining, AllowedTraining, RevealedTraining, Trained)
+    for stage in (*of_releases, *of_sums, *of_training):
+        with pytest.raises(FrozenInstanceError):
+            setattr(object.__new__(stage), fields(stage)[0].name, None)
         functions = [field.name for field in fields(stage) if "Callable" in str(field.type)]
         assert functions == [], stage.__name__
 
