@@ -132,6 +132,48 @@ def test_the_ledger_alone_has_classes_of_charges() -> None:
     assert found == {("harness/privacy/ledger/charge.py", name) for name in names}
 
 
+# Where a call makes a charge, or a value that holds one: by file, the function and what it calls.
+CHARGING = {
+    ("harness/privacy/ledger/charge.py", "__init__", "charge"),  # the ledger's file, by making a ChargedRun
+    ("harness/privacy/ledger/charge.py", "charge", "ChargedRun"),
+    ("harness/privacy/ledger/charge.py", "charge", "ChargedSeries"),
+    ("harness/hosts/guard.py", "charged", "ChargedRun"),  # on which all hosts have agreed
+    ("harness/pipeline/run.py", "charge", "charge"),
+    ("harness/pipeline/run.py", "charge", "ChargedRelease"),
+    ("harness/training/sums.py", "charge", "charge"),
+    ("harness/training/sums.py", "charge", "ChargedSums"),
+    ("harness/cli/commands/send.py", "_sent", "charge"),  # by a client that is ready to send
+}
+SHOWN = ("ledger_view",)  # modules whose `charge` shows one
+
+
+def charging_in(path: Path) -> set[tuple[str, str, str]]:
+    """Return which functions of a file call what makes a charge, or a value that holds one."""
+    found = set()
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            called = ""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                called = node.func.id if node.func.id.startswith("Charged") else ""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                is_shown = isinstance(node.func.value, ast.Name) and node.func.value.id in SHOWN
+                called = node.func.attr if node.func.attr == "charge" and not is_shown else ""
+            if called:
+                found.add((str(path.relative_to(PROJECT)), function.name, called))
+    return found
+
+
+def test_a_charge_is_made_of_the_event_of_what_waits_at_few_places() -> None:
+    """Each has both at hand: the types alone would let another event be charged for the same parties."""
+    found = set[tuple[str, str, str]]()
+    for place in ("harness", "fairshares", "protocols", "benchmarks"):
+        for path in (PROJECT / place).rglob("*.py"):
+            found |= charging_in(path)
+    assert found == CHARGING
+
+
 def test_a_charge_is_for_the_run_that_waited_and_that_of_a_series_for_all_of_it(tmp_path: Path) -> None:
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
     here, another, stranger = Chargeable(), Chargeable(), Chargeable()
