@@ -14,6 +14,8 @@ from fairshares.harness.errors import PYTHON, OptionError, naming
 from fairshares.harness.pipeline.preprocessing import preprocess
 from fairshares.harness.privacy.ledger.charge import chosen_account
 from fairshares.harness.privacy.stock import Piece, Stock
+from fairshares.harness.request.base import parse_pieces
+from fairshares.harness.request.fields import as_text
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import OpenSums, RevealedSums, opened
@@ -225,8 +227,13 @@ class SumSession:
     def preprocess(
         self, sessions: int = 1, progress: Progress = lambda _: None
     ) -> list[dict[str, JsonValue]]:
-        """Make the joint noise of later sessions; return its costs. An error leaves finished noise."""
-        return preprocess(self._planned.noise, self.stock, sessions, self._timeout_s, progress)
+        """Make the joint noise of 1 to 1000 later sessions; return its costs.
+
+        An error leaves finished noise.
+        """
+        with naming(PYTHON):
+            number = parse_pieces(as_text(sessions), "sessions")
+        return preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
 
     def open(self) -> "SumSession":
         """Start the parties, and charge all rounds once they wait; return the session.

@@ -422,6 +422,22 @@ def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message
         SumSession(**{"security": "mpyc", **SMALL, **change})
 
 
+@pytest.mark.parametrize("sessions", [0, -1, True, "x", 1.5, 1001, None])
+def test_noise_is_made_ahead_of_a_number_of_sessions(sessions: Any) -> None:
+    with pytest.raises(OptionError, match=r"^sessions= must be a whole number from 1 to 1000; got"):
+        SumSession("mpyc", **SMALL).preprocess(sessions)
+
+
+@pytest.mark.parametrize("wrong", ["x", [[1.0, 2.0, 3.0], [1.0]], [["a", "b", "c"]], None, {}])
+def test_what_is_no_array_of_numbers_is_refused_in_a_sentence_that_shows_none(wrong: Any) -> None:
+    rule = SumSession("mpyc", **SMALL).rule
+    with pytest.raises(OptionError, match=r"^Updates (are arrays of numbers, of rows that|have shape)"):
+        rule.encode(wrong)
+    if wrong is not None:
+        with pytest.raises(OptionError, match=r"^(Weights are arrays of numbers|There is a weight for each)"):
+            rule.encode(UPDATES, wrong)
+
+
 def test_more_rows_than_declared_are_refused_and_the_session_goes_on(here: Path) -> None:
     with SumSession(QUICKEST, **SMALL, noise="distributed") as session:
         with pytest.raises(OptionError, match="5 rows are more than the 4 clients"):
