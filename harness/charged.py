@@ -1,6 +1,14 @@
-"""What an engine asks for before its parties compute: that somebody's charge of the run is written."""
+"""What an engine, or a client, asks for before values leave: that somebody's charge of them is written."""
 
 from abc import ABC, abstractmethod
+
+
+class Chargeable:
+    """What waits for its charge: parties that have their inputs, or a client whose masks are checked.
+
+    The ledger charges nothing else. Such a value is made once all that can fail beforehand has gone well, so
+    a charge that is written too early does not type-check.  [test: tests/project/test_stages.py]
+    """
 
 
 class Charged(ABC):
@@ -10,13 +18,13 @@ class Charged(ABC):
     whatever can be handed to an engine's parties was charged. A run of people whom nobody counts is charged
     to nobody there, which marks its uploads and its noise as used.
 
-    Guarantees: parties that have inputs of clients compute only once a value of this type was made.
+    Guarantees: parties that have inputs of clients compute only once a value of this type was made for them.
     [test: tests/project/test_stages.py]
     """
 
     @abstractmethod
-    def begin(self) -> None:
-        """Begin a run on this charge, as an engine does right before its parties compute.
+    def begin(self, waiting: Chargeable) -> None:
+        """Begin what waited for this charge, as is done right before values leave.
 
-        Raises LedgerError if the charge is for one run, and that run has begun.
+        Raises LedgerError if the charge was made for something else that waits, or has begun.
         """

@@ -152,7 +152,9 @@ class Place:
             return _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
-            _, manifest_of_noise = open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent)
+            _, manifest_of_noise = open_noise(
+                sampler_of(cell), int(cell["samples"]), settings, out, _silent, hosts=self._runner(cell)
+            )
             return manifest_of_noise
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
@@ -183,10 +185,14 @@ class Place:
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
-        hosts = None
-        if self._hosts:
-            hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
-        return RunSettings(request_of(cell), network=parse_network(str(cell["network"])), hosts=hosts)
+        network = parse_network(str(cell["network"]))
+        return RunSettings(request_of(cell), network=network, hosts=self._runner(cell))
+
+    def _runner(self, cell: Mapping[str, Level]) -> BenchmarkRunner | None:
+        """Return what runs a cell on hosts; None for this machine."""
+        if self._hosts is None:
+            return None
+        return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
@@ -285,7 +291,7 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     if PROGRAM in cell or literal_of(cell):
         return program_job(cell, programs)
     if cell["protocol"] == PI_ROUNDS.name:
-        return _with_places(session_of(cell).job)
+        return _with_places(session_of(cell).planned.job)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic = statistic_of(cell)

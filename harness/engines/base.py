@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypedDict
 
-from fairshares.harness.charged import Charged
+from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.computation import EmulatedNetwork, HostsRun, Preprocessing
 from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.errors import OutputError, UnsupportedError, refuse
@@ -336,16 +336,16 @@ class Prepared:
 Address = tuple[str, int]  # host and port
 
 
-class Ready(ABC):
+class Ready(Chargeable, ABC):
     """Parties that have started, have their inputs, and wait: nothing has left them."""
 
     def go(self, charged: Charged) -> EngineResult:
-        """Let the charged run's parties compute, once, and return what they revealed.
+        """Let these parties compute, once, on the charge that was made for them; return what they revealed.
 
-        Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError; LedgerError if the charge let
-        another run go.
+        Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError; LedgerError if the charge was
+        made for other parties, or let these go before.
         """
-        charged.begin()
+        charged.begin(self)
         return self._finish()
 
     @abstractmethod
@@ -357,12 +357,13 @@ class Ready(ABC):
 
 
 class Runner(ABC):
-    """An engine on this machine, or hosts with an engine each."""
+    """What runs jobs on clients' inputs: an engine on this machine, or hosts with an engine each."""
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return why this combination is unsound or cannot run, if so."""
 
+    @abstractmethod
     def prepare(
         self,
         job: PrivateJob,
@@ -381,8 +382,15 @@ class Runner(ABC):
         Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError or
         PartyTimeoutError.
         """
-        return self._start(job, model, work, timeout_s, progress, network=network)
 
+    def finish(self, result: EngineResult, results: Path) -> None:  # noqa: B027  here nobody signs
+        """Check a run's result files before they are put in place, or raise SignatureError."""
+
+
+class MadeUpRunner(ABC):
+    """What runs jobs without anybody's data: an engine on this machine, or hosts of a benchmark."""
+
+    @abstractmethod
     def run(
         self,
         job: MadeUpJob,
@@ -393,25 +401,10 @@ class Runner(ABC):
         *,
         network: Network | None = None,
     ) -> EngineResult:
-        """Run a job without anybody's data, uncharged. Raises, and leaves as much, as `prepare` and `go`."""
-        with self._start(job, model, work, timeout_s, progress, network=network) as ready:
-            return ready._finish()
+        """Run a job without anybody's data, uncharged.
 
-    @abstractmethod
-    def _start(
-        self,
-        job: Job,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None,
-    ) -> AbstractContextManager[Ready]:
-        """Start the parties of any job, as `prepare` does."""
-
-    def finish(self, result: EngineResult, results: Path) -> None:  # noqa: B027  here nobody signs
-        """Check a run's result files before they are put in place, or raise SignatureError."""
+        Raises, and leaves as much, as `Runner.prepare` and `Ready.go`.
+        """
 
 
 # At most 20 digits: a damaged line does not become a huge integer.

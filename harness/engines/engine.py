@@ -9,12 +9,14 @@ from pathlib import Path
 
 from msgspec import convert
 
-from fairshares.harness.charged import Charged
+from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.base import (
     Address,
     DistributedNoiseInput,
     EngineResult,
     Job,
+    MadeUpJob,
+    MadeUpRunner,
     Prepared,
     PrivateJob,
     Progress,
@@ -110,7 +112,7 @@ class EnginePart:
     replicated: ReplicatedShares | None = None
 
 
-class Engine(Runner):
+class Engine(Runner, MadeUpRunner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
     Parties connect to lower numbers if `connects_down`, else to higher ones.
@@ -269,6 +271,31 @@ class Engine(Runner):
             notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
         )
 
+    def prepare(
+        self,
+        job: PrivateJob,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        *,
+        network: Network | None = None,
+    ) -> AbstractContextManager[Ready]:
+        return self._start(job, model, work, timeout_s, progress, network=network)
+
+    def run(
+        self,
+        job: MadeUpJob,
+        model: SecurityModel,
+        work: Path,
+        timeout_s: float,
+        progress: Progress,
+        *,
+        network: Network | None = None,
+    ) -> EngineResult:
+        with self._start(job, model, work, timeout_s, progress, network=network) as parties:
+            return parties._finish()
+
     @contextmanager
     def _start(
         self,
@@ -279,7 +306,8 @@ class Engine(Runner):
         progress: Progress,
         *,
         network: Network | None,
-    ) -> Iterator[Ready]:
+    ) -> Iterator["_OnThisMachine"]:
+        """Start the parties of any job, as `prepare` does."""
         began = time.monotonic()
         parties = model.parties
         if self.compiles:
@@ -395,15 +423,18 @@ def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> Ow
     return NoiseBehindColumn(ring=ring, values=own.values, samples=own.samples, noise=terms)
 
 
-class ReadyRounds:
+class ReadyRounds(Chargeable):
     """Parties of rounds that have started and wait: they have got no column."""
 
     def __init__(self, waiting: WaitingParties) -> None:
         self._waiting = waiting
 
     def go(self, charged: Charged) -> AbstractContextManager[Rounds]:
-        """Let the parties of a charged run begin their rounds, once."""
-        charged.begin()
+        """Let these parties begin their rounds, once, on the charge that was made for them.
+
+        Raises LedgerError if the charge was made for other parties, or let these go before.
+        """
+        charged.begin(self)
         return self._waiting.rounds()
 
 

@@ -15,6 +15,7 @@ from typing import Self
 
 from msgspec import to_builtins
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import PrivateJob
 from fairshares.harness.errors import HostUnfitError, LedgerError
 from fairshares.harness.hosts import policy
@@ -295,8 +296,8 @@ class GuardedJob:
             attempts=self.attempts,
         )
 
-    def charged(self, own: Intent, others: Mapping[int, Intent]) -> "GuardedCharge":
-        """Write the run's charge, with the digest of what all hosts signed.
+    def charged(self, own: Intent, others: Mapping[int, Intent], agreed: Chargeable) -> "GuardedCharge":
+        """Write the charge of a run on which hosts have agreed, with the digest of what all of them signed.
 
         Guarantees: noise that a run took before its ledger was restored is not used.
         [test: tests/harness/hosts/test_restored_hosts.py]
@@ -314,7 +315,7 @@ class GuardedJob:
         event = replace(self.event, run=own.digest)
         account = self.guard.account(event)
         with charging_for(self.guard.stock, event.piece):
-            return GuardedCharge(self.guard, event, ChargedRun(account, event))
+            return GuardedCharge(self.guard, event, ChargedRun(account, event, agreed))
 
     def _check_head(self) -> None:
         """Raise HostUnfitError if the ledger is another than when the run took noise made ahead."""

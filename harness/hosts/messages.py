@@ -510,12 +510,14 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     """The facts about a prepared run that hosts and coordinator compare.
 
     Attributes:
+        job_hash: The SHA-256 of the program's text and arguments (`program_hash` without an engine's part).
         nonce: The host's for this connection.
         attempts: The number of times that making the run's noise was begun.
         seen: The heads of other parties' ledgers that the host has seen, by party.
     """
 
     engine_version: Text
+    job_hash: Text
     program_hash: Text
     compile_options: Annotated[tuple[Text, ...], Meta(max_length=64)]
     compile_s: Seconds

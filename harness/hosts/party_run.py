@@ -22,9 +22,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, Self
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import Job
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
 from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import keys, local_host
@@ -182,12 +184,13 @@ class PlannedRun(ABC, Generic[RunAhead]):
         """Return the statement before the run, without the run's certificate. Raises as `Ready.agree`."""
 
     @abstractmethod
-    def begin(self, own: RunAhead, others: Mapping[int, RunAhead]) -> Begun:
+    def begin(self, own: RunAhead, others: Mapping[int, RunAhead], agreed: Chargeable) -> Begun:
         """Charge the run, or write what else its beginning costs. Raises an error to refuse the run.
 
         Args:
             own: What this host signed before the run.
             others: What the other parties' hosts signed, which is the same.
+            agreed: The run that waits for its beginning.
         """
 
 
@@ -236,6 +239,7 @@ class Fed(RunState, Generic[RunAhead]):
         setup = engine.setup(program, party, message.addresses, values=planned.values, gateway=gateway)
         facts = RunFacts(
             engine_version=program.engine_version,
+            job_hash=program_hash(planned.job),
             program_hash=program.program_hash,
             compile_options=program.compile_options,
             compile_s=program.compile_s,
@@ -439,7 +443,7 @@ def _held_port(number: int) -> socket.socket:
 
 
 @dataclass(frozen=True)
-class Agreed(Waiting[RunAhead]):
+class Agreed(Waiting[RunAhead], Chargeable):
     """A run that this host has signed, and that has not begun.
 
     Attributes:
@@ -483,7 +487,7 @@ class Agreed(Waiting[RunAhead]):
         """
         others = check_agreement(self.intent, keys.by_party(message.agreed), self.owners)
         certificates = run_certificates(others, self.place.common_name)
-        begun = self.planned.begin(self.intent, others)
+        begun = self.planned.begin(self.intent, others, self)
         charged = Beginning(
             place=self.place,
             party=self.prepared.party,

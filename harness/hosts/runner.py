@@ -7,7 +7,7 @@ public facts. Shares go from clients to the hosts, past this machine.
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,10 @@ from msgspec import to_builtins
 from fairshares.harness.engines.base import (
     EngineResult,
     Job,
+    MadeUpJob,
+    MadeUpRunner,
     Prepared,
+    PrivateJob,
     Progress,
     Ready,
     Runner,
@@ -27,6 +30,7 @@ from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.handle import PartyProcess, PartyState
 from fairshares.harness.engines.parties.supervisor import Waiting, started
 from fairshares.harness.engines.parties.working_directory import LOOPBACK
+from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import (
     FairSharesError,
@@ -154,7 +158,12 @@ def _have_kept(connections: Sequence[Connection], result: EngineResult) -> None:
 class HostsRunner(Runner):
     """Runs a model's parties on hosts, which sign each run before it begins, and a release's end.
 
+    Hosts run what was proposed to them, on inputs of their own. So a job that they are to prepare is one that
+    they work out themselves, and each host says which one it has worked out.
+
     Guarantees: this machine receives and writes no secret.  [test: tests/commands/test_hosts_run.py]
+    No party is started unless all hosts have prepared the very job of this machine.
+    [test: tests/harness/hosts/test_hostile_hosts.py]
     """
 
     _signs_ends = True  # whether hosts sign what a run revealed
@@ -220,7 +229,8 @@ class HostsRunner(Runner):
         for number in range(runs):
             progress(f"piece {number + 1}")
             at_once(lambda connection: connection.ask(proposed), self._connections)
-            result = self.run(job, self.model, Path(), timeout_s, progress)
+            with self._start(job, timeout_s, progress) as parties:
+                result = parties._finish()
             _have_kept(self._connections, result)
             pieces.append(what_it_took(result) | to_builtins(result.preprocessing))
         return pieces
@@ -317,20 +327,41 @@ class HostsRunner(Runner):
                     f"{host.title} has {differs} than {self._hosts[0].name}; no party was started."
                 )
 
-    @contextmanager
-    def _start(
+    def prepare(
         self,
-        job: Job,
+        job: PrivateJob,
         model: SecurityModel,  # noqa: ARG002  the hosts are of one model
         work: Path,  # noqa: ARG002  each host has its own
         timeout_s: float,
         progress: Progress,
         *,
-        network: Network | None,
-    ) -> Iterator[Ready]:
+        network: Network | None = None,
+    ) -> AbstractContextManager[Ready]:
+        """Have hosts prepare the release that was proposed to them, else as `Runner.prepare`.
+
+        Raises HostUnfitError if a host has prepared another job than this one.
+        """
+        _check_real(network)
+        return self._start(job, timeout_s, progress)
+
+    def _check_job(self, job: Job, hashes: Sequence[str]) -> None:
+        """Raise HostUnfitError unless all hosts have prepared this job.
+
+        Args:
+            job: What is to run.
+            hashes: The hash of the program and the arguments that each host has prepared, by party.
+        """
+        wanted = program_hash(job)
+        for host, prepared in zip(self._hosts, hashes, strict=True):
+            if prepared != wanted:
+                raise HostUnfitError(
+                    f"{host.title} prepared another run than the one that this machine planned; no party was "
+                    "started. Have all of you the same commit, and propose the run again."
+                )
+
+    @contextmanager
+    def _start(self, job: Job, timeout_s: float, progress: Progress) -> Iterator["_AtHosts"]:
         """Have hosts prepare and start their parties, and agree to the run, which they then wait for."""
-        if network is not None:
-            raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
         began = time.monotonic()
         run = secrets.token_hex(_RUN_NAME_BYTES)
         progress("compile")
@@ -393,6 +424,7 @@ class HostsRunner(Runner):
             return connection.ask(message)
 
         prepared = at_once(prepare, self._connections)
+        self._check_job(job, [facts.job_hash for facts in prepared])
         self._check_same([facts.program_hash for facts in prepared], "another program hash")
         self._check_same([facts.engine_version for facts in prepared], "another engine version")
         slowest = max(prepared, key=lambda facts: facts.compile_s)
@@ -405,6 +437,12 @@ class HostsRunner(Runner):
             compile_s=slowest.compile_s,
         )
         return common, prepared
+
+
+def _check_real(network: Network | None) -> None:
+    """Raise UnsupportedError if a network is to be emulated, which hosts don't do."""
+    if network is not None:
+        raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
 
 
 def _tell(connections: Sequence[Connection], message: Message[None]) -> None:
@@ -537,7 +575,7 @@ class BenchmarkHosts:
             at_once(Connection.close, [self._open.pop(party) for party in parties])
 
 
-class BenchmarkRunner(HostsRunner):
+class BenchmarkRunner(HostsRunner, MadeUpRunner):
     """Runs the parties of one cell of a benchmark on hosts, which sign no result."""
 
     _signs_ends = False
@@ -547,27 +585,32 @@ class BenchmarkRunner(HostsRunner):
         self._benchmark = hosts
         self._trial = trial
 
-    @contextmanager
-    def _start(
+    def run(
         self,
-        job: Job,
-        model: SecurityModel,
-        work: Path,
+        job: MadeUpJob,
+        model: SecurityModel,  # noqa: ARG002  the hosts are of one model
+        work: Path,  # noqa: ARG002  each host has its own
         timeout_s: float,
         progress: Progress,
         *,
-        network: Network | None,
-    ) -> Iterator[Ready]:
-        self._connections = self._benchmark.ready(model, progress)
+        network: Network | None = None,
+    ) -> EngineResult:
+        _check_real(network)
+        with self._start(job, timeout_s, progress) as parties:
+            return parties._finish()
+
+    @contextmanager
+    def _start(self, job: Job, timeout_s: float, progress: Progress) -> Iterator["_AtHosts"]:
+        self._connections = self._benchmark.ready(self.model, progress)
         try:
             at_once(
                 lambda connection: connection.ask(RunTrial(party=connection.host.party, trial=self._trial)),
                 self._connections,
             )
-            with super()._start(job, model, work, timeout_s, progress, network=network) as ready:
-                yield ready
+            with super()._start(job, timeout_s, progress) as parties:
+                yield parties
         except FairSharesError:
-            del self._benchmark.seen[model.name]  # so that the next run checks the hosts again
+            del self._benchmark.seen[self.model.name]  # so that the next run checks the hosts again
             raise
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import Job, parse_outputs
 from fairshares.harness.engines.engine import left_out_by
 from fairshares.harness.engines.parties.handle import LocalProcess, PartyState
@@ -169,8 +170,8 @@ class PlannedRelease(PlannedRun[Intent]):
         histories = self.place.keys.all_histories(prepared.party)
         return self.guard.with_heads(ahead, histories, message.heads)
 
-    def begin(self, own: Intent, others: Mapping[int, Intent]) -> "BegunRelease":
-        charge = self.guarded.charged(own, others)
+    def begin(self, own: Intent, others: Mapping[int, Intent], agreed: Chargeable) -> "BegunRelease":
+        charge = self.guarded.charged(own, others, agreed)
         return BegunRelease(self.place, own, others, charge)
 
 
@@ -361,7 +362,12 @@ class PlannedNoise(PlannedRun[Intent]):
         histories = self.place.keys.all_histories(prepared.party)
         return guard.with_heads(ahead, histories, message.heads)
 
-    def begin(self, own: Intent, others: Mapping[int, Intent]) -> "BegunNoise":
+    def begin(
+        self,
+        own: Intent,
+        others: Mapping[int, Intent],
+        agreed: Chargeable,  # noqa: ARG002
+    ) -> "BegunNoise":
         """Count the attempt, which may fool a check; no records are in the run, and nothing is charged."""
         guard = self.inputs.guard
         guard.compare_heads(own, others)
@@ -499,7 +505,12 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
             run_certificate="",
         )
 
-    def begin(self, own: BenchmarkIntent, others: Mapping[int, BenchmarkIntent]) -> "BegunTrial":  # noqa: ARG002
+    def begin(
+        self,
+        own: BenchmarkIntent,  # noqa: ARG002
+        others: Mapping[int, BenchmarkIntent],  # noqa: ARG002
+        agreed: Chargeable,  # noqa: ARG002
+    ) -> "BegunTrial":
         """Write nothing: no record is in a benchmark run, and it is charged nowhere."""
         return BegunTrial()
 

@@ -8,9 +8,9 @@ import secrets
 import socket
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeGuard, TypeVar
@@ -18,6 +18,7 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.errors import (
     ClientError,
     MaskError,
@@ -44,10 +45,6 @@ from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
 T = TypeVar("T")
 
 
-def _no_account() -> None:
-    """Count nothing: this client keeps no account."""
-
-
 @dataclass(frozen=True)
 class Sender:
     """One client that sends.
@@ -56,37 +53,46 @@ class Sender:
         number: The client's number in the run.
         certificate: The file of its certificate (PEM), with the key beside it.
         values: Its values, of shape (n,).
-        charge: Is called right before the first message that depends on the values. It may end the sending
-            by raising.
     """
 
     number: int
     certificate: Path
     values: np.typing.NDArray[np.int64]
-    charge: Callable[[], None] = _no_account
 
 
-async def send_values(sender: Sender, servers: Sequence[Server], expected: JsonObject, seconds: float) -> int:
-    """Send one client's values to the running parties; return the number of bytes that it sent to each.
+@asynccontextmanager
+async def ready_to_send(
+    sender: Sender, servers: Sequence[Server], expected: JsonObject, seconds: float
+) -> AsyncIterator["ReadyToSend"]:
+    """Connect a client to the running parties, check its masks, and yield it, ready to send its values.
 
     Guarantees: nothing that depends on the values is sent unless all parties showed their certificates, agree
-    on the `expected` terms, and passed the check of the masks.  [test: tests/harness/online/test_client.py]
-    Reveals: to each party the values plus masks that are uniform unless all parties collude.
+    on the `expected` terms, and passed the check of the masks, and the sending was charged.
+    [test: tests/harness/online/test_client.py]
 
     Args:
         sender: The client.
         servers: The parties' gateways, by party.
         expected: The terms that the client was told beforehand.
-        seconds: The time for all of this.
+        seconds: The time for all of this and for the block.
 
     Raises:
-        ClientError: A party is absent, ended the connection, leaves this client out, or has other terms.
+        ClientError: A party is absent, ended the connection, leaves this client out, or has other terms; or
+            the time is over.
         MaskError: The masks fail the check; the parties are told.
     """
     missing = dict(enumerate(servers))
+    conversation = _Conversation(sender, missing)
     try:
         async with asyncio.timeout(seconds):
-            return await _converse(sender, servers, expected, missing)
+            try:
+                with _said_of_parties(sender):
+                    steps = [conversation.connect(party, server) for party, server in enumerate(servers)]
+                    await _all_or_none(steps)
+                    own_masks = await conversation.checked_masks(expected)
+                yield ReadyToSend(sender, conversation, own_masks)
+            finally:
+                await conversation.close()
     except TimeoutError:
         where = "".join(
             f" Party {party} did not answer at {server.host}:{server.port}."
@@ -97,14 +103,11 @@ async def send_values(sender: Sender, servers: Sequence[Server], expected: JsonO
         ) from None
 
 
-async def _converse(
-    sender: Sender, servers: Sequence[Server], expected: JsonObject, missing: dict[int, Server]
-) -> int:
-    """Send the values as `send_values`, and take each server that is connected out of `missing`."""
-    conversation = _Conversation(sender, missing)
+@contextmanager
+def _said_of_parties(sender: Sender) -> Iterator[None]:
+    """Say of faults of connections in the block what they tell of the parties, as ClientError."""
     try:
-        await _all_or_none([conversation.connect(party, server) for party, server in enumerate(servers)])
-        return await conversation.send(expected)
+        yield
     except (OSError, asyncio.IncompleteReadError):
         raise ClientError(
             f"Client {sender.number}: a party refused or ended the connection; is this client part of the "
@@ -112,8 +115,32 @@ async def _converse(
         ) from None
     except (wire.WrongLengthError, ValueError):
         raise ClientError(f"Client {sender.number}: a party speaks another protocol or version.") from None
-    finally:
-        await conversation.close()
+
+
+class ReadyToSend(Chargeable):
+    """A client whose masks fit: it can send its values, and has sent nothing that depends on them."""
+
+    def __init__(self, sender: Sender, conversation: "_Conversation", own_masks: masks.Words) -> None:
+        self._sender = sender
+        self._conversation = conversation
+        self._own_masks = own_masks
+
+    async def send(self, charged: Charged) -> int:
+        """Send the values, masked, on the charge that was made for this; return the bytes sent to each party.
+
+        Reveals: to each party the values plus masks that are uniform unless all parties collude.
+
+        Raises:
+            LedgerError: The charge was made for something else, or these values were sent before.
+            ClientError: A party ended the connection, leaves this client out, or confirms nothing.
+        """
+        charged.begin(self)
+        return await self._send()
+
+    async def _send(self) -> int:
+        """Send the values: on a charge, or in a run of this process, which is charged for all clients."""
+        with _said_of_parties(self._sender):
+            return await self._conversation.send(self._own_masks)
 
 
 class _Conversation:
@@ -182,8 +209,8 @@ class _Conversation:
             await asyncio.sleep(wire.PAUSE_S)
             return None
 
-    async def send(self, expected: JsonObject) -> int:
-        """Send the values, once the masks are checked; return the number of bytes sent to each party."""
+    async def checked_masks(self, expected: JsonObject) -> masks.Words:
+        """Return a mask for each value, once all parties agree on the terms, and the masks are checked."""
         sender = self._sender
         terms = [self._terms[party] for party in sorted(self._terms)]
         parts, sums = _check_terms(sender, terms, expected)
@@ -197,9 +224,13 @@ class _Conversation:
         except MaskError:
             await self._tell(wire.COMPLAINT)
             raise
-        sender.charge()
+        return own
+
+    async def send(self, own_masks: masks.Words) -> int:
+        """Send the values, masked; return the number of bytes sent to each party."""
+        sender = self._sender
         words = sender.values.astype(np.int64).view(np.uint64)
-        await self._tell(masks.to_bytes(words + own))
+        await self._tell(masks.to_bytes(words + own_masks))
         if set(await self._told(len(wire.ACCEPTED))) != {wire.ACCEPTED}:
             raise ClientError(f"Client {sender.number}: a party did not confirm its values.")
         return self._channels[0].sent
@@ -316,12 +347,17 @@ def _add_up(shares: Sequence[bytes]) -> masks.Words:
 def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: JsonObject, seconds: float
 ) -> Iterator[None]:
-    """Have clients send from this process while parties run, in another thread for the time of the block."""
+    """Have clients send from this process while parties run, in another thread for the time of the block.
+
+    The run of these parties is charged for all of its clients (`Ready.go`), before any party takes a client.
+    So these clients have no charge of their own.
+    """
     loop = asyncio.new_event_loop()
 
     async def send(sender: Sender) -> None:
         with suppress(ClientError, MaskError):
-            await send_values(sender, servers, expected, seconds)
+            async with ready_to_send(sender, servers, expected, seconds) as ready:
+                await ready._send()
 
     async def send_all() -> None:  # at once: parties need all clients at the same time
         await asyncio.gather(*map(send, senders))
@@ -356,8 +392,11 @@ class Invitation:
     servers: tuple[Server, ...]
     terms: JsonFields
 
-    async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
-        """Send the client's values as `send_values` does.
+    @asynccontextmanager
+    async def ready_to_send(
+        self, values: npt.NDArray[np.int64], seconds: float
+    ) -> AsyncIterator[ReadyToSend]:
+        """Yield the client, ready to send these values; see the function `ready_to_send`.
 
         Raises WriteError if others could put another key in the place of the client's while it is read.
         """
@@ -365,8 +404,9 @@ class Invitation:
             certificate = own / "own.pem"
             create_file(certificate, self.certificate.encode())
             create_file(certificate.with_suffix(".key"), self.key.encode())
-            sender = Sender(self.client, certificate, values, charge)
-            return await send_values(sender, self.servers, self.terms, seconds)
+            sender = Sender(self.client, certificate, values)
+            async with ready_to_send(sender, self.servers, self.terms, seconds) as ready:
+                yield ready
 
 
 def check_directory(directory: Path, clients: int) -> None:

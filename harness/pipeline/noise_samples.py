@@ -5,7 +5,15 @@ from pathlib import Path
 
 from msgspec import structs
 
-from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, MadeUpJob, Progress
+from fairshares.harness.engines.base import (
+    PROGRAMS,
+    DistributedNoiseInput,
+    EngineResult,
+    MadeUpJob,
+    MadeUpRunner,
+    Progress,
+)
+from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OutputError
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.run import RunSettings
@@ -31,14 +39,24 @@ from fairshares.protocols.circuits.noise import input_widths
 
 
 def open_noise(
-    sampler: Sampler, n: int, settings: RunSettings, out: Path, progress: Progress
+    sampler: Sampler,
+    n: int,
+    settings: RunSettings,
+    out: Path,
+    progress: Progress,
+    *,
+    hosts: MadeUpRunner | None = None,
 ) -> tuple[SampleSummary, SampleManifest]:
-    """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
+    """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest.
+
+    The parties run on this machine unless there are `hosts` of a benchmark.
+    """
     started = time.monotonic()
     model = settings.release.model
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
-        result = settings.runner.run(
+        runner = hosts or engine_of(model)
+        result = runner.run(
             noise_job(sampler, n, model), model, partial / "parties", settings.timeout_s, progress
         )
         progress("read")

@@ -2,13 +2,13 @@
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fairshares.harness.engines.base import EngineResult, PrivateJob, Progress, Runner
+from fairshares.harness.engines.base import EngineResult, PrivateJob, Progress, Ready, Runner
 from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
@@ -112,6 +112,29 @@ class Delivered(Generic[R]):
 
 
 @dataclass(frozen=True)
+class ReadyRelease(Generic[R]):
+    """A delivered release whose parties have started, have its shares, and wait. Nothing has left them."""
+
+    delivered: Delivered[R]
+    parties: Ready
+
+
+@dataclass(frozen=True)
+class ChargedRelease(Generic[R]):
+    """A ready release whose charge is on disk, for good.
+
+    It is made by `charge` alone, of the release's own event, and lets its own parties compute.
+    """
+
+    ready: ReadyRelease[R]
+    charge: ChargedRun
+
+    def go(self) -> "Revealed[R]":
+        """Let the parties compute, once, and return what they revealed; raises as `Ready.go`."""
+        return Revealed(self.ready.delivered, self.ready.parties.go(self.charge))
+
+
+@dataclass(frozen=True)
 class Revealed(Generic[R]):
     """What the parties of a charged release revealed: noisy integers, and what the computation took."""
 
@@ -147,16 +170,9 @@ def run_release(
         planned = plan(planner, source, context, full_budget=bool(earlier))
         allowed = allow(planned, charging, settings.stock, partial / "piece")
         delivered = deliver(allowed, source, context)
-        with settings.runner.prepare(
-            delivered.job,
-            release.model,
-            partial / "parties",
-            settings.timeout_s,
-            progress,
-            network=settings.network,
-        ) as ready:
-            charged = charge(delivered, charging, settings.stock)
-            revealed = Revealed(delivered, ready.go(charged))
+        with prepare(delivered, settings, partial / "parties", progress) as ready:
+            charged = charge(ready, charging, settings.stock)
+            revealed = charged.go()
         progress("read")
         answer = allowed.planned.prepared.read(revealed.result.outputs, delivered.inputs.clients)
         manifest = state(statistic.name, revealed, charging, began)
@@ -207,14 +223,33 @@ def deliver(allowed: Allowed[R], source: Source, context: RunContext) -> Deliver
     return Delivered(allowed, inputs, job)
 
 
-def charge(delivered: Delivered[R], charging: Entry, stock: Stock | None) -> ChargedRun:
-    """Write the charge, once all parties wait.
+@contextmanager
+def prepare(
+    delivered: Delivered[R], settings: RunSettings, work: Path, progress: Progress
+) -> Iterator[ReadyRelease[R]]:
+    """Start the parties under `work`; they get their shares, and wait.
+
+    Raises, and leaves as much, as `Runner.prepare`.
+    """
+    with settings.runner.prepare(
+        delivered.job,
+        settings.release.model,
+        work,
+        settings.timeout_s,
+        progress,
+        network=settings.network,
+    ) as parties:
+        yield ReadyRelease(delivered, parties)
+
+
+def charge(ready: ReadyRelease[R], charging: Entry, stock: Stock | None) -> ChargedRelease[R]:
+    """Write the charge of a release whose parties wait.
 
     Raises as `allow`; UsedNoiseError if a run has used the noise, whose stock is a copy.
     """
-    event = delivered.allowed.planned.event
+    event = ready.delivered.allowed.planned.event
     with nullcontext() if stock is None else charging_for(stock, event.piece):
-        return charging.charge(event)
+        return ChargedRelease(ready, charging.charge(event, ready.parties))
 
 
 def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Manifest:

@@ -360,7 +360,7 @@ def as_text(value: object) -> str:
     if isinstance(value, Fraction):
         return _as_number(value)
     if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))  # also of NumPy's
     if isinstance(value, Mapping):
         return ",".join(f"{name}:{share}" for name, share in value.items())
     if isinstance(value, Sequence):

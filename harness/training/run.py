@@ -28,7 +28,7 @@ from fairshares.harness.inputs.record_schema import (
 from fairshares.harness.inputs.records import ClientRecords, read_singly
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
-from fairshares.harness.pipeline.preprocessing import charging_for
+from fairshares.harness.pipeline.preprocessing import charging_for, preprocess
 from fairshares.harness.pipeline.release import (
     domain_of_noise,
     settings_of,
@@ -38,7 +38,6 @@ from fairshares.harness.pipeline.release import (
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
-    UNCHARGED,
     Account,
     Entry,
     Say,
@@ -62,10 +61,12 @@ from fairshares.harness.privacy.statement import (
     failure_of,
     state_distributed_noise,
 )
+from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.base import Answer, Statistic, statistic_of
 from fairshares.harness.releases.files import files_to_json
 from fairshares.harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
+from fairshares.harness.request.base import DISTRIBUTED
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
@@ -82,7 +83,8 @@ from fairshares.harness.training.logistic import (
     with_constant,
 )
 from fairshares.harness.training.request import TrainRequest
-from fairshares.harness.training.session import SumSession
+from fairshares.harness.training.session_plan import PlannedSums, WantedSums
+from fairshares.harness.training.sums import AllowedSums, RevealedSums, charge, prepare, with_noise
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.arrays import Bools, Floats
@@ -114,6 +116,11 @@ class Training:
     fairness: str | None = None
     weights: RunSettings | None = None
     thresholds: RunSettings | None = None
+
+    @property
+    def stock(self) -> Stock:
+        """Where noise of the rounds that was made ahead is."""
+        return stock_of(self.request.where, self.request.account)
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
         """Return the domain of the model's scores; OptionError unless it has two labels."""
@@ -184,58 +191,34 @@ def train(
     split = _split(records, keep_some=chosen.thresholds is not None)
     progress("plan")
     planned = plan_training(chosen, domain, features, split.training.clients, out)
-    session = planned.session
-    Entry(chosen.account).check(planned.whole)
     with working_directory(Path(tempfile.gettempdir())) as work:
-        whole = replace(planned.whole, piece=session.take(work / "piece"))
-        with settled(SeriesEntry(chosen.account, whole)) as series, new_directory(out) as partial:
-            with charging_for(session.stock, whole.piece):
-                series.check(whole)
-            weights: Run[Weights] | None = None
-            if chosen.weights is not None:
-                weights = _release(
-                    WeightsStatistic.of(chosen.weights.release),
-                    chosen.weights,
-                    records,
-                    partial,
-                    progress=progress,
-                    series=series,
-                )
-            examples = split.examples(encoded, weights)
-            progress("train")
-            with session.part_of(series):
-                parameters = fit(
-                    examples, session.add, chosen.how, chosen.request.protect.privacy_unit, planned.fairgrad
-                )
-            thresholds: Run[Thresholds] | None = None
-            if chosen.thresholds is not None:
-                scored = split.scored(
-                    chosen, probabilities(parameters, with_constant(split.kept_rows(encoded)))
-                )
-                beside = ThresholdsStatistic.of(chosen.thresholds.release)
-                thresholds = _release(
-                    beside, chosen.thresholds, scored, partial, progress=progress, series=series
-                )
+        allowed = allow_training(planned, work / "piece")
+        with settled(SeriesEntry(chosen.account, allowed.whole)) as series, new_directory(out) as partial:
+            revealed = reveal_training(
+                allowed,
+                split,
+                encoded,
+                series,
+                partial,
+                work=work / "parties",
+                progress=progress,
+            )
             progress("write")
-            parts: dict[str, Manifest] = {}  # in the order in which they ran
-            if weights is not None:
-                parts["weights"] = weights.manifest
-            parts["training"] = _own_manifest(chosen, session, examples, series, domain.inferred)
-            if thresholds is not None:
-                parts["thresholds"] = thresholds.manifest
             manifest = structs.replace(
-                _manifest(chosen, parts, planned.total, domain),
+                _state(revealed, series, domain),
                 inputs=Inputs(
-                    clients=records.clients, max_count=domain.max_count, in_training=examples.clients
+                    clients=records.clients,
+                    max_count=domain.max_count,
+                    in_training=revealed.examples.clients,
                 ),
                 training=_settings(chosen.how, planned),
                 wall_s=time.monotonic() - began,
                 columns=columns_of(records.columns),
             )
-            model = LogisticModel(features, labels, parameters)
+            model = LogisticModel(features, labels, revealed.parameters)
             file = ModelFile(**structs.asdict(model.stated), privacy=manifest.privacy)
             write_all(partial, {**files_to_json([file]), MANIFEST: as_json(manifest)})
-            return Trained(model, manifest, weights, thresholds, series, (file,))
+            return Trained(model, manifest, revealed.weights, revealed.thresholds, series, (file,))
 
 
 @dataclass(frozen=True)
@@ -243,11 +226,13 @@ class _Split:
     """Records divided by purpose. A client's records all train the model, or all lead to thresholds.
 
     Attributes:
+        together: All records.
         training: The records of the clients that train the model.
         apart: The records of the other clients, for thresholds of the model's scores.
         in_training: Which rows of all records train the model, shape (n,).
     """
 
+    together: ClientRecords
     training: ClientRecords
     apart: ClientRecords
     in_training: Bools
@@ -299,6 +284,7 @@ def _split(records: ClientRecords, *, keep_some: bool) -> _Split:
     if keep_some:
         kept = held_out(records.clients)
     return _Split(
+        together=records,
         training=of_clients(records, ~kept),
         apart=of_clients(records, kept),
         in_training=~kept[records.client],
@@ -310,16 +296,57 @@ class PlannedTraining:
     """A training whose noise and loss are known. Nothing is shared yet.
 
     Attributes:
-        session: The model's rounds, not yet open.
+        chosen: The options.
+        sums: The model's rounds.
         fairgrad: How groups are weighed, if at all.
         total: The loss of the rounds and of the releases beside the model.
         whole: The event of the whole training, about which the ledger is asked.
     """
 
-    session: SumSession
+    chosen: Training
+    sums: PlannedSums
     fairgrad: FairGrad | None
     total: Guarantee
     whole: PrivacyEvent
+
+
+@dataclass(frozen=True)
+class AllowedTraining:
+    """A planned training that the ledger would charge now. Refusals end here, but for those of the charge.
+
+    Attributes:
+        planned: The training.
+        sums: The model's rounds, with their noise if it was made ahead.
+    """
+
+    planned: PlannedTraining
+    sums: AllowedSums
+
+    @property
+    def whole(self) -> PrivacyEvent:
+        """The event of the whole training, with the name of the rounds' noise if it was made ahead."""
+        return replace(self.planned.whole, piece=self.sums.piece_name)
+
+
+@dataclass(frozen=True)
+class RevealedTraining:
+    """What the parties of a charged training revealed.
+
+    Attributes:
+        allowed: The training.
+        examples: The records that the model learned from.
+        sums: The model's rounds.
+        parameters: The model's, which follow from the rounds' sums.
+        weights: The release of weights, before the rounds; None without one.
+        thresholds: The release of thresholds, after them; None without one.
+    """
+
+    allowed: AllowedTraining
+    examples: Examples
+    sums: RevealedSums
+    parameters: Floats
+    weights: Run[Weights] | None
+    thresholds: Run[Thresholds] | None
 
 
 def plan_training(
@@ -330,12 +357,73 @@ def plan_training(
     Raises UnsupportedError if the model of security cannot run them here, or OptionError.
     """
     fairgrad = chosen.fairgrad(domain)
-    session = _session(chosen, domain, features, fairgrad, clients)
-    session.check_supported()
-    total = chosen.total(domain, session.plan.exact)
-    noise = None if chosen.weights or chosen.thresholds else session.event.noise
-    whole = replace(session.event, task=TASK, exact=total, noise=noise, out=out)
-    return PlannedTraining(session, fairgrad, total, whole)
+    sums = plan_sums(chosen, domain, features, fairgrad, clients)
+    sums.check_supported()
+    total = chosen.total(domain, sums.plan.exact)
+    noise = None if chosen.weights or chosen.thresholds else sums.event.noise
+    whole = replace(sums.event, task=TASK, exact=total, noise=noise, out=out)
+    return PlannedTraining(chosen, sums, fairgrad, total, whole)
+
+
+def allow_training(planned: PlannedTraining, place: Path) -> AllowedTraining:
+    """Ask the ledger, and take the rounds' noise, if it was made ahead, out of the stock into `place`.
+
+    Raises BudgetError, PopulationError or LedgerError; StockError without such noise; UsedNoiseError if a run
+    has used the noise, whose stock is a copy.
+    """
+    chosen = planned.chosen
+    Entry(chosen.account).check(planned.whole)
+    allowed = AllowedTraining(planned, with_noise(planned.sums, chosen.stock, place))
+    with charging_for(chosen.stock, allowed.sums.piece_name):
+        Entry(chosen.account).check(allowed.whole)
+    return allowed
+
+
+def reveal_training(
+    allowed: AllowedTraining,
+    split: _Split,
+    encoded: Floats,
+    series: SeriesEntry,
+    partial: Path,
+    *,
+    work: Path,
+    progress: Progress,
+) -> RevealedTraining:
+    """Release weights, train the model on the rounds' sums, and release thresholds, all on one charge.
+
+    Whichever of them is first charges the whole once its parties wait. Each has parties of its own.
+
+    Args:
+        allowed: The training.
+        split: The records, by purpose.
+        encoded: The features of all records, shape (n, columns).
+        series: The training's entry in the ledger.
+        partial: Where the releases beside the model are written.
+        work: A new directory for the parties of the rounds.
+        progress: Receives the name of each step.
+    """
+    chosen = allowed.planned.chosen
+    weights: Run[Weights] | None = None
+    if chosen.weights is not None:
+        statistic = WeightsStatistic.of(chosen.weights.release)
+        weights = _release(
+            statistic, chosen.weights, split.together, partial, progress=progress, series=series
+        )
+    examples = split.examples(encoded, weights)
+    progress("train")
+    with prepare(allowed.sums, work, chosen.request.where.timeout) as ready:
+        charged = charge(ready, series, chosen.stock)
+        with charged.begun() as rounds:
+            unit = chosen.request.protect.privacy_unit
+            parameters = fit(examples, rounds.add, chosen.how, unit, allowed.planned.fairgrad)
+            sums = rounds.finish()
+    thresholds: Run[Thresholds] | None = None
+    if chosen.thresholds is not None:
+        scores = probabilities(parameters, with_constant(split.kept_rows(encoded)))
+        scored = split.scored(chosen, scores)
+        beside = ThresholdsStatistic.of(chosen.thresholds.release)
+        thresholds = _release(beside, chosen.thresholds, scored, partial, progress=progress, series=series)
+    return RevealedTraining(allowed, examples, sums, parameters, weights, thresholds)
 
 
 def _release(
@@ -359,7 +447,7 @@ def _say_part(progress: Progress, name: str, step: str) -> None:
 def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
     """Return the manifest's fields on how the model was trained."""
     fairgrad = planned.fairgrad
-    loss = planned.session.plan.loss
+    loss = planned.sums.plan.loss
     return TrainingSettings(
         rounds=how.rounds,
         clip=how.clip,
@@ -412,13 +500,14 @@ def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
     )
 
 
-def _session(
+def plan_sums(
     chosen: Training,
     domain: RecordDomain,
     features: Features,
     fairgrad: FairGrad | None,
     clients: int,
-) -> SumSession:
+) -> PlannedSums:
+    """Work out the noise of the model's rounds for so many clients; OptionError if there is none."""
     request = chosen.request
     norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
     coordinates = (len(domain.labels) - 1) * (features.columns + 1)
@@ -426,24 +515,37 @@ def _session(
         norm = math.hypot(norm, fairgrad.unit(norm))
         coordinates += fairgrad.cells
     rows = clients
-    if request.protect.privacy_unit is PrivacyUnit.RECORD:
+    unit = request.protect.privacy_unit
+    if unit is PrivacyUnit.RECORD:
         rows *= domain.max_count
-    return SumSession(
-        request.model.name,
+    wanted = WantedSums(
         clients=rows,
         coordinates=coordinates,
         rounds=chosen.how.rounds,
         clip=norm,
-        epsilon=chosen.guarantee.epsilon,
-        delta=chosen.guarantee.delta,
-        unit=str(request.protect.privacy_unit),
-        noise=request.randomness.noise,
+        largest_weight=1.0,
+        total=chosen.guarantee,
+        unit=unit,
+        rows=unit,
+        distributed=request.randomness.noise == DISTRIBUTED,
         offline=request.randomness.offline,
-        stock=stock_of(request.where, request.account).directory,
-        population=UNCHARGED,  # the training is charged as a whole
-        ledger=request.account.ledger,
-        timeout=request.where.timeout,
+        step=None,
     )
+    return wanted.planned(request.model)
+
+
+def _state(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) -> Manifest:
+    """Return the manifest of a training, from those of its parts, in the order in which they ran."""
+    planned = revealed.allowed.planned
+    parts: dict[str, Manifest] = {}
+    if revealed.weights is not None:
+        parts["weights"] = revealed.weights.manifest
+    parts["training"] = _own_manifest(
+        planned.chosen, revealed.sums, revealed.examples, charging, domain.inferred
+    )
+    if revealed.thresholds is not None:
+        parts["thresholds"] = revealed.thresholds.manifest
+    return _manifest(planned.chosen, parts, planned.total, domain)
 
 
 def _manifest(
@@ -463,14 +565,15 @@ def _manifest(
 
 
 def _own_manifest(
-    chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
+    chosen: Training, sums: RevealedSums, examples: Examples, charging: Entry, inferred: bool
 ) -> Manifest:
     """Return the manifest of the model's rounds, as that of a release among others."""
-    noise = session.plan.noise
-    exact = session.plan.exact
-    piece = session.piece
+    planned = sums.allowed.planned
+    noise = planned.plan.noise
+    exact = planned.plan.exact
+    piece = sums.allowed.piece
     request = chosen.request
-    size = session.rule.coordinates
+    size = planned.rule.coordinates
     input_path = SHARES.described
     counted = ""
     if chosen.fairness is not None:
@@ -501,13 +604,13 @@ def _own_manifest(
         epsilon_exact=exact.epsilon,
         delta_exact=exact.delta,
         epsilon_requested=chosen.guarantee.epsilon,
-        neighboring_relation=session.event.relation,
+        neighboring_relation=planned.event.relation,
         privacy_unit=request.protect.privacy_unit,
         mpc_statistical_security_bits=bits,
         input_form="sums",
         input_path=input_path,
         revealed=[
-            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
+            f"{planned.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
         ],
         noise="distributed" if distributed else UNSET,
         distribution=distributed.distribution if distributed else UNSET,
@@ -519,11 +622,11 @@ def _own_manifest(
     )
     return manifest_of(
         "training",
-        session.result,
+        sums.result,
         stated,
         Inputs(clients=examples.clients),
         charging.stated(),
-        wall_s=sum(session.seconds),
+        wall_s=sum(sums.seconds),
         share_s=0.0,
         preprocessing=made_ahead(piece) if piece else None,
     )
@@ -567,9 +670,10 @@ def preprocessed(
     domain = domain_of_noise(request.declares)
     request = request.but(offline=True, records=TABLE)  # of any records
     chosen = _chosen(request, Account())
-    session = _session(chosen, domain, features, chosen.fairgrad(domain), 1)
-    session.check_supported()
-    return session.stock.directory, session.preprocess(runs, progress)
+    sums = plan_sums(chosen, domain, features, chosen.fairgrad(domain), 1)
+    sums.check_supported()
+    pieces = preprocess(sums.noise, chosen.stock, runs, request.where.timeout, progress)
+    return chosen.stock.directory, pieces
 
 
 def _chosen(request: TrainRequest, account: Account) -> Training:

@@ -1,46 +1,47 @@
-"""Rounds of noisy sums by parties that stay up, with one budget, spent before the first."""
+"""Rounds of noisy sums as a Python object: `SumSession`, over the values of `sums.py`."""
 
-import math
 import sys
-import tempfile
-import time
 import weakref
 from contextlib import ExitStack
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
-
-from fairshares.harness.charged import Charged
-from fairshares.harness.engines.base import (
-    PROGRAMS,
-    DistributedNoiseInput,
-    EngineResult,
-    PrivateJob,
-    Progress,
-    times_of,
-)
-from fairshares.harness.engines.engine import RoundsShape
-from fairshares.harness.engines.parties.supervisor import Rounds
-from fairshares.harness.engines.registry import choose_model, engine_of
-from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, UnsupportedError, naming
-from fairshares.harness.inputs.shares import split_into_shares
-from fairshares.harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
-from fairshares.harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.engines.base import EngineResult, Progress
+from fairshares.harness.engines.registry import choose_model
+from fairshares.harness.errors import PYTHON, OptionError, naming
+from fairshares.harness.pipeline.preprocessing import preprocess
+from fairshares.harness.privacy.ledger.charge import chosen_account
 from fairshares.harness.privacy.stock import Piece, Stock
-from fairshares.harness.request.base import Account as AccountFields, Where
+from fairshares.harness.request.base import parse_pieces
+from fairshares.harness.request.fields import as_text
 from fairshares.harness.security_models import SecurityModel
-from fairshares.harness.system.files import working_directory
-from fairshares.harness.training.session_plan import Number, WantedSums
-from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from fairshares.protocols.arrays import Floats, Integers
-from fairshares.protocols.circuits.noise import input_widths
+from fairshares.harness.training.session_plan import PlannedSums
+from fairshares.harness.training.sums import OpenSums, RevealedSums, opened
+from fairshares.harness.training.sums_request import SumsRequest
+from fairshares.harness.training.updates import UpdateRule
+from fairshares.protocols.accounting.rounds import RoundsPlan
+from fairshares.protocols.arrays import Floats
 from fairshares.protocols.json_values import JsonValue
-from fairshares.protocols.noise.added import DistributedNoise
-from fairshares.protocols.spec import NO_INPUT
 
-_VALUES_AT_A_TIME = 1 << 22  # that are split into shares, to bound memory
+Number = int | float | Fraction | str
+"""A number as a caller gives it; a text is exact."""
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A session whose parties are up.
+
+    Attributes:
+        sums: Its rounds.
+        stack: Ends the parties.
+        left: Ends them, too, if the session is forgotten.
+    """
+
+    sums: OpenSums
+    stack: ExitStack
+    left: "weakref.finalize[[], SumSession]"
 
 
 class SumSession:
@@ -74,6 +75,7 @@ class SumSession:
         rule: The bounds of vectors.
         step: The step of the grid to which coordinates are rounded.
         plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
+        rounds: The number of rounds.
         piece: The noise made ahead that it took.
         seconds: The time of each round so far, without the clients' work.
         sent_bytes: The bytes that each party sent, known after the last round.
@@ -128,74 +130,110 @@ class SumSession:
         Raises:
             FairSharesError: A subclass for each mistake.
         """
-        self.model = choose_model(security)
-        wanted = WantedSums.of_words(
-            clients=clients,
-            coordinates=coordinates,
-            rounds=rounds,
-            clip=clip,
-            largest_weight=largest_weight,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            rows=rows,
-            noise=noise,
-            offline=offline,
-            step=step,
-        )
-        planned = wanted.planned(self.model)
-        self.clients = wanted.clients
-        self.rounds = wanted.rounds
-        self.offline = wanted.offline
-        self.rule = planned.rule
-        self.plan = planned.plan
-        self._spec = planned.spec
-        self._account = _account(population, budget, ledger)
         with naming(PYTHON):
-            where = Where(stock=stock, timeout=timeout)
-        self._timeout_s = where.timeout
-        self.stock = Stock(where.stock or self._account.ledger.path.parent / "stock")
-        self.piece: Piece | None = None
-        self._series: Entry | None = None
-        self._stack: ExitStack | None = None
-        self._rounds: Rounds | None = None
-        self.seconds: list[float] = []
-        self.sent_bytes: tuple[int, ...] | None = None
+            request = SumsRequest(
+                security=security,
+                clients=clients,
+                coordinates=coordinates,
+                rounds=rounds,
+                clip=clip,
+                epsilon=epsilon,
+                delta=delta,
+                largest_weight=largest_weight,
+                unit=unit,
+                rows=rows,
+                noise=noise,
+                offline=offline,
+                stock=stock,
+                population=population,
+                budget=budget,
+                ledger=ledger,
+                timeout=timeout,
+                step=step,
+            )
+            account = request.account
+            planned = request.wanted.planned(request.security or choose_model(None))
+            self._account = chosen_account(request.population, account.budget, account.ledger)
+        self.stock = Stock(request.where.stock or self._account.ledger.path.parent / "stock")
+        self._timeout_s = request.where.timeout
+        self._planned = planned
+        self._state: PlannedSums | _Opened | RevealedSums = planned
+
+    @property
+    def planned(self) -> PlannedSums:
+        """The rounds and their noise, as they were planned."""
+        return self._planned
+
+    @property
+    def model(self) -> SecurityModel:
+        """The security model whose parties add up."""
+        return self._planned.model
+
+    @property
+    def clients(self) -> int:
+        """The most rows of a round."""
+        return self._planned.wanted.clients
+
+    @property
+    def offline(self) -> bool:
+        """Whether the session takes noise that was made ahead."""
+        return self._planned.wanted.offline
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return self._planned.rounds
+
+    @property
+    def rule(self) -> UpdateRule:
+        """The bounds of vectors."""
+        return self._planned.rule
+
+    @property
+    def plan(self) -> RoundsPlan:
+        """The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'."""
+        return self._planned.plan
 
     @property
     def step(self) -> float:
         """The step of the grid to which coordinates are rounded, up or down at random."""
         return self.rule.clip / self.rule.units
 
+    @property
+    def piece(self) -> Piece | None:
+        """The noise made ahead that it took, if any."""
+        state = self._state
+        if isinstance(state, PlannedSums):
+            return None
+        return state.sums.allowed.piece if isinstance(state, _Opened) else state.allowed.piece
+
+    @property
+    def seconds(self) -> list[float]:
+        """The time of each round so far, without the clients' work."""
+        state = self._state
+        if isinstance(state, PlannedSums):
+            return []
+        return list(state.sums.seconds if isinstance(state, _Opened) else state.seconds)
+
+    @property
+    def sent_bytes(self) -> tuple[int, ...] | None:
+        """The bytes that each party sent, known after the last round."""
+        return self._state.sent_bytes if isinstance(self._state, RevealedSums) else None
+
     def check_supported(self) -> None:
         """Raise UnsupportedError if the model cannot run the session here."""
-        reason = engine_of(self.model).supports(self._spec, self.model, NO_INPUT)
-        if reason:
-            raise UnsupportedError(reason)
+        self._planned.check_supported()
 
     def preprocess(
         self, sessions: int = 1, progress: Progress = lambda _: None
     ) -> list[dict[str, JsonValue]]:
-        """Make the joint noise of later sessions; return its costs. An error leaves finished noise."""
-        return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
+        """Make the joint noise of 1 to 1000 later sessions; return its costs.
 
-    def take(self, place: Path) -> str:
-        """Take noise made ahead out of the stock into `place`, for good; return its name.
-
-        The name is empty if noise is not made ahead. Whoever has a larger run charged calls this before
-        `part_of`, as that charge names the noise.
+        An error leaves finished noise.
         """
-        if self.offline and self.piece is None:
-            self.piece = taken(self._noise, self.stock, place)
-        return self.piece.name if self.piece else ""
-
-    def part_of(self, series: Entry) -> "SumSession":
-        """Have a larger run charged in place of these rounds, and return the session, not yet open.
-
-        If the noise is made ahead, call `take` before: the larger run's charge names the noise.
-        """
-        self._series = series
-        return self
+        with naming(PYTHON):
+            number = parse_pieces(as_text(sessions), "sessions")
+        return preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
 
     def open(self) -> "SumSession":
         """Start the parties, and charge all rounds once they wait; return the session.
@@ -203,37 +241,14 @@ class SumSession:
         Raises:
             FairSharesError: The budget falls short, the model cannot run here, or a party does not start.
         """
-        if self._stack is not None or self.seconds:
+        if not isinstance(self._state, PlannedSums):
             raise OptionError("This session was opened before; make another one.")
-        self.check_supported()
         stack = ExitStack()
-        self._stack = stack
-        self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
-        try:
-            work = stack.enter_context(working_directory(Path(tempfile.gettempdir())))
-            charging = self._series
-            if charging is None:
-                charging = stack.enter_context(entry(self._account))
-                charging.check(self.event)
-                with naming(PYTHON):
-                    self.take(work / "piece")
-            shape = RoundsShape(self.rounds, self.rule.coordinates)
-            ready = stack.enter_context(
-                engine_of(self.model).prepare_rounds(
-                    self.job, self.model, work / "parties", self._timeout_s, shape
-                )
-            )
-            self._rounds = stack.enter_context(ready.go(self._charge(charging)))
-        except BaseException:
-            self._end(*sys.exc_info())
-            raise
+        with naming(PYTHON):
+            sums = stack.enter_context(opened(self._planned, self._account, self.stock, self._timeout_s))
+        # Whoever forgets to close leaves nothing running.
+        self._state = _Opened(sums, stack, weakref.finalize(self, stack.close))
         return self
-
-    def _charge(self, charging: Entry) -> Charged:
-        """Charge all rounds to an entry, which may be that of a larger run."""
-        event = self.event
-        with charging_for(self.stock, event.piece):
-            return charging.charge(event)
 
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
         """Return the sum of one round's vectors, each clipped, then weighed, with noise of mean 0.
@@ -247,27 +262,15 @@ class SumSession:
             PartyTimeoutError: Likewise, if it was late.
             OutputError: Likewise, if it revealed something else.
         """
-        if self._rounds is None:
+        state = self._state
+        if not isinstance(state, _Opened):
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
-        number = len(self.seconds) + 1
-        if number > self.rounds:
-            raise OptionError(f"All {self.rounds} rounds were used; declare more for another session.")
-        encoded = self.rule.encode(updates, weights)
-        if len(encoded) > self.clients:
-            raise OptionError(
-                f"{len(encoded)} rows are more than the {self.clients} clients that were declared."
-            )
-        columns = _columns(encoded, self.model)
-        started = time.monotonic()
+        columns = state.sums.columns(updates, weights)
         try:
-            sums = self._rounds.open(columns)["sums"]
-            self.seconds.append(time.monotonic() - started)
-        except BaseException as error:
-            self._end(*sys.exc_info())
-            if isinstance(error, FairSharesError):
-                error.args = (f"{error} Round {number} of {self.rounds} ended the session; all are spent.",)
+            return state.sums.reveal(columns)
+        except BaseException:
+            self._end(state, state.sums.so_far(), *sys.exc_info())
             raise
-        return self.rule.decode(np.array(sums, dtype=np.float64))
 
     def close(self) -> None:
         """End the parties, for good.
@@ -275,12 +278,15 @@ class SumSession:
         Raises:
             LedgerError: The outcome cannot be written.
         """
+        state = self._state
+        if not isinstance(state, _Opened):
+            return
         try:
-            if self._rounds is not None and len(self.seconds) == self.rounds:
-                costs = engine_of(self.model).costs(self._rounds.finish())
-                self.sent_bytes = tuple(cost.sent_bytes for cost in costs)
-        finally:
-            self._end(*sys.exc_info())
+            revealed = state.sums.finish()
+        except BaseException:
+            self._end(state, state.sums.so_far(), *sys.exc_info())
+            raise
+        self._end(state, revealed)
 
     def __enter__(self) -> "SumSession":
         return self.open()
@@ -291,100 +297,25 @@ class SumSession:
         """Close the session; after an error do not wait for its parties."""
         if kind is None:
             self.close()
-        else:
-            self._end(kind, error, trace)
+        elif isinstance(self._state, _Opened):
+            self._end(self._state, self._state.sums.so_far(), kind, error, trace)
 
     @property
     def result(self) -> EngineResult:
-        """The engine's result so far."""
-        engine = engine_of(self.model)
-        return EngineResult(
-            model=self.model,
-            outputs={},
-            engine=engine.name,
-            engine_version=str(engine.version()),
-            program_hash=engine.program_hash(self.job, self.model),
-            times=times_of((sum(self.seconds),) * self.model.parties, 0.0),
-            sent_bytes=self.sent_bytes or (),
-        )
+        """The engine's result, once the session is over; OptionError before."""
+        if not isinstance(self._state, RevealedSums):
+            raise OptionError("This session is not over; close it, or leave its `with` block, first.")
+        return self._state.result
 
     def _end(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        state: _Opened,
+        over: RevealedSums,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
     ) -> None:
-        self._rounds = None
-        if self._stack is not None and self._left.detach():
-            self._stack.__exit__(kind, error, trace)
-
-    @property
-    def _noise(self) -> JointNoise:
-        if isinstance(self.plan.noise, DistributedNoise):
-            raise OptionError(
-                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
-            )
-        values = self.rounds * self.rule.coordinates
-        return JointNoise(self.model, values, self.plan.arguments, self.plan.noise.bits)
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """The charge of all rounds."""
-        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-        if self.rule.unit is PrivacyUnit.CLIENT:
-            relation = NeighboringRelation.ZERO_OUT_ONE
-        return PrivacyEvent(
-            task="sums",
-            model=self.model.name,
-            exact=self.plan.exact,
-            unit=self.rule.unit,
-            relation=relation,
-            out=Path.cwd(),
-            noise=self.plan.loss,
-            piece=self.piece.name if self.piece else "",
-        )
-
-    @property
-    def job(self) -> PrivateJob:
-        """The parties' program and arguments."""
-        noise = self.plan.noise
-        parties = self.model.parties
-        coordinates = self.rule.coordinates
-        law = ("0",) if self.offline else self.plan.arguments
-        own: DistributedNoiseInput | None = None
-        fair_bits: tuple[tuple[int, int], ...] = ()
-        if isinstance(noise, DistributedNoise):
-            own = DistributedNoiseInput(coordinates, coordinates)
-        elif not self.offline:
-            fair_bits = tuple((width, coordinates) for width in input_widths(noise.bits))
-        return PrivateJob(
-            spec=self._spec,
-            source=PROGRAMS / f"{self._spec.name}.mpc",
-            arguments=(str(parties), str(self.rounds), str(coordinates), *law),
-            party_inputs=(None,) * parties,
-            fair_bits=fair_bits,
-            own=own,
-            pieces=self.piece.parties if self.piece else None,
-        )
-
-
-def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
-    """Split rows of integers into shares, and return each party's sum of its shares, as bytes."""
-    domain = model.domain
-    rows, width = encoded.shape
-    columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
-    blocks = max(1, math.ceil(rows * width / _VALUES_AT_A_TIME))
-    for block in np.array_split(encoded, blocks):
-        values = domain.encode(block.T)
-        for party, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
-            columns[party] = domain.add(columns[party], domain.total(share.reshape(values.shape)))
-    return [domain.to_bytes(column) for column in columns]
-
-
-def _account(
-    population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
-) -> Account:
-    """Return who is charged, for the arguments of a Python call."""
-    with naming(PYTHON):
-        given = AccountFields(budget=budget, ledger=ledger)
-        return chosen_account(population, given.budget, given.ledger)
+        """End the parties of an open session, whose rounds are over; the last three say what ended it."""
+        self._state = over
+        if state.left.detach():
+            state.stack.__exit__(kind, error, trace)

@@ -1,16 +1,21 @@
-"""The arguments of rounds of noisy sums, and the step and noise that follow. Nothing is charged here."""
+"""What rounds of noisy sums are asked for, and the step and noise that follow. Nothing is charged here."""
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from pathlib import Path
 
-from fairshares.harness.errors import OptionError
+from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import OptionError, UnsupportedError
+from fairshares.harness.pipeline.preprocessing import JointNoise
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training.updates import UpdateRule, rounding_error, units_for
-from fairshares.protocols.accounting.calibration import PrivacyUnit
-from fairshares.protocols.accounting.rounding import exact_number
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounds import RoundsPlan, plan_rounds
+from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import (
     NO_INPUT,
     PI_ROUNDS,
@@ -22,29 +27,10 @@ from fairshares.protocols.spec import (
 MAX_ROUNDS = 100_000
 _MOST_UNITS = 1 << 40  # of the grid to a clipping norm
 _ROUNDING_SHARE = 1 / 3  # of the noise's standard deviation
-_JOINT = "joint"
-_DISTRIBUTED = "distributed"
-
-Number = int | float | Fraction | str
-"""A number as a caller gives it; a text is exact."""
+NOT_MADE_AHEAD = "Parties draw distributed noise in the run itself: only joint noise is made ahead."
 
 Parties = tuple[int, int]
 """The number of parties that draw noise, and of those among them that are honest."""
-
-
-@dataclass(frozen=True)
-class PlannedSums:
-    """Rounds whose noise is known.
-
-    Attributes:
-        rule: The bounds of vectors, and the grid to which they are rounded.
-        plan: The noise, and what all rounds spend.
-        spec: The parties' protocol.
-    """
-
-    rule: UpdateRule
-    plan: RoundsPlan
-    spec: ProtocolSpec
 
 
 @dataclass(frozen=True)
@@ -77,48 +63,11 @@ class WantedSums:
     offline: bool
     step: float | None
 
-    @classmethod
-    def of_words(
-        cls,
-        *,
-        clients: int,
-        coordinates: int,
-        rounds: int,
-        clip: float,
-        largest_weight: float,
-        epsilon: Number,
-        delta: Number,
-        unit: str,
-        rows: str | None,
-        noise: str,
-        offline: bool,
-        step: float | None,
-    ) -> "WantedSums":
-        """Return what the arguments of `SumSession` ask for, or raise OptionError."""
-        _check_size(rounds, clients)
-        _check_known("noise", noise, (_JOINT, _DISTRIBUTED))
-        known_units = (PrivacyUnit.CLIENT, PrivacyUnit.RECORD)
-        _check_known("privacy unit", unit, known_units)
-        _check_known("privacy unit", rows or unit, known_units)
-        if offline and noise == _DISTRIBUTED:
-            raise OptionError(
-                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
-            )
-        return cls(
-            clients=clients,
-            coordinates=coordinates,
-            rounds=rounds,
-            clip=clip,
-            largest_weight=largest_weight,
-            total=Guarantee(_exact(epsilon), _exact(delta)),
-            unit=PrivacyUnit(unit),
-            rows=PrivacyUnit(rows or unit),
-            distributed=noise == _DISTRIBUTED,
-            offline=offline,
-            step=step,
-        )
+    def __post_init__(self) -> None:
+        if self.offline and self.distributed:
+            raise OptionError(NOT_MADE_AHEAD)
 
-    def planned(self, model: SecurityModel) -> PlannedSums:
+    def planned(self, model: SecurityModel) -> "PlannedSums":
         """Choose the step and the noise for a model; OptionError if none fits."""
         distributed: Parties | None = None
         if self.distributed:
@@ -129,10 +78,11 @@ class WantedSums:
         else:
             rule, plan = self._with_step(asked, self.step, distributed)
         rule.check_sums(self.clients, plan.noise.largest)
-        return PlannedSums(rule, plan, self._spec)
+        return PlannedSums(self, model, rule, plan)
 
     @property
-    def _spec(self) -> ProtocolSpec:
+    def spec(self) -> ProtocolSpec:
+        """The parties' protocol."""
         variant: ProtocolSpec | None = None
         if self.offline:
             variant = with_noise_made_ahead(PI_ROUNDS, NO_INPUT)
@@ -200,22 +150,75 @@ class WantedSums:
         return chosen, plan
 
 
-def _check_size(rounds: int, clients: int) -> None:
-    """Raise OptionError unless there are rounds, not too many, and clients."""
-    are_whole = hasattr(rounds, "__index__") and hasattr(clients, "__index__")
-    if not (are_whole and 1 <= rounds <= MAX_ROUNDS and clients >= 1):
-        raise OptionError(
-            f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
+@dataclass(frozen=True)
+class PlannedSums:
+    """Rounds whose noise is known. Nothing is charged, and no party has started.
+
+    Attributes:
+        wanted: What was asked for.
+        model: The security model whose parties add up.
+        rule: The bounds of vectors, and the grid to which they are rounded.
+        plan: The noise, and what all rounds spend.
+    """
+
+    wanted: WantedSums
+    model: SecurityModel
+    rule: UpdateRule
+    plan: RoundsPlan
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return self.wanted.rounds
+
+    @property
+    def noise(self) -> JointNoise:
+        """The joint noise of all rounds, as it is made ahead; OptionError for distributed noise."""
+        if isinstance(self.plan.noise, DistributedNoise):
+            raise OptionError(NOT_MADE_AHEAD)
+        values = self.rounds * self.rule.coordinates
+        return JointNoise(self.model, values, self.plan.arguments, self.plan.noise.bits)
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """The loss of all rounds, as the ledger counts it."""
+        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+        if self.rule.unit is PrivacyUnit.CLIENT:
+            relation = NeighboringRelation.ZERO_OUT_ONE
+        return PrivacyEvent(
+            task="sums",
+            model=self.model.name,
+            exact=self.plan.exact,
+            unit=self.rule.unit,
+            relation=relation,
+            out=Path.cwd(),
+            noise=self.plan.loss,
         )
 
+    @property
+    def job(self) -> PrivateJob:
+        """The parties' program and arguments; noise made ahead has no place yet."""
+        noise = self.plan.noise
+        parties = self.model.parties
+        coordinates = self.rule.coordinates
+        law = ("0",) if self.wanted.offline else self.plan.arguments
+        own: DistributedNoiseInput | None = None
+        fair_bits: tuple[tuple[int, int], ...] = ()
+        if isinstance(noise, DistributedNoise):
+            own = DistributedNoiseInput(coordinates, coordinates)
+        elif not self.wanted.offline:
+            fair_bits = tuple((width, coordinates) for width in input_widths(noise.bits))
+        return PrivateJob(
+            spec=self.wanted.spec,
+            source=PROGRAMS / f"{self.wanted.spec.name}.mpc",
+            arguments=(str(parties), str(self.rounds), str(coordinates), *law),
+            party_inputs=(None,) * parties,
+            fair_bits=fair_bits,
+            own=own,
+        )
 
-def _check_known(kind: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
-
-
-def _exact(number: Number) -> Fraction:
-    exact = exact_number(str(number))
-    if exact is None:
-        raise OptionError(f"{number!r} is no number; write 1, 0.5, 1/3, 1e-5 or 2^-40.")
-    return exact
+    def check_supported(self) -> None:
+        """Raise UnsupportedError if the model cannot run the rounds here."""
+        reason = engine_of(self.model).supports(self.wanted.spec, self.model, NO_INPUT)
+        if reason:
+            raise UnsupportedError(reason)

@@ -116,10 +116,10 @@ class UpdateRule:
         Edge cases: a row that is not finite counts as zeros. There is one weight per row. Weights are cut to
         [0, largest_weight], and NaN counts as 0.
         """
-        updates = np.asarray(updates, dtype=np.float64)
+        updates = _numbers(updates, "Updates")
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
             raise OptionError(f"Updates have shape (rows, {self.coordinates}), not {updates.shape}.")
-        weighed = np.ones(len(updates)) if weights is None else np.asarray(weights, dtype=np.float64)
+        weighed = np.ones(len(updates)) if weights is None else _numbers(weights, "Weights")
         if weighed.shape != (len(updates),):
             raise OptionError(f"There is a weight for each of {len(updates)} rows, not {weighed.shape}.")
         weighed = np.clip(np.nan_to_num(weighed), 0, self.largest_weight)
@@ -138,6 +138,14 @@ class UpdateRule:
     def decode(self, sums: Integers | Floats) -> Floats:
         """Return the sums of vectors, in their own units, for sums of the integers of `encode`."""
         return np.asarray(sums * (self.clip / self.units), dtype=np.float64)
+
+
+def _numbers(values: Floats, name: str) -> Floats:
+    """Return values as floats; OptionError, which shows none of them, if they are something else."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"{name} are arrays of numbers, of rows that are equally long.") from None
 
 
 def _coins(shape: tuple[int, ...]) -> Floats:

@@ -1,17 +1,29 @@
 """A release goes from stage to stage by types: nothing runs uncharged but what is on nobody's data."""
 
 import ast
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
 from fairshares.harness.errors import LedgerError
-from fairshares.harness.pipeline.run import Allowed, Delivered, Planned, Revealed, Run
+from fairshares.harness.pipeline.run import (
+    Allowed,
+    ChargedRelease,
+    Delivered,
+    Planned,
+    ReadyRelease,
+    Revealed,
+    Run,
+)
 from fairshares.harness.privacy.ledger.charge import Account, Entry, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.releases.base import PreparedRelease
+from fairshares.harness.training.run import AllowedTraining, PlannedTraining, RevealedTraining, Trained
+from fairshares.harness.training.session_plan import PlannedSums
+from fairshares.harness.training.sums import AllowedSums, ChargedSums, OpenSums, ReadySums, RevealedSums
 from fairshares.protocols.spec import PI_LAP
 from tests.support.events import a_run
 from tests.support.type_checks import check_lines
@@ -20,23 +32,51 @@ EVENT = a_run(model="mpyc")
 BEFORE = """
 from pathlib import Path
 from fairshares.harness.charged import Charged
-from fairshares.harness.engines.base import MadeUpJob, PrivateJob, Ready, Runner
+from fairshares.harness.engines.base import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
 from fairshares.harness.engines.engine import ReadyRounds
+from fairshares.harness.hosts.runner import BenchmarkRunner, HostsRunner
+from fairshares.harness.online.client import ReadyToSend
+from fairshares.harness.pipeline.run import Allowed, ChargedRelease, Delivered, ReadyRelease, charge
+from fairshares.harness.privacy.ledger.charge import Entry
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.releases.base import Answer
+from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.training import sums
+from fairshares.harness.training.run import AllowedTraining, PlannedTraining, allow_training
+from fairshares.harness.training.session_plan import PlannedSums
 
 
 def say(step: str) -> None: ...
 
 
-def run(runner: Runner, ready: Ready, rounds: ReadyRounds, charged: Charged,
+def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: BenchmarkRunner,
+        allowed: Allowed[Answer], delivered: Delivered[Answer], ready_release: ReadyRelease[Answer],
+        charged_release: ChargedRelease[Answer], entry: Entry, event: PrivacyEvent, stock: Stock,
+        planned_sums: PlannedSums, allowed_sums: sums.AllowedSums, ready_sums: sums.ReadySums,
+        charged_sums: sums.ChargedSums, training: PlannedTraining, allowed_training: AllowedTraining,
+        ready: Ready, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
         private: PrivateJob, made_up: MadeUpJob, model: SecurityModel) -> None:
     {line}
 """
 RIGHT = [
     "ready.go(charged)",
     "rounds.go(charged)",
+    "charge(ready_release, entry, None).go()",
+    "charged_release.go()",
+    "sums.prepare(allowed_sums, Path(), 1.0)",
+    "sums.charge(ready_sums, entry, stock).begun()",
+    "charged_sums.begun()",
+    "allow_training(training, Path())",
+    "sums.prepare(allowed_training.sums, Path(), 1.0)",
+    "entry.charge(event, ready)",
+    "entry.charge(event, rounds)",
+    "entry.charge(event, client)",
+    "client.send(charged).close()",
     "runner.prepare(private, model, Path(), 1.0, say)",
-    "runner.run(made_up, model, Path(), 1.0, say)",
+    "hosts.prepare(private, model, Path(), 1.0, say)",
+    "of_noise.run(made_up, model, Path(), 1.0, say)",
+    "benchmark.run(made_up, model, Path(), 1.0, say)",
     "MadeUpJob(made_up.spec, Path(), ())",
 ]
 WRONG = [
@@ -44,7 +84,29 @@ WRONG = [
     "ready.go(ready)",
     "ready.go()",
     "rounds.go(None)",
-    "runner.run(private, model, Path(), 1.0, say)",
+    "charge(delivered, entry, None)",
+    "charge(allowed, entry, None)",
+    "ready_release.go()",
+    "charged_release.go(charged)",
+    "ChargedRelease(ready_release, None)",
+    "sums.prepare(planned_sums, Path(), 1.0)",
+    "sums.prepare(training.sums, Path(), 1.0)",
+    "sums.charge(allowed_sums, entry, stock)",
+    "sums.charge(allowed_training.sums, entry, stock)",
+    "ready_sums.begun()",
+    "sums.ChargedSums(ready_sums, None)",
+    "sums.OpenSums(allowed_sums, ready_sums.parties)",
+    "entry.charge(event)",
+    "entry.charge(event, delivered)",
+    "entry.charge(event, private)",
+    "client.send().close()",
+    "client.send(None).close()",
+    "client.send(client).close()",
+    "runner.run(made_up, model, Path(), 1.0, say)",
+    "of_noise.run(private, model, Path(), 1.0, say)",
+    "hosts.run(made_up, model, Path(), 1.0, say)",
+    "hosts.prepare(made_up, model, Path(), 1.0, say)",
+    "benchmark.run(private, model, Path(), 1.0, say)",
     "runner.prepare(made_up, model, Path(), 1.0, say)",
     "Charged()",
     "MadeUpJob(made_up.spec, Path(), (), party_inputs=(Path(),))",
@@ -70,23 +132,77 @@ def test_the_ledger_alone_has_classes_of_charges() -> None:
     assert found == {("harness/privacy/ledger/charge.py", name) for name in names}
 
 
-def test_a_charge_is_for_one_run_and_that_of_a_series_for_all_of_it(tmp_path: Path) -> None:
+# Where a call makes a charge, or a value that holds one: by file, the function and what it calls.
+CHARGING = {
+    ("harness/privacy/ledger/charge.py", "__init__", "charge"),  # the ledger's file, by making a ChargedRun
+    ("harness/privacy/ledger/charge.py", "charge", "ChargedRun"),
+    ("harness/privacy/ledger/charge.py", "charge", "ChargedSeries"),
+    ("harness/hosts/guard.py", "charged", "ChargedRun"),  # on which all hosts have agreed
+    ("harness/pipeline/run.py", "charge", "charge"),
+    ("harness/pipeline/run.py", "charge", "ChargedRelease"),
+    ("harness/training/sums.py", "charge", "charge"),
+    ("harness/training/sums.py", "charge", "ChargedSums"),
+    ("harness/cli/commands/send.py", "_sent", "charge"),  # by a client that is ready to send
+}
+SHOWN = ("ledger_view",)  # modules whose `charge` shows one
+
+
+def charging_in(path: Path) -> set[tuple[str, str, str]]:
+    """Return which functions of a file call what makes a charge, or a value that holds one."""
+    found = set()
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            called = ""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                called = node.func.id if node.func.id.startswith("Charged") else ""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                is_shown = isinstance(node.func.value, ast.Name) and node.func.value.id in SHOWN
+                called = node.func.attr if node.func.attr == "charge" and not is_shown else ""
+            if called:
+                found.add((str(path.relative_to(PROJECT)), function.name, called))
+    return found
+
+
+def test_a_charge_is_made_of_the_event_of_what_waits_at_few_places() -> None:
+    """Each has both at hand: the types alone would let another event be charged for the same parties."""
+    found = set[tuple[str, str, str]]()
+    for place in ("harness", "fairshares", "protocols", "benchmarks"):
+        for path in (PROJECT / place).rglob("*.py"):
+            found |= charging_in(path)
+    assert found == CHARGING
+
+
+def test_a_charge_is_for_the_run_that_waited_and_that_of_a_series_for_all_of_it(tmp_path: Path) -> None:
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
-    alone = Entry(account).charge(EVENT)
-    alone.begin()
+    here, another, stranger = Chargeable(), Chargeable(), Chargeable()
+    alone = Entry(account).charge(EVENT, here)
+    with pytest.raises(LedgerError, match="A charge is for one run, and this one was made for another run"):
+        alone.begin(another)
+    alone.begin(here)
     with pytest.raises(LedgerError, match="charge is for one run, and the run of this one has begun"):
-        alone.begin()
+        alone.begin(here)
     series = SeriesEntry(account, EVENT)
-    first, second = series.charge(EVENT), series.charge(EVENT)
+    first, second = series.charge(EVENT, here), series.charge(EVENT, another)
     assert first is second
-    first.begin()
-    second.begin()
+    first.begin(here)
+    second.begin(another)
+    with pytest.raises(LedgerError, match="made for another run"):
+        second.begin(stranger)
+    with pytest.raises(LedgerError, match="has begun"):
+        first.begin(here)
     assert [len(population.charges) for population in account.ledger.populations()] == [2]
 
 
 def test_stages_hold_values_alone() -> None:
     """None has a function that was made in one stage for a later one."""
-    for stage in (PreparedRelease, Planned, Allowed, Delivered, Revealed, Run):
+    of_releases = (PreparedRelease, Planned, Allowed, Delivered, ReadyRelease, ChargedRelease, Revealed, Run)
+    of_sums = (PlannedSums, AllowedSums, ReadySums, ChargedSums, OpenSums, RevealedSums)
+    of_training = (PlannedTraining, AllowedTraining, RevealedTraining, Trained)
+    for stage in (*of_releases, *of_sums, *of_training):
+        with pytest.raises(FrozenInstanceError):
+            setattr(object.__new__(stage), fields(stage)[0].name, None)
         functions = [field.name for field in fields(stage) if "Callable" in str(field.type)]
         assert functions == [], stage.__name__
 

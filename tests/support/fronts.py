@@ -8,7 +8,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ import numpy as np
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.online import masks, messages as wire
-from fairshares.harness.online.client import Sender, send_values
+from fairshares.harness.online.client import Sender, ready_to_send
 from fairshares.harness.online.gateway import Front, GatewayPlace
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server
 from fairshares.harness.party_reports import line_of
 from fairshares.protocols.circuits.clients import checks
+from fairshares.protocols.json_values import JsonObject
+from tests.support.running import ChargedToNobody
 
 TERMS = {"form": "product", "groups": ["a", "b"]}
 SECONDS = 20.0
@@ -192,6 +194,12 @@ def play(run: Run, script: Callable[[Run], Awaitable[Any]]) -> Any:
             await run.stop()
 
     return asyncio.run(scene())
+
+
+async def send_values(sender: Sender, servers: Sequence[Server], terms: JsonObject, seconds: float) -> int:
+    """Have a client send its values, charged to nobody; return the bytes that it sent to each party."""
+    async with ready_to_send(sender, servers, terms, seconds) as ready:
+        return await ready.send(ChargedToNobody())
 
 
 async def send(run: Run, *clients: int) -> list[Any]:

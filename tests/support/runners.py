@@ -26,17 +26,16 @@ class StandInRunner(Runner):
         return None
 
     @contextmanager
-    def _start(
+    def prepare(
         self,
-        job: Job,
+        job: PrivateJob,
         model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
         *,
-        network: Network | None,
+        network: Network | None = None,
     ) -> Iterator[Ready]:
-        assert isinstance(job, PrivateJob), "a release is on somebody's records"
         yield _Waits(self, job, model)
 
     @abstractmethod

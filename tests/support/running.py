@@ -16,7 +16,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from fairshares.harness.charged import Charged
+from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.emulated_network import links
 from fairshares.harness.engines.emulated_network.profiles import Network
@@ -114,8 +114,8 @@ def run(
 class ChargedToNobody(Charged):
     """What an engine asks for, without a charge: a test's records are nobody's."""
 
-    def begin(self) -> None:
-        """Begin a run."""
+    def begin(self, waiting: Chargeable) -> None:
+        """Begin any run."""
 
 
 def no_progress(_step: str) -> None:

@@ -12,7 +12,7 @@ from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
 from fairshares.harness.inputs.encoding import as_upload, columns_of
 from fairshares.harness.inputs.records import read_records
-from fairshares.harness.online.client import read_invitation
+from fairshares.harness.online.client import Invitation, read_invitation
 from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import read_terms
 from fairshares.harness.privacy.ledger.charge import Entry, chosen_account
@@ -23,6 +23,7 @@ from fairshares.harness.request.fields import as_text
 from fairshares.harness.views import ledger as ledger_view
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up
+from fairshares.protocols.arrays import Integers
 from fairshares.protocols.circuits.clients import CHECKS
 
 _CHANGES = {
@@ -66,12 +67,8 @@ def send(options: SendOptions) -> None:
         charging = Entry(account)
         charging.check(event)  # early, as parties wait for a client that has its masks
 
-    def charge() -> None:
-        with _nothing_sent():
-            charging.charge(event)
-
     values = columns_of(as_upload(records, form, announce), form).ravel()
-    sent = asyncio.run(invited.send(values, options.timeout, charge))
+    sent = asyncio.run(_sent(invited, values, options.timeout, charging, event))
     with suppress(LedgerError):  # the charge stays, shown as aborted
         charging.settle(Status.DONE, account.ledger.timeout_s)
     say(plain(ledger_view.charge(charging, asked_for_none=True)))
@@ -79,6 +76,20 @@ def send(options: SendOptions) -> None:
         f"Client {invited.client}: all {len(invited.servers)} parties have its values, masked, on these "
         f"terms ({sent:,} bytes to each)."
     )
+
+
+async def _sent(
+    invited: Invitation,
+    values: Integers,
+    seconds: float,
+    charging: Entry,
+    event: PrivacyEvent,
+) -> int:
+    """Send a client's values once its masks are checked, and the event is charged; return the bytes sent."""
+    async with invited.ready_to_send(values, seconds) as ready:
+        with _nothing_sent():
+            charged = charging.charge(event, ready)
+        return await ready.send(charged)
 
 
 def _check_accepted(name: str, letter: str, spent: Fraction, most: Fraction | None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fairshares.harness.charged import Charged
+from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
@@ -145,8 +145,13 @@ class ChargedRun(Charged):
         population: Who was charged, with this charge. None for nobody.
     """
 
-    def __init__(self, account: Account, event: PrivacyEvent) -> None:
-        """Charge a run of waiting parties; a run of nobody only marks its uploads and its noise.
+    def __init__(self, account: Account, event: PrivacyEvent, waiting: Chargeable) -> None:
+        """Charge what waits; a run of nobody only marks its uploads and its noise.
+
+        Args:
+            account: Who is charged.
+            event: The loss, and what is used up.
+            waiting: The run's parties, or a client that sends. Nothing else can begin on this charge.
 
         Raises:
             BudgetError, PopulationError, UsedUploadsError, UsedNoiseError: The ledger refuses the run.
@@ -155,7 +160,8 @@ class ChargedRun(Charged):
         self.event = event
         self.number: int | None = None
         self.population: Population | None = None
-        self._has_begun = False
+        self._waiting: list[Chargeable] = [waiting]
+        self._begun: list[Chargeable] = []
         SPENT.append(_spent(account, event))  # first, as it may be interrupted right after the charge
         if not account.counts(event):
             return
@@ -168,17 +174,20 @@ class ChargedRun(Charged):
             SPENT.pop()
             raise
 
-    def begin(self) -> None:
-        if self._has_begun:
+    def begin(self, waiting: Chargeable) -> None:
+        if any(run is waiting for run in self._begun):
             raise LedgerError("A charge is for one run, and the run of this one has begun; charge another.")
-        self._has_begun = True
+        if not any(run is waiting for run in self._waiting):
+            raise LedgerError("A charge is for one run, and this one was made for another run; charge each.")
+        self._begun.append(waiting)
 
 
 class ChargedSeries(ChargedRun):
     """The charge of a series of runs, by the loss of all of them together."""
 
-    def begin(self) -> None:
-        """Begin any of its runs."""
+    def join(self, waiting: Chargeable) -> None:
+        """Take another run of the series, which can begin on this charge, too."""
+        self._waiting.append(waiting)
 
 
 class Entry:
@@ -196,9 +205,9 @@ class Entry:
                     self.account.population, self.account.budget, event, self.account.refuse
                 )
 
-    def charge(self, event: PrivacyEvent) -> ChargedRun:
-        """Charge a run whose parties wait; see `ChargedRun`."""
-        self.charged = ChargedRun(self.account, event)
+    def charge(self, event: PrivacyEvent, waiting: Chargeable) -> ChargedRun:
+        """Charge what waits; see `ChargedRun`."""
+        self.charged = ChargedRun(self.account, event, waiting)
         return self.charged
 
     @property
@@ -239,15 +248,19 @@ class SeriesEntry(Entry):
     def __init__(self, account: Account, whole: PrivacyEvent) -> None:
         super().__init__(account)
         self.whole = whole
+        self._series: ChargedSeries | None = None
 
     def check(self, event: PrivacyEvent) -> None:  # noqa: ARG002
-        if self.charged is None:
+        if self._series is None:
             super().check(self.whole)
 
-    def charge(self, event: PrivacyEvent) -> ChargedRun:  # noqa: ARG002
-        if self.charged is None:
-            self.charged = ChargedSeries(self.account, self.whole)
-        return self.charged
+    def charge(self, event: PrivacyEvent, waiting: Chargeable) -> ChargedRun:  # noqa: ARG002
+        if self._series is None:
+            self._series = ChargedSeries(self.account, self.whole, waiting)
+            self.charged = self._series
+        else:
+            self._series.join(waiting)
+        return self._series
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:

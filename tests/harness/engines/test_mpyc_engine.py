@@ -95,12 +95,15 @@ def test_one_charge_lets_one_run_go(tmp_path: Path) -> None:
     source.write_text("print_ln('OUT x %s', sint([4, -4]).reveal())")
     job = PrivateJob(program_spec("opens", "x"), source, (), (None,) * MPYC.parties)
     event = a_run(model="mpyc", out=tmp_path)
-    charged = Entry(Account(Ledger(tmp_path / "ledger.sqlite"), "people")).charge(event)
+    account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
     engine, work = EmbeddedEngine(), tmp_path / "parties"
     with engine.prepare(job, MPYC, work, 600.0, print) as ready:
+        charged = Entry(account).charge(event, ready)
         assert ready.go(charged).outputs == {"x": (4, -4)}
+        with pytest.raises(LedgerError, match="the run of this one has begun"):
+            ready.go(charged)
     with engine.prepare(job, MPYC, work, 600.0, print) as ready:
-        with pytest.raises(LedgerError, match="A charge is for one run"):
+        with pytest.raises(LedgerError, match="this one was made for another run"):
             ready.go(charged)
         assert all(not [*(work / f"party-{party}" / PEERS).iterdir()] for party in range(3))
     assert not work.exists()

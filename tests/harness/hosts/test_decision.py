@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.errors import FairSharesError, PolicyError
 from fairshares.harness.hosts.decision import (
     Action,
@@ -522,7 +523,7 @@ def test_a_ledgers_file_charges_what_the_naive_one_does(tmp_path: Path) -> None:
         about = f"seed {seed}: {host}, {coordinator!r}, {action}, {grounds}"
         try:
             Entry(account).check(event)
-            Entry(account).charge(event)
+            Entry(account).charge(event, Chargeable())
         except FairSharesError:
             assert grounds, about
         else:

@@ -40,6 +40,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import SIGNATURES
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.base import Request
 from fairshares.harness.system.result_files import write_all
 from fairshares.protocols.spec import SHARES
 from tests.support.command import files_below
@@ -114,9 +115,9 @@ def said(hosts_of_said: list[Path]) -> list[Answers]:
     return said
 
 
-def release(runner: HostsRunner, out: Path) -> None:
+def release(runner: HostsRunner, out: Path, asked: Request = RELEASE) -> None:
     account = Account(Ledger(out.parent / "ledger.sqlite"), "loans")
-    settings = RunSettings(RELEASE, timeout_s=600, account=account, hosts=runner)
+    settings = RunSettings(asked, timeout_s=600, account=account, hosts=runner)
     run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
 
 
@@ -263,6 +264,19 @@ def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answ
     with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'agree'"):
         release(runner, tmp_path / "out")
     assert Ledger(tmp_path / "ledger.sqlite").populations() == []
+
+
+def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp_path: Path) -> None:
+    """Whoever proposed another ε than it charges, or meets a host that prepared something else."""
+    runner = HostsRunner(HOSTS, MODEL)
+    runner._connections = replay(said, 1, "agree", said[1]["agree"][-1])  # type: ignore[assignment]
+    with pytest.raises(HostUnfitError, match=r"\(party 0\) prepared another run than the one that this mach"):
+        release(runner, tmp_path / "out", RELEASE.but(epsilon=RELEASE.protect.epsilon / 2))
+    other = said[1]["prepare"][-1] | {"job_hash": said[1]["prepare"][-1]["program_hash"]}
+    runner._connections = replay(said, 1, "prepare", other)  # type: ignore[assignment]
+    with pytest.raises(HostUnfitError, match=r"\(party 1\) prepared another run .* no party was started"):
+        release(runner, tmp_path / "out")
+    assert Ledger(tmp_path / "ledger.sqlite").populations() == [] and not (tmp_path / "out").exists()
 
 
 def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:

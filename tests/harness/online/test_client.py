@@ -9,20 +9,34 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.parties.certificates import make_key
-from fairshares.harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError
+from fairshares.harness.errors import (
+    BudgetError,
+    ClientError,
+    LedgerError,
+    MaskError,
+    OptionError,
+    WriteError,
+)
 from fairshares.harness.online import masks
 from fairshares.harness.online.client import (
     Sender,
     check_directory,
     invitations,
     read_invitation,
-    send_values,
+    ready_to_send,
 )
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server
 from fairshares.harness.party_reports import ClientsServed, reports_in
-from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
+from fairshares.harness.privacy.ledger.charge import Account, Entry
+from fairshares.harness.privacy.ledger.entries import Ledger
+from tests.support.events import a_run
+from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, send_values, until
+from tests.support.running import ChargedToNobody
+
+EVENT = a_run()
 
 
 @pytest.mark.parametrize("width", [8, 13, 16])
@@ -218,15 +232,17 @@ def test_a_client_is_charged_right_before_its_masked_values_and_for_nothing_less
     def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
         return words + np.uint64(party == 2 and sends == changed)
 
-    def charge() -> None:
-        steps.append("charge")
-        if refuses:
-            raise BudgetError("no")
+    async def charged(run: Run) -> int:
+        async with ready_to_send(run.senders[0], run.servers, TERMS, SECONDS) as ready:
+            steps.append("charge")
+            if refuses:
+                raise BudgetError("no")
+            return await ready.send(ChargedToNobody())
 
     async def script(run: Run) -> Any:
-        run.senders[0] = replace(run.senders[0], charge=charge)
+        run.ready.set()
         steps.clear()
-        (outcome,) = await send(run, 0)
+        (outcome,) = await asyncio.gather(charged(run), return_exceptions=True)
         for front in run.fronts:
             front.cancel()
         await asyncio.gather(*run.fronts, return_exceptions=True)
@@ -245,6 +261,29 @@ def test_a_client_is_charged_right_before_its_masked_values_and_for_nothing_less
         assert 8 * len(VALUES[0]) not in own[own.index("charge") :]
     else:
         assert "charge" not in steps
+
+
+def test_a_client_sends_once_and_on_its_own_charge_alone(tmp_path: Path) -> None:
+    """A charge that was made for another client sends nothing; nor does one that has sent."""
+    account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
+
+    async def script(run: Run) -> int:
+        run.ready.set()
+        async with ready_to_send(run.senders[0], run.servers, TERMS, SECONDS) as ready:
+            elsewhere = Entry(account).charge(EVENT, Chargeable())
+            with pytest.raises(LedgerError, match="was made for another run"):
+                await ready.send(elsewhere)
+            assert run.arrived == {}
+            charged = Entry(account).charge(EVENT, ready)
+            sent = await ready.send(charged)
+            with pytest.raises(LedgerError, match="has begun"):
+                await ready.send(charged)
+        await asyncio.gather(*run.fronts)
+        return sent
+
+    run = Run(tmp_path, [VALUES[0]], 3)
+    assert play(run, script) == 4 + 32 + 4 + 24
+    assert run.arrived[0] == [1, 0, 2**31]
 
 
 PAIRS = [("certificate 0", "key 0"), ("certificate 1", "key 1")]

@@ -20,10 +20,11 @@ import pytest
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.errors import ClientError
 from fairshares.harness.online import gateway as gateways, messages as wire
-from fairshares.harness.online.client import Sender, send_values
+from fairshares.harness.online.client import Sender
 from fairshares.harness.online.gateway import Front
 from fairshares.harness.online.session import Server
 from tests.commands.test_hostile_clients import gateway, greeted
+from tests.support.fronts import send_values
 
 MOST = 8  # connections that have not knocked, in these tests
 SOME = 200  # strangers

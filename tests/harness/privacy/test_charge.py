@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.errors import (
     BudgetError,
     FairSharesError,
@@ -52,13 +53,13 @@ def run_and_fail(account: Account, error: type[BaseException], started: bool = T
     with entry(account) as run:
         run.check(RELEASE)
         if started:
-            run.charge(RELEASE)
+            run.charge(RELEASE, Chargeable())
         raise error
 
 
 def run_and_lock(account: Account, locked: sqlite3.Connection, error: Exception | None) -> None:
     with entry(account) as run:
-        run.charge(RELEASE)
+        run.charge(RELEASE, Chargeable())
         locked.execute("BEGIN EXCLUSIVE")
         if error is not None:
             raise error
@@ -68,7 +69,7 @@ def test_a_run_that_ends_well(ledger: Ledger) -> None:
     with entry(Account(ledger, "loans", Budget(Fraction(1)))) as run:
         run.check(RELEASE)
         assert run.stated() is None and statuses(ledger) == []
-        run.charge(RELEASE)
+        run.charge(RELEASE, Chargeable())
         assert statuses(ledger) == [Status.RUNNING]
     assert statuses(ledger) == [Status.DONE]
     charged = run.stated()
@@ -88,18 +89,18 @@ def test_a_run_that_fails_before_its_parties_start_is_not_charged(ledger: Ledger
     with pytest.raises(KeyboardInterrupt):
         run_and_fail(Account(ledger, "loans"), KeyboardInterrupt, started=False)
     with pytest.raises(BudgetError), entry(Account(ledger, "loans", Budget(Fraction(1, 2)))) as run:
-        run.charge(RELEASE)
+        run.charge(RELEASE, Chargeable())
     assert not ledger.path.exists() or statuses(ledger) == []
 
 
 def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger) -> None:
     with entry(Account(ledger)) as run:
         run.check(RELEASE)
-        run.charge(RELEASE)
+        run.charge(RELEASE, Chargeable())
     assert not ledger.path.exists() and run.stated() is None
     marked = PrivacyEvent(**{**vars(RELEASE), "uploads": ("u",)})
     with entry(Account(ledger)) as run:
-        run.charge(marked)
+        run.charge(marked, Chargeable())
     assert run.stated() is None and ledger.populations() == []
     with pytest.raises(UsedUploadsError), entry(Account(ledger)) as run:
         run.check(marked)
@@ -107,18 +108,17 @@ def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger)
 
 def test_a_locked_ledger_stops_a_run_before_its_parties(ledger: Ledger, locked: sqlite3.Connection) -> None:
     locked.execute("BEGIN EXCLUSIVE")
-    for step in ("check", "charge"):
-        with (
-            pytest.raises(LedgerError, match=r"locked for 0\.2 s; .*\. No party computed anything\."),
-            entry(Account(ledger, "others")) as run,
-        ):
-            getattr(run, step)(RELEASE)
+    stopped = r"locked for 0\.2 s; .*\. No party computed anything\."
+    with pytest.raises(LedgerError, match=stopped), entry(Account(ledger, "others")) as run:
+        run.check(RELEASE)
+    with pytest.raises(LedgerError, match=stopped), entry(Account(ledger, "others")) as run:
+        run.charge(RELEASE, Chargeable())
 
 
 def use(ledger: Ledger) -> None:
     """Let uploads go into a run that nobody counts."""
     with entry(Account(ledger)) as run:
-        run.charge(MARKED)
+        run.charge(MARKED, Chargeable())
 
 
 MARKED = replace(RELEASE, uploads=("u",))
@@ -144,10 +144,10 @@ def test_a_charge_that_is_refused_is_not_said_to_be_spent(
         SINCE[error](ledger)
         noted = list(charging.SPENT)
         with pytest.raises(error, match="No party computed anything"):
-            run.charge(RELEASE)
+            run.charge(RELEASE, Chargeable())
         assert noted == charging.SPENT and run.stated() is None
         ledger.path.write_bytes(kept)
-        run.charge(RELEASE)
+        run.charge(RELEASE, Chargeable())
         assert len(charging.SPENT) == len(noted) + 1
     del charging.SPENT[len(said) :]
 

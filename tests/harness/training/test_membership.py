@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fairshares.harness.training.session
 from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.training import session_plan
 from fairshares.harness.training.logistic import Descent, Examples, SumOf, fit
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
@@ -98,7 +98,7 @@ def test_an_attack_on_a_program_without_noise_succeeds_and_on_the_real_one_does_
         text = (PROGRAMS / "pi_rounds.mpc").read_text()
         assert text.count("(sums + noise).reveal()") == 1
         (tmp_path / "pi_rounds.mpc").write_text(text.replace("(sums + noise).reveal()", "sums.reveal()"))
-        monkeypatch.setattr(fairshares.harness.training.session, "PROGRAMS", tmp_path)
+        monkeypatch.setattr(session_plan, "PROGRAMS", tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with session_for(200, model, noise) as session:
         delta = lost(attack(200, session.add))

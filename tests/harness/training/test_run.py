@@ -18,6 +18,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import BudgetError, OptionError, RecordsError, UnsupportedError, UsedNoiseError
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.pipeline.preprocessing import preprocess
 from fairshares.harness.pipeline.release import settings_of
 from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -32,7 +33,8 @@ from fairshares.harness.training.features import Feature, Features
 from fairshares.harness.training.logistic import Descent, LogisticModel, fit
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.run import Training, held_out, train, trained
-from fairshares.harness.training.session import SumSession
+from fairshares.harness.training.session_plan import PlannedSums
+from fairshares.harness.training.sums import AllowedSums, OpenSums, RevealedSums
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
 from fairshares.protocols.spec import PI_ROUNDS
@@ -170,8 +172,8 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     def pieces():
         return [path.name for path in stock.glob("*/*")]
 
-    session = run._session(chosen, of.domain, FEATURES, None, 1)
-    session.preprocess(2)
+    sums = run.plan_sums(chosen, of.domain, FEATURES, None, 1)
+    preprocess(sums.noise, chosen.stock, 2, 600.0, nothing)
     shutil.copytree(stock, tmp_path / "copy")
     short = replace(chosen, account=replace(chosen.account, budget=Budget(Fraction(8), Fraction(1, 1000))))
     with pytest.raises(BudgetError, match="this run needs"):
@@ -201,10 +203,10 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
     chosen = changed(replace(chosen, weights=None, thresholds=None), security=get_model("spdz2k"))
     of, stated = records(), []
     for piece in (None, Piece("piece", (), 3)):
-        session = run._session(changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1)
-        session.piece = piece
+        planned = run.plan_sums(changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1)
+        sums = RevealedSums(AllowedSums(planned, piece), (), None)
         examples: Any = SimpleNamespace(clients=CLIENTS)
-        manifest = run._own_manifest(chosen, session, examples, Entry(chosen.account), False)
+        manifest = run._own_manifest(chosen, sums, examples, Entry(chosen.account), False)
         stated.append(read_statement(manifest))
     assert stated[1].failure == 4 * stated[0].failure > 0
     assert [one.stated.made_ahead for one in stated] == [UNSET, True]
@@ -215,24 +217,22 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
 def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
     chosen, tmp_path, monkeypatch, unit
 ):
-    sessions, rounds = [], []
+    sessions: list[PlannedSums] = []
+    rounds, add = [], OpenSums.add
 
-    class Told(SumSession):
-        def __init__(self, *args, **more):
-            super().__init__(*args, **more)
-            sessions.append(self)
-
-        def add(self, updates, weights=None):
-            sums = super().add(updates, weights)
-            rounds.append((updates, sums))
-            return sums
+    def told_of(opened, updates, weights=None):
+        sums = add(opened, updates, weights)
+        rounds.append((updates, sums))
+        if not sessions:
+            sessions.append(opened.allowed.planned)
+        return sums
 
     def fitted(examples, sum_of, *told):
         seen.append((examples, told))
         return fit(examples, sum_of, *told)
 
     of, seen = records(), []  # type: ignore[var-annotated]
-    monkeypatch.setattr(run, "SumSession", Told)
+    monkeypatch.setattr(OpenSums, "add", told_of)
     monkeypatch.setattr(run, "fit", fitted)
     chosen = replace(
         changed(chosen, privacy_unit=unit, positive_label="0"),

@@ -17,11 +17,13 @@ import pytest
 
 import fairshares
 from benchmarks.measure.given_numbers import engine_giving
+from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import PrivateJob
 from fairshares.harness.engines.engine import RoundsShape
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import (
     BudgetError,
+    LedgerError,
     OptionError,
     OutputError,
     PartyFailedError,
@@ -34,9 +36,17 @@ from fairshares.harness.pipeline.preprocessing import noise_job
 from fairshares.harness.privacy.ledger.charge import Account, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Status
-from fairshares.harness.privacy.stock import shares_of
+from fairshares.harness.privacy.stock import Stock, shares_of
 from fairshares.harness.security_models import MODELS, SecurityModel
-from fairshares.harness.training.session import SumSession, _columns
+from fairshares.harness.training.session import SumSession, _Opened
+from fairshares.harness.training.sums import (
+    AllowedSums,
+    OpenSums,
+    charge,
+    columns_of_parties,
+    prepare,
+    with_noise,
+)
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.circuits.gaussian import JointGaussian
 from fairshares.protocols.guarantee import Budget
@@ -98,7 +108,7 @@ def with_noise_made_ahead_of(
 ) -> PrivateJob:
     """Return the job that takes the noise which another one has made of the first one's bits."""
     piece = shares_of(here / "stock", model.parties)
-    making = noise_job(session._noise, piece)
+    making = noise_job(session.planned.noise, piece)
     given = bits_of_all_rounds(session, model)
     making = replace(making, source=copy_of_program("pi_preprocess", here))
     run_job(making, model, here / "at first", given=given)
@@ -125,7 +135,7 @@ def bits_of_all_rounds(session: SumSession, model: SecurityModel) -> tuple[tuple
 def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: SecurityModel, here: Path) -> None:
     session = SumSession(model.name, **SMALL, noise="distributed" if noise == "distributed" else "joint")
     given, expected = given_noise(session, model)
-    job = replace(session.job, source=copy_of_program("pi_rounds", here))
+    job = replace(session.planned.job, source=copy_of_program("pi_rounds", here))
     engine = engine_giving(model, given)
     if noise == "made ahead":
         job = with_noise_made_ahead_of(job, session, model, here)
@@ -137,7 +147,7 @@ def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Securit
     ):
         for scale, of_round in zip((1.0, -0.5), expected, strict=True):
             encoded = session.rule.encode(scale * UPDATES)
-            opened = rounds.open(_columns(encoded, model))["sums"]
+            opened = rounds.open(columns_of_parties(encoded, model))["sums"]
             assert (np.array(opened) - of_round).tolist() == encoded.sum(axis=0).tolist()
         costs = engine.costs(rounds.finish())
     assert len(costs) == model.parties and all(cost.sent_bytes > 0 for cost in costs)
@@ -147,7 +157,7 @@ def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Securit
 def test_columns_are_shares_of_the_sum_and_fresh() -> None:
     for model in (MODELS["ring"], MODELS["mpyc"]):
         encoded, domain = np.array([[5, -7], [1, 2]]), model.domain
-        once, again = (_columns(encoded, model) for _ in range(2))
+        once, again = (columns_of_parties(encoded, model) for _ in range(2))
         total = domain.total(np.stack([domain.from_bytes(column) for column in once], axis=1))
         assert to_integers(domain, total) == [6, -5]
         assert not {*once} & {*again} and len({*once}) == model.parties
@@ -225,10 +235,15 @@ def test_a_party_that_hangs_ends_the_session_in_time(here: Path) -> None:
         (directory,) = here.glob("*/parties/party-2")
         for process in processes_below(directory):
             os.kill(process, signal.SIGSTOP)
-        assert session._rounds is not None
-        session._rounds._timeout_s = 1.0
+        up(session).rounds._timeout_s = 1.0
         with pytest.raises(PartyTimeoutError, match=r"\(stopped: 2\).* Round 2 of 2 ended the session"):
             session.add(UPDATES)
+
+
+def up(session: SumSession) -> OpenSums:
+    """Return the rounds of a session whose parties are up."""
+    assert isinstance(session._state, _Opened)
+    return session._state.sums
 
 
 def interrupt(session: SumSession) -> None:
@@ -251,9 +266,8 @@ def close_early(session: SumSession) -> None:
 def disagree(session: SumSession) -> None:
     """A party's log says something else than the others'."""
     with session:
-        assert session._rounds is not None
-        session._rounds._logs[1].close()
-        session._rounds._logs[1] = io.BytesIO(b"OUT sums [1, 2, 3]\n")
+        up(session).rounds._logs[1].close()
+        up(session).rounds._logs[1] = io.BytesIO(b"OUT sums [1, 2, 3]\n")
         session.add(UPDATES)
 
 
@@ -276,25 +290,37 @@ def test_nothing_is_left_however_a_session_ends(
 
 def test_rounds_of_a_larger_run_are_charged_with_it_alone(here: Path) -> None:
     ledger = Ledger(here / "whole.sqlite")
-    session = SumSession(QUICKEST, **SMALL, noise="distributed")
-    whole = SeriesEntry(Account(ledger, "people"), session.event)
-    with session.part_of(whole):
+    planned = SumSession(QUICKEST, **SMALL, noise="distributed").planned
+    whole = SeriesEntry(Account(ledger, "people"), planned.event)
+    stock = Stock(here / "stock")
+    allowed = with_noise(planned, stock, here / "piece")
+    with prepare(allowed, here / "at the end", RUN_TIMEOUT_S) as ready:
+        assert ledger.populations() == [], "while parties wait"
+        charged = charge(ready, whole, stock)
         assert [len(population.charges) for population in ledger.populations()] == [1], "before any sum"
-        session.add(UPDATES)
-    assert whole.charge(session.event) is whole.charged
+        with charged.begun() as rounds:
+            rounds.add(UPDATES)
+            assert rounds.finish().sent_bytes is None, "as a round is left"
+        with pytest.raises(LedgerError, match="the run of this one has begun"), charged.begun():
+            pass
+    assert whole.charge(planned.event, Chargeable()) is whole.charged
     assert [len(population.charges) for population in ledger.populations()] == [1]
     assert not (here / "ledger.sqlite").exists()
 
 
 def test_rounds_of_a_larger_run_that_is_refused_do_not_start(here: Path) -> None:
     ledger = Ledger(here / "whole.sqlite")
-    session = SumSession("mpyc", **SMALL)
-    little = Budget(session.plan.exact.epsilon / 2, Fraction(1, 2))
-    whole = SeriesEntry(Account(ledger, "people", little), session.event)
-    with pytest.raises(BudgetError, match="people"):
-        session.part_of(whole).open()
-    with pytest.raises(OptionError, match="not open"):
-        session.add(UPDATES)
+    planned = SumSession("mpyc", **SMALL).planned
+    little = Budget(planned.plan.exact.epsilon / 2, Fraction(1, 2))
+    whole = SeriesEntry(Account(ledger, "people", little), planned.event)
+    stock = Stock(here / "stock")
+    allowed = with_noise(planned, stock, here / "piece")
+    with (
+        pytest.raises(BudgetError, match="people"),
+        prepare(allowed, here / "at the end", RUN_TIMEOUT_S) as ready,
+    ):
+        charge(ready, whole, stock)
+    assert ledger.populations() == []
 
 
 @pytest.mark.parametrize("timeout", [-1, 0, float("nan"), float("inf"), "soon", [60]])
@@ -344,38 +370,72 @@ def test_noise_over_rounds_has_its_distribution_and_is_fresh(model: str, noise: 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rounds": 0}, "1 to 100000 rounds of 1 client or more, not 0, 4"),
-        ({"clients": 0}, "1 client or more, not 2, 0"),
+        ({"rounds": 0}, "^rounds= must be a whole number from 1 to 100000; got '0'"),
+        ({"clients": 0}, "^clients= must be a whole number from 1 to .*; got '0'"),
         ({"clients": 1 << 60}, "could overflow .* declare fewer clients"),
-        ({"coordinates": 0}, "coordinates, not 0"),
+        ({"coordinates": 0}, "^coordinates= must be a whole number from 1 to 16777216; got '0'"),
         *(
-            ({"largest_weight": weight}, "largest weight is from")
-            for weight in (0, -1, 5e-324, math.nan, math.inf)
+            ({"largest_weight": weight}, "^largest_weight= must be a number from 1e-06 to 1048576, for")
+            for weight in (0, -1, 5e-324, math.nan, math.inf, "a", 1 << 21)
         ),
-        ({"rounds": 2.5}, "1 client or more, not 2.5, 4"),
-        ({"clients": "a"}, "1 client or more, not 2, a"),
-        ({"coordinates": 2.5}, "coordinates, not 2.5"),
-        ({"clip": "a"}, "positive number, not a"),
-        ({"largest_weight": "a"}, "largest weight is from 1e-06 to 1048576, not a"),
+        ({"rounds": 2.5}, "^rounds= must be a whole number from 1 to 100000; got '2.5'"),
+        ({"clients": "a"}, "^clients= must be .*; got 'a'"),
+        ({"clients": True}, "^clients= must be .*; got 'True'"),
+        ({"coordinates": 2.5}, "^coordinates= must be .*; got '2.5'"),
+        *(
+            ({"clip": clip}, "^clip= must be a number above 0, for example 1; got")
+            for clip in (0, -1, math.nan, math.inf, "a")
+        ),
+        *(
+            ({name: [1]}, f"^{name}= takes one value, not several; got")
+            for name in ("clients", "coordinates", "rounds", "clip", "epsilon", "delta", "step", "noise")
+        ),
+        *(
+            ({name: None}, f"^{name}= is missing; give it a value, for example {name}=")
+            for name in ("clients", "coordinates", "rounds", "clip", "epsilon")
+        ),
+        ({"epsilon": object}, "^epsilon= must be a number above 0 and at most 32, for example 1; got"),
+        ({"step": "x"}, "^step= must be a number above 0, for example 0.01; got 'x'"),
         ({"budget": (1, 2, 3), "population": "p"}, "budget= must be a total ε.*got '1,2,3'"),
-        ({"noise": "no"}, "no noise 'no'; choose joint or distributed"),
-        ({"unit": "group"}, "no privacy unit 'group'; choose client or record"),
+        ({"noise": "no"}, "^noise= must be joint or distributed; got 'no'"),
+        ({"noise": "distributed-gaussian"}, "^noise= must be joint or distributed; got 'distributed-g"),
+        ({"unit": "group"}, "^unit= must be record or client; got 'group'"),
+        ({"rows": "group"}, "^rows= must be record or client; got 'group'"),
         ({"rows": "record"}, "clip one vector of each client"),
-        ({"epsilon": "one"}, "'one' is no number"),
-        ({"epsilon": 0}, "ε and δ of 0 and 1e-05: epsilon must be above 0"),
-        ({"delta": 0}, "delta between 0 and 1"),
+        ({"epsilon": "one"}, "^epsilon= must be a number above 0 and at most 32, for example 1; got 'one'"),
+        *(
+            ({"epsilon": epsilon}, f"^epsilon= must be a number above 0 and at most 32.*; got '{epsilon}'")
+            for epsilon in (0, -1, 33, math.nan)
+        ),
+        *(({"delta": delta}, "^delta= must be a number between 0 and 1") for delta in (0, 1, -1, "x")),
+        ({"epsilon": 1e-9, "delta": "1e-300"}, r"^ε and δ of 1e-09 and 1e-300: "),
         ({"epsilon": 1e-6, "rounds": 1000, "noise": "distributed"}, "would need a table up to"),
         ({"security": "none"}, "There is no model"),
-        ({"step": 0}, "step of the grid is a positive number, not 0"),
-        ({"step": math.nan}, "step of the grid is a positive number, not nan"),
+        ({"step": 0}, "^step= must be a number above 0, for example 0.01; got '0'"),
+        ({"step": math.nan}, "^step= must be .*; got 'nan'"),
         ({"step": 1e-300}, "A step of 1e-300 is below .*, the finest of the clipping norm"),
         ({"step": 1e-9}, "A step of 1e-09: no joint noise is as large"),
-        ({"step": 0.1, "epsilon": 0}, "ε and δ of 0 and 1e-05: epsilon must be above 0"),
     ],
 )
 def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         SumSession(**{"security": "mpyc", **SMALL, **change})
+
+
+@pytest.mark.parametrize("sessions", [0, -1, True, "x", 1.5, 1001, None])
+def test_noise_is_made_ahead_of_a_number_of_sessions(sessions: Any) -> None:
+    with pytest.raises(OptionError, match=r"^sessions= must be a whole number from 1 to 1000; got"):
+        SumSession("mpyc", **SMALL).preprocess(sessions)
+
+
+@pytest.mark.parametrize("wrong", ["x", [[1.0, 2.0, 3.0], [1.0]], [["a", "b", "c"]], None, {}])
+def test_what_is_no_array_of_numbers_is_refused_in_a_sentence_that_shows_none(wrong: Any) -> None:
+    rule = SumSession("mpyc", **SMALL).rule
+    with pytest.raises(OptionError, match=r"^Updates (are arrays of numbers, of rows that|have shape)"):
+        rule.encode(wrong)
+    if wrong is not None:
+        with pytest.raises(OptionError, match=r"^(Weights are arrays of numbers|There is a weight for each)"):
+            rule.encode(UPDATES, wrong)
 
 
 def test_more_rows_than_declared_are_refused_and_the_session_goes_on(here: Path) -> None:
@@ -393,7 +453,7 @@ def test_it_is_what_users_import_and_records_cost_the_same() -> None:
     doubled = SumSession("mpyc", **SMALL, unit="record", rows="client")
     assert of_records.rule.squares == SumSession("mpyc", **SMALL).rule.squares
     assert math.isclose(doubled.rule.squares, 4 * of_records.rule.squares, rel_tol=1e-3)
-    assert of_records.event.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    assert of_records.planned.event.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
@@ -412,9 +472,13 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     ):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
-    part = SumSession(QUICKEST, **SMALL, offline=True, population="none", ledger=ledger)
-    with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
-        part.part_of(SeriesEntry(Account(Ledger(ledger)), part.event)).open()
+    part = SumSession(QUICKEST, **SMALL, offline=True, population="none", ledger=ledger).planned
+    without = AllowedSums(part, None)
+    with (
+        pytest.raises(UnsupportedError, match="was given none of it"),
+        prepare(without, here / "at the end", RUN_TIMEOUT_S),
+    ):
+        pass
     with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, offline=True, noise="distributed")
     with pytest.raises(OptionError, match="only joint noise is made ahead"):

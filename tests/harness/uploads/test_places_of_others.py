@@ -263,5 +263,5 @@ def test_a_clients_key_is_not_written_where_others_can_replace_it(
     monkeypatch.setattr(tempfile, "tempdir", os.fspath(group))
     invitation = Invitation(0, "certificate", "key", (Server("127.0.0.1", 1, "other"),), JsonFields())
     with pytest.raises(FairSharesError, match=r"set TMPDIR to a directory that only you can change\.$"):
-        asyncio.run(invitation.send(np.array([1]), 1.0, lambda: None))
+        asyncio.run(invitation.ready_to_send(np.array([1]), 1.0).__aenter__())
     assert names_below(group) == set()
