@@ -150,8 +150,8 @@ def said(name: str, tests: Selection) -> str:
     """Return a sentence on which tests run."""
     if not tests.files:
         return (
-            f"No test imports {name}, and {LISTED} names none, so no test runs: write one that imports it, or "
-            "an entry there."
+            f"No test imports {name}, and {LISTED} names none, so no test runs: write one that imports it, "
+            "or an entry there."
         )
     chosen = f", those of {tests.chosen}" if tests.chosen else ""
     sentence = f"Tests of {name}: {', '.join(tests.files)}{chosen}."
