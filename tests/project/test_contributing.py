@@ -88,7 +88,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_release_and_weightings_by_these_words_alone(copy: Path) -> None:
+def test_a_release_and_a_weighting_by_these_words_alone(copy: Path) -> None:
     (copy / "records.csv").write_text(RECORDS, encoding="utf-8")
     run = ("--records", "records.csv", "--epsilon", "20", "--security", "mpyc", "--population", "none")
     for noise in ("joint", "distributed"):
