@@ -6,6 +6,7 @@ The tests of a module are found by one rule, which is only here. The first of th
 2. Test files that import the module, in the nearest folder of tests. For `harness/uploads/keys.py` this
    is `tests/harness/inputs/shares`, or `tests/harness/inputs` if that is not there.
 3. All other test files that import the module.
+4. `tests/modules.toml`, where a folder above the module has an entry, the nearest such folder.
 
 The nearest come first: the file that has the module's name, then those that import fewest names of the
 project besides. An import is one in the text, at whatever depth. Names in strings do not count.
@@ -121,11 +122,11 @@ def static_checks(
     if kinds == {".md"}:
         return {}, {}
     static: dict[str, Sequence[str]] = {}
-    if fix:
-        static["ruff check --fix"] = ("-m", "ruff", "check", "--fix", "--force-exclude", name)
+    if fix:  # the check is last, as formatting mends what it finds, such as long lines
+        static["ruff check --fix-only"] = ("-m", "ruff", "check", "--fix-only", "--force-exclude", name)
         static["ruff format"] = ("-m", "ruff", "format", "--force-exclude", name)
-    else:
-        static["ruff check"] = ("-m", "ruff", "check", "--force-exclude", name)
+    static["ruff check"] = ("-m", "ruff", "check", "--force-exclude", name)
+    if not fix:
         static["ruff format"] = ("-m", "ruff", "format", "--check", "--diff", "--force-exclude", name)
     static["import-linter"] = STATIC_CHECKS["import-linter"]
     return static, TYPES if kinds != {".mpc"} else {}
@@ -148,7 +149,10 @@ def pytest_arguments(tests: Selection, *, everything: bool) -> list[str] | None:
 def said(name: str, tests: Selection) -> str:
     """Return a sentence on which tests run."""
     if not tests.files:
-        return f"No test imports {name}, and {LISTED} names none: its tests are not known."
+        return (
+            f"No test imports {name}, and {LISTED} names none, so no test runs: write one that imports it, "
+            "or an entry there."
+        )
     chosen = f", those of {tests.chosen}" if tests.chosen else ""
     sentence = f"Tests of {name}: {', '.join(tests.files)}{chosen}."
     if tests.further:
@@ -204,7 +208,13 @@ def find_tests_of_module(name: str, project: Path = PROJECT) -> list[str]:
     def distance(test: str) -> tuple[bool, int, str]:
         return Path(test).name != namesake, len(imported[test]), test
 
-    return sorted(near or importing, key=distance)
+    return sorted(near or importing, key=distance) or _listed_for_folder(name, listed)
+
+
+def _listed_for_folder(name: str, listed: Mapping[str, list[str]]) -> list[str]:
+    """Return the tests that are listed for the nearest folder above a module that has an entry."""
+    folders = (folder.as_posix() for folder in Path(name).parents)
+    return next((listed[folder] for folder in folders if folder in listed), [])
 
 
 def _nearest_folder(name: str, project: Path) -> str:

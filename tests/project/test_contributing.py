@@ -1,4 +1,4 @@
-"""CONTRIBUTING's release and weighting work as they are written there: nobody has to read source for them."""
+"""CONTRIBUTING's examples work as they are written there: nobody has to read source for them."""
 
 import os
 import re
@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import PROJECT
 
@@ -17,7 +19,10 @@ FILES = {  # by a line that each block has
     "STATISTIC = ": f"{FOLDER}/statistic.py",
     "VIEW = ": f"{FOLDER}/view.py",
     "class Group": "harness/reweighing/weightings/group.py",
+    "class Within": "harness/reweighing/weightings/within.py",
+    "def test_revealed": "tests/harness/releases/test_maxima.py",
 }
+ADDED = sorted(FILES.values())
 RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i // 2 % 2}\n" for i in range(80))
 
 
@@ -33,6 +38,7 @@ def as_a_contributor(root: Path) -> None:
     """Write what CONTRIBUTING says into a copy of the code."""
     (root / FOLDER).mkdir(exist_ok=True)
     (root / FOLDER / "__init__.py").touch()
+    (root / "tests/harness/releases").mkdir(parents=True)
     written = set()
     for block in blocks((PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
         if block.startswith("def last_of_each"):
@@ -53,28 +59,55 @@ def as_a_contributor(root: Path) -> None:
     registry.write_text(text.replace(listed, f"{listed}    MaximaOptions,\n"), encoding="utf-8")
 
 
-def inv(root: Path, *words: str) -> str:
-    """Run a command of the copy, and return what it prints."""
-    program = "import sys; from tasks import namespace; from fairshares.harness.cli.app import Commands; "
-    program += "Commands(namespace=namespace, name='FairShares', binary='./inv').run_to_the_end(sys.argv)"
-    command = [sys.executable, "-c", program, *words]
+def python(root: Path, *words: str) -> str:
+    """Run Python on the copy, and return what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_a_release_and_a_weighting_by_these_words_alone(tmp_path: Path) -> None:
-    for name in ("protocols", "harness", "fairshares", "benchmarks", "Programs"):
+def inv(root: Path, *words: str) -> str:
+    """Run a command of the copy, and return what it prints."""
+    program = "import sys; from tasks import namespace; from fairshares.harness.cli.app import Commands; "
+    program += "Commands(namespace=namespace, name='FairShares', binary='./inv').run_to_the_end(sys.argv)"
+    return python(root, "-c", program, *words)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the code, with what CONTRIBUTING adds to it."""
+    for name in ("protocols", "harness", "fairshares", "benchmarks", "Programs", "tests/support"):
         left_out = shutil.ignore_patterns("__pycache__", "results")
         shutil.copytree(PROJECT / name, tmp_path / name, ignore=left_out, symlinks=True)
-    shutil.copy(PROJECT / "tasks.py", tmp_path)
+    for name in ("tasks.py", "pyproject.toml"):
+        shutil.copy(PROJECT / name, tmp_path)
     as_a_contributor(tmp_path)
-    (tmp_path / "records.csv").write_text(RECORDS, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_release_and_a_weighting_by_these_words_alone(copy: Path) -> None:
+    (copy / "records.csv").write_text(RECORDS, encoding="utf-8")
     run = ("--records", "records.csv", "--epsilon", "20", "--security", "mpyc", "--population", "none")
     for noise in ("joint", "distributed"):
-        shown = inv(tmp_path, "maxima", *run, "--noise", noise, "--out", noise)
+        shown = inv(copy, "maxima", *run, "--noise", noise, "--out", noise)
         assert "Records with the label 1." in shown
-        assert (tmp_path / noise / "maxima.json").is_file()
-    assert "group" in inv(tmp_path, "--help", "weights")
-    assert "weight (group)" in inv(tmp_path, "weights", *run, "--reweighing", "group")
+        assert (copy / noise / "maxima.json").is_file()
+    assert "group" in inv(copy, "--help", "weights")
+    for name in ("group", "within"):
+        assert f"weight ({name})" in inv(copy, "weights", *run, "--reweighing", name)
+    python(
+        copy,
+        "-c",
+        "from tests.harness.releases import test_maxima; test_maxima.test_revealed_integers_become_counts()",
+    )
+
+
+def test_what_is_written_there_passes_the_checks(copy: Path) -> None:
+    """Types, of the whole release; format and lint, of each file."""
+    python(copy, "-m", "ruff", "check", *ADDED)
+    python(copy, "-m", "ruff", "format", "--check", *ADDED)
+    modules = [f"fairshares/{file}" for file in ADDED if file.startswith("harness/")]
+    python(copy, "-m", "mypy", *modules)

@@ -53,7 +53,7 @@ def test_every_module_has_tests_that_run_by_default() -> None:
 def test_the_list_names_what_is_there() -> None:
     listed = tomllib.loads((PROJECT / module_checks.LISTED).read_text())["tests"]
     named = [name for module, tests in listed.items() for name in (module, *tests)]
-    assert [name for name in named if not (PROJECT / name).is_file()] == []
+    assert [name for name in named if not (PROJECT / name).exists()] == []
     assert [
         test for tests in listed.values() for test in tests if not Path(test).name.startswith("test_")
     ] == []
@@ -76,7 +76,13 @@ A_PROJECT = {
     "tests/support/sharing.py": "from benchmarks.inputs import records",
     "tests/commands/test_sharing.py": "from tests.support.sharing import share",
     "tests/commands/test_named.py": 'NAME = "benchmarks.alone"',
-    "tests/modules.toml": '[tests]\n"benchmarks/listed.py" = ["tests/commands/test_share.py"]\n',
+    "benchmarks/kinds/of/one.py": "",
+    "benchmarks/kinds/imported.py": "",
+    "tests/commands/test_imports.py": "from benchmarks.kinds import imported",
+    "tests/modules.toml": (
+        '[tests]\n"benchmarks/listed.py" = ["tests/commands/test_share.py"]\n'
+        '"benchmarks/kinds" = ["tests/commands/test_named.py"]\n'
+    ),
 }
 INPUTS = "tests/benchmarks/inputs/test_"
 
@@ -94,6 +100,9 @@ INPUTS = "tests/benchmarks/inputs/test_"
         ("benchmarks/alone.py", ["tests/commands/test_share.py"]),
         # The list decides.
         ("benchmarks/listed.py", ["tests/commands/test_share.py"]),
+        # That of a folder only if nobody imports the module.
+        ("benchmarks/kinds/of/one.py", ["tests/commands/test_named.py"]),
+        ("benchmarks/kinds/imported.py", ["tests/commands/test_imports.py"]),
         ("benchmarks/inputs/shares", [f"{INPUTS}keys.py", f"{INPUTS}envelopes.py", f"{INPUTS}both.py"]),
         ("tests/support/sharing.py", ["tests/commands/test_sharing.py"]),
         ("tests/commands/test_share.py", ["tests/commands/test_share.py"]),
@@ -123,7 +132,8 @@ def test_a_module_without_tests_is_said_to_have_none(
     check(project / "benchmarks" / "x.py", project=project)
     assert given[0][1] is None
     assert capsys.readouterr().out == (
-        "No test imports benchmarks/x.py, and tests/modules.toml names none: its tests are not known.\n"
+        "No test imports benchmarks/x.py, and tests/modules.toml names none, so no test runs: write "
+        "one that imports it, or an entry there.\n"
     )
 
 
@@ -152,7 +162,12 @@ def test_a_check_of_a_path_is_quick_unless_all_is_asked_for() -> None:
     ("path", "fix", "static", "types"),
     [
         ("harness/errors.py", False, ["ruff check", "ruff format", "import-linter"], True),
-        ("harness/errors.py", True, ["ruff check --fix", "ruff format", "import-linter"], True),
+        (
+            "harness/errors.py",
+            True,
+            ["ruff check --fix-only", "ruff format", "ruff check", "import-linter"],
+            True,
+        ),
         ("Programs/Source/pi_rw.mpc", False, ["ruff check", "ruff format", "import-linter"], False),
         ("docs/how-to", False, [], False),
         ("docs", False, ["ruff check", "ruff format", "import-linter"], True),

@@ -139,7 +139,8 @@ def test_a_missing_virtual_machine_is_named(name: str, there: bool, home: Path) 
     )
     for other in MODELS.values():
         if other.virtual_machine:
-            assert MpSpdzEngine().availability(other) == (expected if other is model else None)
+            lacking = other.virtual_machine == model.virtual_machine  # models may share one
+            assert MpSpdzEngine().availability(other) == (expected if lacking else None)
 
 
 def test_a_commit_that_descends_from_the_fix_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
