@@ -6,15 +6,13 @@ All parties' lists decide which uploads a run counts.
 import hashlib
 import json
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +23,7 @@ from fairshares.harness.errors import OptionError, ShareError, cannot, named, na
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.files import append
 from fairshares.harness.system.progress import tell
+from fairshares.harness.system.worker_pools import worker_pool
 from fairshares.harness.uploads.aggregates import Header
 from fairshares.harness.uploads.envelope import identity_in
 from fairshares.harness.uploads.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
@@ -591,11 +590,8 @@ def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterato
         with opened_by(opener) as pool:
             yield pool
     elif processes:
-        ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)  # in workers, as this process ends them
         try:
-            with ProcessPoolExecutor(
-                processes, get_context("forkserver"), initializer=signal.signal, initargs=ignore_interrupts
-            ) as executor:
+            with worker_pool(processes) as executor:
                 yield OpeningPool(
                     lambda envelopes, apart: executor.submit(opener, envelopes, apart).result, 2 * processes
                 )
