@@ -554,6 +554,37 @@ class Count:
             ShareError: Uploads are missing that the lists have, or there are too few, or the file cannot be
                 written.
         """
+        header = self._header(left_out)
+        write_file(out, *self._head(header), self._values_in_file())
+        self._remove_checkpoint()
+        return header
+
+    def write_apart(self, head: Path, values: Path, left_out: Mapping[str, int]) -> Header:
+        """Write the aggregate's head and its values to a file each, and remove the checkpoint.
+
+        A run that follows at once takes both files as they are. From a whole aggregate the values would have
+        to be copied first.
+        [test: tests/harness/uploads/test_copies.py]
+
+        Args:
+            head: The file of the aggregate's first two lines.
+            values: The file of its values.
+            left_out: As in `write`.
+
+        Returns:
+            The aggregate's header.
+
+        Raises:
+            ShareError: As by `write`.
+        """
+        header = self._header(left_out)
+        write_file(head, *self._head(header))
+        write_file(values, self._values_in_file())
+        self._remove_checkpoint()
+        return header
+
+    def _header(self, left_out: Mapping[str, int]) -> Header:
+        """Return the aggregate's header. Raises ShareError for missing or too few uploads."""
         task = self.opener.task
         identities = self.identities
         clients = len(identities)
@@ -567,7 +598,7 @@ class Count:
         for text in identities.texts():
             fingerprint.update(text.replace(" ", "\n").encode())
         policy = task.allowed if self.opener.policy is None else self.opener.policy
-        header = Header(
+        return Header(
             party=self.opener.party,
             uploads=clients,
             fingerprint=fingerprint.hexdigest(),
@@ -575,12 +606,21 @@ class Count:
             task=task,
             excluded=dict(left_out),
         )
-        write_file(
-            out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
-        )
+
+    def _head(self, header: Header) -> Iterator[bytes | Iterable[bytes]]:
+        """Yield the aggregate's first two lines, in parts."""
+        yield header.line()
+        yield map(str.encode, self.identities.texts())
+        yield b"\n"
+
+    def _values_in_file(self) -> memoryview:
+        """Return the values as an aggregate has them."""
+        return self.opener.task.ring.as_bytes(self.values)
+
+    def _remove_checkpoint(self) -> None:
+        """Remove the checkpoint, if there is one, as all that it has is written elsewhere."""
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
-        return header
 
 
 @contextmanager
