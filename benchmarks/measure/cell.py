@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
+from benchmarks.emulation.links import emulated
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SyntheticSource, public_integers
@@ -21,7 +22,6 @@ from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample,
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from fairshares.harness.computation import Computation
 from fairshares.harness.engines.base import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
-from fairshares.harness.engines.emulated_network.profiles import parse_network
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
@@ -42,6 +42,7 @@ from fairshares.harness.releases.base import ExpectedError, Statistic, statistic
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
 from fairshares.harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
+from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
 from fairshares.harness.security_models import SecurityModel, get_model
@@ -174,7 +175,7 @@ class Place:
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         began = time.monotonic()
         model = model_of(cell)
-        network = parse_network(str(cell.get("network", "none")))
+        network = emulated(parse_network(str(cell.get("network", "none"))))
         job = program_job(cell, self._programs)
         integers = None
         if PROGRAM in cell:
@@ -186,7 +187,9 @@ class Place:
         hosts = None
         if self._hosts:
             hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
-        return RunSettings(request_of(cell), network=parse_network(str(cell["network"])), hosts=hosts)
+        return RunSettings(
+            request_of(cell), network=emulated(parse_network(str(cell["network"]))), hosts=hosts
+        )
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:

@@ -21,7 +21,6 @@ from time import process_time, thread_time
 import numpy as np
 
 from fairshares.harness.engines.base import PROJECT, Job
-from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, OptionError, PlanError, named
 from fairshares.harness.forecast.operation_counts import counts_of
@@ -51,6 +50,7 @@ from fairshares.harness.releases.base import (
     Statistic,
 )
 from fairshares.harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
+from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
 from fairshares.protocols.arrays import Floats, Integers
@@ -455,7 +455,7 @@ def plan_model(
     stages: Sequence[PlannedRelease],
     model: SecurityModel,
     units: UnitCosts,
-    network: Network | None,
+    network: NetworkProfile | None,
     *,
     started: Callable[[], float] = float,
     design_s: float = 0.0,
