@@ -19,10 +19,10 @@ from fairshares.harness.inputs.encoding import (
     is_per_record,
     shared_over,
 )
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
-from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.online.client import Sender, invitations, sending
 from fairshares.harness.online.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
 from fairshares.harness.privacy.manifest import Inputs
@@ -334,10 +334,10 @@ class InvitedSource(Source):
         )
 
 
-def synthetic_inputs(
-    federation: Federation, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
+def inputs_of_size(
+    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
 ) -> PartyInputs:
-    """Return the public facts about synthetic records, with senders' certificates if known.
+    """Return the public facts about made-up records of a size, with senders' certificates if known.
 
     [test: tests/commands/test_bench_measured.py]
     """
@@ -464,7 +464,7 @@ def share_and_add_up(
     """Take all clients' and parties' steps; return a file per party, and seconds.
 
     Guarantees: shares are drawn client by client, as by `share`, in memory.
-    [test: tests/harness/inputs/test_synthetic.py]
+    [test: tests/harness/pipeline/test_sharing.py]
     """
     before = time.monotonic()
     ring = shared_over(form, model.domain)
