@@ -14,12 +14,12 @@ from msgspec import Meta
 from benchmarks.literal import FORMS, SPECS, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
-from fairshares.harness.engines.emulated_network.profiles import parse_network
 from fairshares.harness.errors import ExperimentError, OptionError
-from fairshares.harness.inputs.synthetic import MOST
+from fairshares.harness.inputs.federation_size import MOST
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.base import DISTRIBUTED, JOINT
+from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_epsilon
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.documents import Refusal, as_type, read_toml

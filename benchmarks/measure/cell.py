@@ -14,27 +14,27 @@ from typing import Any
 import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
+from benchmarks.emulation.links import emulated
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.given_numbers import engine_giving
-from benchmarks.measure.made_up import SyntheticSource, public_integers
+from benchmarks.measure.made_up import SourceAtHosts, made_up, public_integers
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from fairshares.harness.computation import Computation
 from fairshares.harness.engines.base import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
-from fairshares.harness.engines.emulated_network.profiles import parse_network
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
 from fairshares.harness.hosts.trials import Noise, Trial
-from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.run import RunSettings, run_release
-from fairshares.harness.pipeline.sources import RecordsSource, synthetic_inputs
+from fairshares.harness.pipeline.sources import RecordsSource, inputs_of_size
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
@@ -42,6 +42,7 @@ from fairshares.harness.releases.base import ExpectedError, Statistic, statistic
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
 from fairshares.harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
+from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
 from fairshares.harness.security_models import SecurityModel, get_model
@@ -158,11 +159,11 @@ class Place:
             return manifest_of_noise
         statistic = statistic_of(cell)
         federation = federation_of(cell, statistic)
-        source: RecordsSource | SyntheticSource
+        source: RecordsSource | SourceAtHosts
         if self._hosts is None:
-            source = RecordsSource(federation.made_up())
+            source = RecordsSource(made_up(federation))
         else:
-            source = SyntheticSource(federation)  # each host makes up the same records itself
+            source = SourceAtHosts(federation)  # each host makes up the records itself
         if not settings.release.randomness.offline:
             return run_release(statistic, source, settings, out, _silent).manifest
         stock = Stock(out.with_name("stock"))
@@ -176,7 +177,7 @@ class Place:
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         began = time.monotonic()
         model = model_of(cell)
-        network = parse_network(str(cell.get("network", "none")))
+        network = emulated(parse_network(str(cell.get("network", "none"))))
         job = program_job(cell, self._programs)
         integers = None
         if PROGRAM in cell:
@@ -185,7 +186,7 @@ class Place:
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
-        network = parse_network(str(cell["network"]))
+        network = emulated(parse_network(str(cell["network"])))
         return RunSettings(request_of(cell), network=network, hosts=self._runner(cell))
 
     def _runner(self, cell: Mapping[str, Level]) -> BenchmarkRunner | None:
@@ -297,7 +298,7 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     statistic = statistic_of(cell)
     release = request_of(cell)
     federation = federation_of(cell, statistic)
-    inputs = synthetic_inputs(federation, release.form, model)
+    inputs = inputs_of_size(federation, release.form, model)
     return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
 
 
@@ -377,9 +378,9 @@ def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
     return statistic_of_request(request_of(cell)).measured
 
 
-def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
+def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> FederationSize:
     """Return a cell's made-up clients."""
-    return Federation(
+    return FederationSize(
         clients=int(cell["clients"]),
         records=int(cell["records"]),
         groups=int(cell["groups"]),

@@ -1,34 +1,66 @@
-"""Inputs of measured runs, made up: synthetic records at hosts, and public integers of any program."""
+"""Inputs of measured runs, made up: random records, and public integers of any program."""
 
 import random
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 
-from fairshares.harness.inputs.synthetic import SEED, Federation
+import numpy as np
+
+from fairshares.harness.inputs.federation_size import FederationSize
+from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.pipeline.sources import (
     BENCHMARK_TERMS,
     PartyInputs,
     RecordsSource,
     RunContext,
     Source,
-    synthetic_inputs,
+    inputs_of_size,
 )
 from fairshares.harness.privacy.stock import Piece
+from fairshares.protocols.arrays import Integers
 from fairshares.protocols.spec import CLIENTS
+
+SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients
+
+
+def made_up(size: FederationSize) -> ClientRecords:
+    """Return uniform, independent records, spread evenly over the clients, each of one group.
+
+    The same size always has the same records, whatever its cap.
+    """
+    seed = zlib.crc32(repr(replace(size, cap=0)).encode())
+    rng = np.random.default_rng([SEED, seed])
+    domain = size.domain
+    owners = size.owners
+    records = len(owners)
+    label = np.zeros_like(owners)
+    if size.detail is not RecordKind.VALUE:
+        label = rng.integers(size.labels, size=records)
+    detail: Integers | None = None
+    if domain.values is not None:
+        steps = domain.values.steps
+        detail = rng.integers(-steps, steps, size=records, endpoint=True)
+    elif size.detail.of_each:
+        shape = (records, domain.score_columns) if domain.score_columns > 1 else (records,)
+        detail = rng.integers(domain.shape[-1], size=shape)
+    groups = rng.integers(size.groups, size=size.clients)
+    return ClientRecords(domain, size.client_ids, owners, groups[owners], label, detail)
 
 
 @dataclass(frozen=True)
-class SyntheticSource(Source):
-    """Synthetic records; clients that send run in this process."""
+class SourceAtHosts(Source):
+    """Made-up records, which hosts make themselves, unless clients in this process send them."""
 
-    federation: Federation
+    size: FederationSize
 
     def describe(self, run: RunContext) -> PartyInputs:
-        return synthetic_inputs(self.federation, run.release.form, run.release.model)
+        return inputs_of_size(self.size, run.release.form, run.release.model)
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
         if run.release.form.path is not CLIENTS:
             return described
-        return RecordsSource(self.federation.made_up(), BENCHMARK_TERMS).deliver(run, described, piece)
+        return RecordsSource(made_up(self.size), BENCHMARK_TERMS).deliver(run, described, piece)
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:

@@ -11,9 +11,9 @@ from scipy.optimize import nnls
 
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
-from fairshares.harness.engines.emulated_network.profiles import Network, parse_network
 from fairshares.harness.forecast.operation_counts import Counts, counts_of
 from fairshares.harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
+from fairshares.harness.request.networks import NetworkProfile, parse_network
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.system.result_files import SCHEMA, write_json
 
@@ -27,7 +27,7 @@ class Measured:
     mpc_s: float
     sent_bytes: float
     rounds: float | None
-    network: Network | None
+    network: NetworkProfile | None
     compile_s: float | None = None
 
 

@@ -3,9 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -16,6 +14,7 @@ from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, rounded
 from benchmarks.studies.plans import run_command
 from fairshares.harness.forecast.uploads import costs_of
 from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.system.worker_pools import worker_pool
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.keys import SealingParty, secrets_in, signing_key
@@ -129,7 +128,7 @@ def _most_of_all_parties(
     seconds = []
     for party in range(_PARTIES):
         # In a process of its own, which has its own peak of memory.
-        with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+        with worker_pool(1, "spawn") as alone:
             party_mb, party_s = alone.submit(step, task, place, party).result()
         megabytes.append(party_mb)
         seconds.append(party_s)

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.computation import EmulatedNetwork, HostsRun, Preprocessing
-from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.links import Network
 from fairshares.harness.errors import OutputError, UnsupportedError, refuse
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.security_models import SecurityModel

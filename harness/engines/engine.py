@@ -25,8 +25,7 @@ from fairshares.harness.engines.base import (
     parse_outputs,
     times_of,
 )
-from fairshares.harness.engines.emulated_network.links import Links, links_between
-from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.links import Links, Network, links_between
 from fairshares.harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
 from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (

@@ -1,6 +1,6 @@
 """Plans of a release.
 
-Unit costs predict the computation and the compiler, trials on made-up records the rest.
+Unit costs predict the computation and the compiler, trials on records of the same size the rest.
 """
 
 import math
@@ -21,12 +21,12 @@ from time import process_time, thread_time
 import numpy as np
 
 from fairshares.harness.engines.base import PROJECT, Job
-from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, OptionError, PlanError, named
 from fairshares.harness.forecast.operation_counts import counts_of
 from fairshares.harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from fairshares.harness.inputs.encoding import is_per_record
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import (
     Cap,
     RecordDomain,
@@ -36,7 +36,6 @@ from fairshares.harness.inputs.record_schema import (
     even_grid,
 )
 from fairshares.harness.inputs.records import read_records
-from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.manifest_of_run import sum_if_known
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job
@@ -51,6 +50,7 @@ from fairshares.harness.releases.base import (
     Statistic,
 )
 from fairshares.harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
+from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
 from fairshares.protocols.arrays import Floats, Integers
@@ -125,7 +125,7 @@ def childrens_processor_s() -> float:
 @cache
 def reading_s(kind: RecordKind) -> float:
     """Return how long reading a record takes here."""
-    domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
+    domain = FederationSize(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
     names = ["group"]
     if not domain.values:
         names.append("label")
@@ -142,12 +142,12 @@ def reading_s(kind: RecordKind) -> float:
         return (process_time() - before) / _RECORDS
 
 
-def sharing_s(federation: Federation, release: Request) -> float:
+def sharing_s(federation: FederationSize, release: Request) -> float:
     """Return how long clients' sharing and parties' adding up take here."""
     clients = min(64, federation.clients)
     while True:  # with four times as many, until it takes long enough
         some = min(max(1, federation.records * clients // federation.clients), 10**6)
-        records = replace(federation, clients=clients, records=some).made_up()
+        records = replace(federation, clients=clients, records=some).even_records()
         with TemporaryDirectory() as scratch:
             before = thread_time()
             share_and_add_up(records, release.form, release.model, Path(scratch), lambda _: None)
@@ -224,9 +224,9 @@ class PlannedRelease:
         )
 
     @property
-    def federation(self) -> Federation:
+    def federation(self) -> FederationSize:
         """Clients and records of this size, to be made up."""
-        return Federation(
+        return FederationSize(
             clients=self.clients,
             records=self.records,
             groups=len(self.groups),
@@ -455,7 +455,7 @@ def plan_model(
     stages: Sequence[PlannedRelease],
     model: SecurityModel,
     units: UnitCosts,
-    network: Network | None,
+    network: NetworkProfile | None,
     *,
     started: Callable[[], float] = float,
     design_s: float = 0.0,

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.forecast.plan import (
     ModelPlan,
@@ -38,6 +37,7 @@ from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget
 from fairshares.harness.releases.registry import REQUESTS, capped_releases
 from fairshares.harness.request.base import Request
 from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.request.plans import DEFAULT_ERROR, Expected
 from fairshares.harness.request.readers import parse_shares
 from fairshares.harness.security_models import MODELS
@@ -54,7 +54,7 @@ class Plan:
     stages: Sequence[PlannedRelease]
     releases: Sequence[ReleasePlan]
     models: Sequence[ModelPlan]
-    network: Network | None
+    network: NetworkProfile | None
     units: UnitCosts
 
 

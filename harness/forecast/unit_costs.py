@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.errors import PlanError, ResultFileError, named_command
 from fairshares.harness.forecast.operation_counts import Counts
 from fairshares.harness.pipeline.manifest_of_run import sum_if_known
+from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.system.result_files import read_result
 from fairshares.protocols.json_values import JsonObject
@@ -102,7 +102,7 @@ class UnitCosts:
     models: Mapping[str, ModelUnits]
     measured: JsonObject
 
-    def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
+    def predict(self, model: SecurityModel, counts: Counts, network: NetworkProfile | None = None) -> Cost:
         """Return the cost of a program with these counts, on one machine or on a network.
 
         Raises PlanError if the model, or a network, was not measured.

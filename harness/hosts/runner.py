@@ -25,7 +25,7 @@ from fairshares.harness.engines.base import (
     Ready,
     Runner,
 )
-from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.handle import PartyProcess, PartyState
 from fairshares.harness.engines.parties.supervisor import Waiting, started

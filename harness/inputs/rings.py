@@ -46,13 +46,17 @@ class Ring:
 
     def to_bytes(self, a: Words) -> bytes:
         """Return the elements, each as `value_bytes` little-endian bytes."""
-        return np.ascontiguousarray(a, dtype="<u8").tobytes()
+        return self.as_bytes(a).tobytes()
 
-    def from_bytes(self, raw: bytes) -> Words:
-        """Return elements, shape (n, words), of bytes of a checked length."""
+    def as_bytes(self, a: Words) -> memoryview:
+        """Return what `to_bytes` does, as a view of the elements if they lie in that order already."""
+        return np.ascontiguousarray(a, dtype="<u8").reshape(-1).view(np.uint8).data
+
+    def from_bytes(self, raw: bytes | memoryview) -> Words:
+        """Return elements, shape (n, words), of bytes of a checked length, without copying them."""
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
 
-    def expand(self, seed: bytes, values: int) -> Words:
+    def expand(self, seed: bytes | memoryview, values: int) -> Words:
         """Stretch a 32-byte seed to uniform elements, shape (values, words), by AES-256-CTR from 0."""
         from cryptography.hazmat.primitives.ciphers import (  # slow to load
             Cipher,
@@ -63,7 +67,7 @@ class Ring:
         raw = np.empty(values * self.words + 2, dtype="<u8")  # the cipher needs 16 spare bytes
         stream = raw.view(np.uint8).data
         size = values * self.value_bytes
-        encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor()
+        encryptor = Cipher(algorithms.AES(bytes(seed)), modes.CTR(bytes(16))).encryptor()
         for start in range(0, size, len(_PIECE)):
             encryptor.update_into(_PIECE[: size - start], stream[start:])
         return self.reduce(raw[:-2].astype(np.uint64, copy=False).reshape(values, self.words))

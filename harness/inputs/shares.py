@@ -31,10 +31,10 @@ def held_by(party: int, parties: int, copies: int) -> tuple[int, ...]:
     return tuple((party + i) % parties for i in range(1, parties))
 
 
-def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
+def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes | memoryview, Words]]:
     """Yield each party's share: its payload in a file, and its elements, shape (n, words).
 
-    The last payload is the elements; the others are seeds.
+    The last payload is the elements, as a view of them; the others are seeds.
     Guarantees: any r - 1 of the r shares are uniform and independent of the values, if expanded seeds count
     as random; all r add up to the values.
     [test: tests/harness/inputs/test_shares.py]
@@ -45,7 +45,7 @@ def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple
         share = ring.expand(seed, len(rest))
         rest = ring.subtract(rest, share)
         yield seed, share
-    yield ring.to_bytes(rest), rest
+    yield ring.as_bytes(rest), rest
 
 
 def in_parts_to_share(records: ClientRecords, form: InputForm, smaller: int = 1) -> Iterator[ClientRecords]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from fairshares.harness.engines.base import EngineResult, PrivateJob, Progress, Ready, Runner
-from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.pipeline.jobs import make_job

@@ -19,10 +19,10 @@ from fairshares.harness.inputs.encoding import (
     is_per_record,
     shared_over,
 )
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
-from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.online.client import Sender, invitations, sending
 from fairshares.harness.online.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
 from fairshares.harness.privacy.manifest import Inputs
@@ -36,6 +36,7 @@ from fairshares.harness.system.progress import part_of_step
 from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
 from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.envelope import pieces_of
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
 from fairshares.harness.uploads.identities import hash_of
 from fairshares.harness.uploads.lists import common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
@@ -251,7 +252,7 @@ class SharesSource(Source):
     def describe(self, run: RunContext) -> PartyInputs:
         form = run.release.form
         model = run.release.model
-        aggregates = sorted(self.directory.glob("party-*.aggregate"))
+        aggregates = sorted(self.directory.glob(f"party-*{AGGREGATE_SUFFIX}"))
         run.progress("aggregate")
         if aggregates:
             return replace(feed_heads(aggregates, form, model), values=aggregates)
@@ -274,10 +275,13 @@ class SharesSource(Source):
         policies = {name: policy for name, policy in sound.items() if name in agreement.accepted}
         if any(count.identities != agreement.accepted for count in counts):
             counts = self._counts(openers, agreement.accepted)
-        written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
-        for count, path in zip(counts, written, strict=True):
-            count.write(path, agreement.left_out)
-        return replace(feed_heads(written, form, model), values=written, policies=policies)
+        heads: list[Path] = []
+        values: list[Path] = []
+        for party, count in enumerate(counts):
+            heads.append(run.scratch / f"party-{party}.head")
+            values.append(run.scratch / f"party-{party}.values")
+            count.write_apart(heads[-1], values[-1], agreement.left_out)
+        return replace(feed_heads(heads, form, model), values=values, policies=policies)
 
     def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
         """Count each party's uploads, or the accepted ones alone."""
@@ -288,10 +292,12 @@ class SharesSource(Source):
         return counts
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:  # noqa: ARG002
-        aggregates = [path for path in described.values if path is not None]
-        values = []
-        for party, aggregate in enumerate(aggregates):
-            values.append(extract_values(aggregate, run.scratch / f"party-{party}.values"))
+        values: list[Path | None] = []
+        for party, file in enumerate(described.values):
+            if file is not None and file.suffix == AGGREGATE_SUFFIX:
+                values.append(extract_values(file, run.scratch / f"party-{party}.values"))
+            else:
+                values.append(file)  # counting has written the values by themselves
         return replace(described, values=values)
 
 
@@ -328,10 +334,10 @@ class InvitedSource(Source):
         )
 
 
-def synthetic_inputs(
-    federation: Federation, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
+def inputs_of_size(
+    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
 ) -> PartyInputs:
-    """Return the public facts about synthetic records, with senders' certificates if known.
+    """Return the public facts about made-up records of a size, with senders' certificates if known.
 
     [test: tests/commands/test_bench_measured.py]
     """
@@ -458,7 +464,7 @@ def share_and_add_up(
     """Take all clients' and parties' steps; return a file per party, and seconds.
 
     Guarantees: shares are drawn client by client, as by `share`, in memory.
-    [test: tests/harness/inputs/test_synthetic.py]
+    [test: tests/harness/pipeline/test_sharing.py]
     """
     before = time.monotonic()
     ring = shared_over(form, model.domain)

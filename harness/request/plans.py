@@ -11,15 +11,15 @@ from fairshares.harness.request.readers import in_module, parse_error, parse_pat
 from fairshares.harness.request.releases import STEPS, DeclaredDomain
 
 if TYPE_CHECKING:
-    from fairshares.harness.engines.emulated_network.profiles import Network
+    from fairshares.harness.request.networks import NetworkProfile
 
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
 
 
-def parse_link(text: str, _option: str = "network") -> Network | None:
+def parse_link(text: str, _option: str = "network") -> NetworkProfile | None:
     """Read an emulated network; None for this machine alone."""
-    from fairshares.harness.engines.emulated_network.profiles import parse_network
+    from fairshares.harness.request.networks import parse_network
 
     return parse_network(text)
 

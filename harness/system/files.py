@@ -247,18 +247,18 @@ def _lock(descriptor: int, operation: int) -> bool:
     return True
 
 
-def create_file(path: Path, *parts: bytes | Iterable[bytes]) -> None:
+def create_file(path: Path, *parts: bytes | memoryview | Iterable[bytes]) -> None:
     """Write a new file that only its owner reads, through to the disk, or raise OSError."""
     append(path, 0, *parts, flags=os.O_EXCL)
 
 
-def append(path: Path, at: int, *parts: bytes | Iterable[bytes], flags: int = 0) -> None:
+def append(path: Path, at: int, *parts: bytes | memoryview | Iterable[bytes], flags: int = 0) -> None:
     """Replace all but the first `at` bytes of a file, new or not, through to the disk."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY | flags, 0o600), "wb") as file:
         file.truncate(at)
         file.seek(at)
         for part in parts:
-            file.writelines([part] if isinstance(part, bytes) else part)
+            file.writelines([part] if isinstance(part, bytes | memoryview) else part)
         file.flush()
         os.fsync(file.fileno())
 
@@ -318,7 +318,7 @@ def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
     return content
 
 
-def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
+def write_whole(path: Path, *parts: bytes | memoryview | Iterable[bytes]) -> None:
     """Write or replace a file that only its owner reads, as a whole."""
     with scratch_directory(path.parent) as partial:
         create_file(partial / path.name, *parts)

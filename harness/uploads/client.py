@@ -49,19 +49,25 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
     Raises:
         ShareError: The keys of a party have expired, or the bounds are too long.
     """
-    shares = split_into_shares(task.ring.encode(values), task.ring, len(task.parties))
-    salted = [secrets.token_bytes(SALT_BYTES) + payload for payload, _ in shares]
+    salts: list[bytes] = []
+    payloads: list[bytes | memoryview] = []
+    for payload, _ in split_into_shares(task.ring.encode(values), task.ring, len(task.parties)):
+        salts.append(secrets.token_bytes(SALT_BYTES))
+        payloads.append(payload)
     stated = json.dumps(bounds.to_json() if bounds else None).encode().ljust(BOUNDS_BYTES)
     if len(stated) > BOUNDS_BYTES:
         raise ShareError("These bounds take too much room in an envelope; state ε and δ by fewer digits.")
-    bound = stated + b"".join(commitment_of(piece) for piece in salted)
+    bound = stated + b"".join(map(commitment_of, salts, payloads))
     identity = identity_of(task.digest, bound)
     envelopes: list[bytes] = []
     for party, published in enumerate(task.parties):
         key = published.active
         head = VERSION + task.digest + identity + key.id
-        plain = bound + b"".join(salted[number] for number, _ in task.pieces(party))
-        envelopes.append(head + key.seal(plain, info_of(head, party)))
+        parts: list[bytes | memoryview] = [bound]
+        for number, _ in task.pieces(party):
+            parts.append(salts[number])
+            parts.append(payloads[number])
+        envelopes.append(head + key.seal(b"".join(parts), info_of(head, party)))
     return identity.hex(), envelopes
 
 

@@ -6,15 +6,13 @@ All parties' lists decide which uploads a run counts.
 import hashlib
 import json
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +23,7 @@ from fairshares.harness.errors import OptionError, ShareError, cannot, named, na
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.files import append
 from fairshares.harness.system.progress import tell
+from fairshares.harness.system.worker_pools import worker_pool
 from fairshares.harness.uploads.aggregates import Header
 from fairshares.harness.uploads.envelope import identity_in
 from fairshares.harness.uploads.envelope_files import Envelope, LeftOut, envelopes_at_most, envelopes_in
@@ -555,6 +554,37 @@ class Count:
             ShareError: Uploads are missing that the lists have, or there are too few, or the file cannot be
                 written.
         """
+        header = self._header(left_out)
+        write_file(out, *self._head(header), self._values_in_file())
+        self._remove_checkpoint()
+        return header
+
+    def write_apart(self, head: Path, values: Path, left_out: Mapping[str, int]) -> Header:
+        """Write the aggregate's head and its values to a file each, and remove the checkpoint.
+
+        A run that follows at once takes both files as they are. From a whole aggregate the values would have
+        to be copied first.
+        [test: tests/harness/uploads/test_copies.py]
+
+        Args:
+            head: The file of the aggregate's first two lines.
+            values: The file of its values.
+            left_out: As in `write`.
+
+        Returns:
+            The aggregate's header.
+
+        Raises:
+            ShareError: As by `write`.
+        """
+        header = self._header(left_out)
+        write_file(head, *self._head(header))
+        write_file(values, self._values_in_file())
+        self._remove_checkpoint()
+        return header
+
+    def _header(self, left_out: Mapping[str, int]) -> Header:
+        """Return the aggregate's header. Raises ShareError for missing or too few uploads."""
         task = self.opener.task
         identities = self.identities
         clients = len(identities)
@@ -568,7 +598,7 @@ class Count:
         for text in identities.texts():
             fingerprint.update(text.replace(" ", "\n").encode())
         policy = task.allowed if self.opener.policy is None else self.opener.policy
-        header = Header(
+        return Header(
             party=self.opener.party,
             uploads=clients,
             fingerprint=fingerprint.hexdigest(),
@@ -576,12 +606,21 @@ class Count:
             task=task,
             excluded=dict(left_out),
         )
-        write_file(
-            out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
-        )
+
+    def _head(self, header: Header) -> Iterator[bytes | Iterable[bytes]]:
+        """Yield the aggregate's first two lines, in parts."""
+        yield header.line()
+        yield map(str.encode, self.identities.texts())
+        yield b"\n"
+
+    def _values_in_file(self) -> memoryview:
+        """Return the values as an aggregate has them."""
+        return self.opener.task.ring.as_bytes(self.values)
+
+    def _remove_checkpoint(self) -> None:
+        """Remove the checkpoint, if there is one, as all that it has is written elsewhere."""
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
-        return header
 
 
 @contextmanager
@@ -591,11 +630,8 @@ def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterato
         with opened_by(opener) as pool:
             yield pool
     elif processes:
-        ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)  # in workers, as this process ends them
         try:
-            with ProcessPoolExecutor(
-                processes, get_context("forkserver"), initializer=signal.signal, initargs=ignore_interrupts
-            ) as executor:
+            with worker_pool(processes) as executor:
                 yield OpeningPool(
                     lambda envelopes, apart: executor.submit(opener, envelopes, apart).result, 2 * processes
                 )

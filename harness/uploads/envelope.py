@@ -54,9 +54,12 @@ def identity_in(envelope: bytes) -> bytes:
     return envelope[IDENTITY]
 
 
-def commitment_of(piece: bytes) -> bytes:
+def commitment_of(salt: bytes | memoryview, payload: bytes | memoryview) -> bytes:
     """Return the commitment to a share's salt and payload."""
-    return hashlib.sha256(_LABEL % b"commitment" + piece).digest()
+    digest = hashlib.sha256(_LABEL % b"commitment")
+    digest.update(salt)
+    digest.update(payload)
+    return digest.digest()
 
 
 def identity_of(task: bytes, bound: bytes) -> bytes:

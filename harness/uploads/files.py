@@ -35,7 +35,7 @@ def place_of_party(place: Path | str, party: int) -> Path | str:
     return within if within.is_dir() else place
 
 
-def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
+def write_file(out: Path, *parts: bytes | memoryview | Iterable[bytes]) -> None:
     """Write a file whole or not at all, or raise ShareError."""
     with cannot(f"write {out}", ShareError):
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

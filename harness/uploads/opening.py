@@ -78,20 +78,21 @@ def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope:
     if identity_of(task.digest, content[bound]) != head[IDENTITY]:
         return CHANGED
     shares: list[Words] = []
-    start = bound.stop
+    rest = memoryview(content)[bound.stop :]  # parts of it are no copies
     for number, size in task.pieces(party):
-        piece = content[start : start + size]
-        start += size
-        if commitment_of(piece) != content[commitment_in(number)]:
+        salt = rest[:SALT_BYTES]
+        payload = rest[SALT_BYTES:size]
+        rest = rest[size:]
+        if commitment_of(salt, payload) != content[commitment_in(number)]:
             return CHANGED
-        shares.append(_elements(task, number, piece[SALT_BYTES:]))
+        shares.append(_elements(task, number, payload))
     try:
         return Opened(_bounds(content[BOUNDS]), np.concatenate(shares))
     except ShareError:
         return UNREADABLE
 
 
-def _elements(task: Task, share: int, payload: bytes) -> Words:
+def _elements(task: Task, share: int, payload: memoryview) -> Words:
     """Return a share's elements: the last share's payload has them, any other's is a seed."""
     is_last = share == len(task.parties) - 1
     if is_last:

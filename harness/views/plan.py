@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.forecast.plan import ModelPlan, Needed, PlannedRelease, ReleasePlan
 from fairshares.harness.forecast.requested import Plan
 from fairshares.harness.forecast.unit_costs import Cost, UnitCosts
@@ -19,6 +18,7 @@ from fairshares.harness.releases.base import (
 )
 from fairshares.harness.releases.cap.view import doubt_of, noise_moves
 from fairshares.harness.releases.count.view import guarantee
+from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.system.result_files import SCHEMA
 from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.rendering.plots import intervals, with_ends
@@ -221,7 +221,10 @@ def _share(value: float) -> str:
 
 
 def _costs(
-    stages: Sequence[PlannedRelease], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
+    stages: Sequence[PlannedRelease],
+    plans: Sequence[ModelPlan],
+    network: NetworkProfile | None,
+    units: UnitCosts,
 ) -> Iterator[Part]:
     """Show what the releases of a plan cost in each model."""
     where = "all parties on one machine" if network is None else f"network {network.name}"

@@ -20,7 +20,7 @@ from fairshares.harness.engines.parties.working_directory import DATA
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.host_log import FILE as LOG
 from fairshares.harness.hosts.local_host import TURN
-from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.files import PREFIX
@@ -155,7 +155,7 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     trial = {
         "security": QUICK.name,
         "asked": run,
-        "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2)),
+        "federation": asdict(FederationSize(1, DOMAIN.max_count, 2, 2)),
     }
     patience = (  # of agents alone: a party's process imports nothing that starts threads
         "import sys\n"

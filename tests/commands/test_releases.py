@@ -15,8 +15,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from msgspec import to_builtins
 
+from benchmarks.emulation.links import emulated
 from fairshares import LogisticModel
-from fairshares.harness.engines.emulated_network.profiles import parse_network
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.inputs.record_schema import RecordDomain, even_grid
 from fairshares.harness.inputs.records import ClientRecords, read_records
@@ -26,6 +26,7 @@ from fairshares.harness.postprocessing.curves import exact_curves
 from fairshares.harness.privacy.statement import SHIFTED
 from fairshares.harness.releases.noise_samples import WARNING
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.networks import parse_network
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
@@ -359,7 +360,7 @@ def test_a_run_takes_the_rounds_that_it_has(
     relays, index = captured_relays(monkeypatch), np.arange(2)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c", "d"]), index, index, index)
     release = request_of(model, SPLIT, Fraction(1), Fraction(1, 2**40))
-    settings = RunSettings(release, 60, network=parse_network("40ms,100Mbit"))
+    settings = RunSettings(release, 60, network=emulated(parse_network("40ms,100Mbit")))
     for attempt in range(5):
         out = tmp_path / str(attempt) / "out"
         out.parent.mkdir()

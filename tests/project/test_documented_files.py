@@ -12,7 +12,7 @@ import pytest
 from msgspec import to_builtins
 
 import fairshares as fs
-from fairshares.harness.engines.emulated_network.profiles import LAN
+from benchmarks.emulation.links import as_measured
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
@@ -28,6 +28,7 @@ from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import terms_of
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -213,7 +214,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
     with invitations([("certificate", "key")], terms_of(asked, domain), place, [server]):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
-    yield "manifest.json", {"network": to_builtins(LAN.as_measured(0.001, 1e9))}
+    yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()
     counts: dict[str, JsonValue] = {"clients": 1, "uploads": 1}
     intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})

@@ -25,6 +25,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "inv": ("fairshares.harness.cli.bootstrap",),
 }
 IN_TESTS_ONLY = ("aif360", "fairlearn", "hypothesis", "pytest")
+# Processes of a pool go on after the process that began them is killed, unless they are told not to.
+POOLS = ("multiprocessing", "concurrent.futures.ProcessPoolExecutor", "concurrent.futures.process")
+MAKES_POOLS = "harness/system/worker_pools.py"
 # Written so that this file does not contain what it looks for.
 MACHINE_PATH = re.compile(r"/(?:wor[k]|roo[t]|Users|home)/\w|/op[t]/(?:pypi|wheels)")
 INDEX = re.compile(r"pypi[.]org|pythonhosted[.]org|(?:extra-)?index-ur[l][ =]|--find-link[s]")
@@ -57,6 +60,8 @@ def faults(root: Path) -> list[str]:
             continue
         allowed = next((may for names, may in MAY_IMPORT.items() if name.match(names)), None)
         refused: tuple[str, ...] = IN_TESTS_ONLY if name.parts[0] != "tests" else ()
+        if name.parts[0] != "tests" and str(name) != MAKES_POOLS:
+            refused += POOLS
         if str(name) == "protocols/reference.py":
             refused += (CIRCUITS,)  # an oracle does not know the circuits that it judges
         if allowed is None and not any(package.rpartition(".")[2] in text for package in refused):
@@ -113,6 +118,12 @@ def test_project_keeps_the_rules(project: Path) -> None:
         ),
         ("inv", "import rich", "imports rich"),
         ("harness/x.py", "from fairlearn.metrics import rate", "imports fairlearn.metrics.rate"),
+        ("harness/x.py", "from multiprocessing import Pool", "imports multiprocessing.Pool"),
+        (
+            "benchmarks/x.py",
+            "from concurrent.futures import ProcessPoolExecutor",
+            "imports concurrent.futures.ProcessPoolExecutor",
+        ),
         ("docs/where.md", "see /wo" + "rk/main", ":1 names a path of one machine"),
         ("docs/where.md", "\nsee /ho" + "me/somebody/x", ":2 names a path of one machine"),
         ("requirements.lock", "--extra-index-ur" + "l file:///x", ":1 names a package index"),
@@ -128,6 +139,8 @@ def test_project_keeps_the_rules(project: Path) -> None:
         ("Programs/Source/pi_y.mpc", "from Compiler import sorting", None),
         ("tests/test_x.py", "import fairlearn, tasks, fairshares.harness.pipeline.run", None),
         ("inv", "import sys\nfrom fairshares.harness.cli.bootstrap import main", None),
+        (MAKES_POOLS, "from multiprocessing import get_context", None),
+        ("harness/x.py", "from concurrent.futures import BrokenExecutor, ThreadPoolExecutor", None),
         ("docs/x.md", "~/MP-SPDZ or /opt/MP-SPDZ", None),
         ("runs/x.md", "/wo" + "rk/x", None),
     ],

@@ -1,5 +1,7 @@
 """Elements of rings as the integers that they stand for."""
 
+import numpy as np
+
 from fairshares.harness.inputs.rings import Ring
 from fairshares.protocols.arrays import Words
 
@@ -10,3 +12,8 @@ def to_integers(domain: Ring, a: Words) -> list[int]:
         sum(int(word) << 64 * i for i, word in enumerate(element)) for element in a.reshape(-1, domain.words)
     ]
     return [v - domain.modulus if 2 * v >= domain.modulus else v for v in values]
+
+
+def total_of(parts: list[bytes], ring: Ring) -> list[int]:
+    """Return the sums of shares that stand in bytes, one for each value."""
+    return to_integers(ring, ring.total(np.stack([ring.from_bytes(part) for part in parts], axis=-2)))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairshares.harness.engines.base import EngineResult, Job, PrivateJob, Progress, Ready, Runner
-from fairshares.harness.engines.emulated_network.profiles import Network
+from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState
 from fairshares.harness.engines.parties.supervisor import waiting_parties
 from fairshares.harness.security_models import SecurityModel

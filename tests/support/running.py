@@ -15,16 +15,16 @@ import numpy.typing as npt
 import pytest
 from _pytest.mark import ParameterSet
 
+from benchmarks.emulation import links
 from benchmarks.measure.given_numbers import Given, engine_giving
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
-from fairshares.harness.engines.emulated_network import links
-from fairshares.harness.engines.emulated_network.profiles import Network
 from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.inputs.rings import XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares
 from fairshares.harness.pipeline.sources import local_clients
+from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols import reference
 from fairshares.protocols.circuits.coins import Coin, design_coins
@@ -313,7 +313,7 @@ def captured_relays(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[st
     started: list[subprocess.Popen[str]] = []
     start = links._start
 
-    def capturing(network: Network, reached: list[tuple[int, int, int]]) -> subprocess.Popen[str]:
+    def capturing(network: NetworkProfile, reached: list[tuple[int, int, int]]) -> subprocess.Popen[str]:
         started.append(start(network, reached))
         return started[-1]
 

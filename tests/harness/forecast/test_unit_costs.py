@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks.measure.units import Measured, fit
-from fairshares.harness.engines.emulated_network.profiles import parse_network
 from fairshares.harness.errors import PlanError, ResultFileError
 from fairshares.harness.forecast.operation_counts import Counts
 from fairshares.harness.forecast.unit_costs import (
@@ -22,6 +21,7 @@ from fairshares.harness.forecast.unit_costs import (
     amounts,
     read_units,
 )
+from fairshares.harness.request.networks import parse_network
 from fairshares.harness.security_models import MODELS
 
 RING = MODELS["ring"]

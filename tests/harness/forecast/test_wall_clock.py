@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.emulated_network.profiles import parse_network
 from fairshares.harness.engines.mpspdz.cache import keep
 from fairshares.harness.engines.mpspdz.compiler import cache_directory
 from fairshares.harness.engines.registry import engine_of
@@ -22,6 +21,7 @@ from fairshares.harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCost
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.networks import parse_network
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views import plan as view
 from tests.support.plans import plan_of

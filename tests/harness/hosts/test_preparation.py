@@ -31,7 +31,7 @@ from fairshares.harness.hosts.signed_results import Intent, Statement, sign
 from fairshares.harness.hosts.states import NoRun, RunKind
 from fairshares.harness.hosts.trials import Noise, Trial
 from fairshares.harness.hosts.uploads import _noise_ahead
-from fairshares.harness.inputs.synthetic import Federation
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
@@ -269,7 +269,7 @@ def test_noise_is_made_kept_and_used_once_over_hosts(at_hosts: Site) -> None:
 
 ALLOWED = "benchmark = true\n"
 RUN_NAME = "0" * 32
-OF_WEIGHTS = Trial(MODEL.name, asked(population=None), Federation(7, 23, 2, 2))
+OF_WEIGHTS = Trial(MODEL.name, asked(population=None), FederationSize(7, 23, 2, 2))
 OF_NOISE = Trial(MODEL.name, noise=Noise(("1", f"1/{2**40}"), 3))
 
 
@@ -337,7 +337,7 @@ def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Wor
 )
 def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int, int], work: Work) -> None:
     with pytest.raises(HostUnfitError, match="run on nobody, or on more than 10,000,000"):
-        work.run_trial(RunTrial(party=1, trial=replace(OF_WEIGHTS, federation=Federation(*sizes))))
+        work.run_trial(RunTrial(party=1, trial=replace(OF_WEIGHTS, federation=FederationSize(*sizes))))
 
 
 @pytest.mark.parametrize("samples", [0, 10**9])
@@ -383,7 +383,7 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
     """A coordinator could invite clients to a run that is charged nowhere; the host tells them what it is."""
     form = PI_RW.input_forms["product"].by(CLIENTS)
     sends = asked(population=None, security="ring", input_form=form.name, input_path=form.path.name)
-    work.run_trial(RunTrial(party=1, trial=Trial("ring", sends, Federation(2, 2, 2, 2))))
+    work.run_trial(RunTrial(party=1, trial=Trial("ring", sends, FederationSize(2, 2, 2, 2))))
     job = planned(work, sending({"task": "weights"}, "one", "two")).job
     assert job.sending is not None and job.sending.terms == BENCHMARK_TERMS
     assert [upload.certificate for upload in job.sending.uploads] == ["one", "two"]
@@ -402,7 +402,7 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
         Trial(MODEL.name),
         Trial(MODEL.name, asked(population=None)),
         replace(OF_WEIGHTS, security="ring"),
-        Trial(MODEL.name, asked(population=None, task="pi_cf"), Federation(2, 2, 2, 2)),
+        Trial(MODEL.name, asked(population=None, task="pi_cf"), FederationSize(2, 2, 2, 2)),
         Trial(MODEL.name, noise=Noise(("-1", "1"), 1)),
     ],
 )

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.measure.made_up import made_up
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.inputs.encoding import columns_of, count_columns
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from fairshares.harness.inputs.records import read_records
-from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.postprocessing.curves import exact_curves
 from fairshares.harness.releases.thresholds.spec import PI_ROC_RECORDS
 from fairshares.harness.releases.thresholds.statistic import (
@@ -64,7 +65,7 @@ def test_noise_is_for_all_values_that_a_record_moves(relation: str, times: int, 
     dense = np.zeros((DOMAIN.cells, plan.nodes), dtype=np.int64)
     for cell, nodes in enumerate(tree.release(3 * 2 * 2).columns):
         dense[cell, list(nodes)] = 1
-    one = Federation(1, 1, 2, 3, RecordKind.SCORE, thresholds=4).made_up()
+    one = made_up(FederationSize(1, 1, 2, 3, RecordKind.SCORE, thresholds=4))
     rows = (
         replace(one, group=np.array([group]), label=np.array([label]), detail=np.array([bins]))
         for group, label, *bins in itertools.product(range(2), range(3), *[range(4)] * 3)

@@ -12,19 +12,20 @@ from unittest.mock import patch
 
 import pytest
 
-from fairshares.harness.engines.emulated_network import links, relay
-from fairshares.harness.engines.emulated_network.links import Links, links_between
-from fairshares.harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
-from fairshares.harness.engines.emulated_network.relay import Link
+from benchmarks.emulation import links, relay
+from benchmarks.emulation.links import emulated
+from benchmarks.emulation.relay import Link
+from fairshares.harness.engines.links import Links, links_between
 from fairshares.harness.errors import PartyFailedError, RelayError
+from fairshares.harness.request.networks import LAN, WAN, NetworkProfile, parse_network
 from tests.support.running import captured_relays, in_time
 
-SLOW = Network("slow", 0.1, 1e6)
+SLOW = NetworkProfile("slow", 0.1, 1e6)
 
 
 @contextmanager
 def parties(
-    network: Network, count: int = 2, *, measured: bool = False
+    network: NetworkProfile, count: int = 2, *, measured: bool = False
 ) -> Iterator[tuple[Links, list[socket.socket]]]:
     """Yield links between sockets that listen in the parties' place."""
     with ExitStack() as stack:
@@ -32,7 +33,7 @@ def parties(
             stack.enter_context(patch.object(links, "_measure", return_value=None))
         listening = [stack.enter_context(socket.create_server((relay.HOST, 0))) for _ in range(count)]
         ports = [one.getsockname()[1] for one in listening]
-        yield stack.enter_context(links_between(ports, network)), listening
+        yield stack.enter_context(links_between(ports, emulated(network))), listening
 
 
 def connect(
@@ -71,7 +72,7 @@ def test_a_party_finds_itself_directly_and_others_at_ports_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("network", [LAN, WAN, parse_network("10ms,1Mbit")])
-def test_measured_figures_are_those_wanted(network: Network) -> None:
+def test_measured_figures_are_those_wanted(network: NetworkProfile) -> None:
     """A busy machine makes figures worse, never better; a fault does so every time."""
     for _ in range(5):
         with parties(network, measured=True) as (between, _):
@@ -79,7 +80,7 @@ def test_measured_figures_are_those_wanted(network: Network) -> None:
         assert measured is not None
         rtt_s = measured.measured_rtt_s
         rate = measured.measured_bandwidth_bits_per_s
-        assert measured == network.as_measured(rtt_s, rate)
+        assert measured == links.as_measured(network, rtt_s, rate)
         share = rate / network.bandwidth_bits_per_s
         assert network.rtt_s <= rtt_s and share < 1.02
         if rtt_s < network.rtt_s + 0.02 and share > 0.2:

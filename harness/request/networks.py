@@ -1,9 +1,8 @@
-"""Networks between parties on one machine."""
+"""Networks between parties, by their figures: what a plan predicts for, and a benchmark emulates."""
 
 import re
 from dataclasses import dataclass
 
-from fairshares.harness.computation import EmulatedNetwork
 from fairshares.harness.errors import OptionError, named
 
 _MOST_RTT_S = 10.0
@@ -15,7 +14,7 @@ _BITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkProfile:
     """The link between any two parties: round-trip time, and bandwidth per direction."""
 
     name: str
@@ -29,39 +28,30 @@ class Network:
                 f"100Gbit per second; got {self.name!r}."
             )
 
-    def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> EmulatedNetwork:
-        """Return its entry in a manifest."""
-        return EmulatedNetwork(
-            profile=self.name,
-            rtt_s=self.rtt_s,
-            bandwidth_bits_per_s=self.bandwidth_bits_per_s,
-            measured_rtt_s=rtt_s,
-            measured_bandwidth_bits_per_s=bandwidth_bits_per_s,
-        )
-
 
 # Machines of one site on gigabit Ethernet, with the delays of virtual machines and switches.
-LAN = Network("lan", 1e-3, 1e9)
+LAN = NetworkProfile("lan", 1e-3, 1e9)
 # Two organizations on one continent, 2,500 km apart: 40 ms is 4,000 km of fiber there and back, with detours.
 # They have 100 Mbit/s of a shared uplink.
-WAN = Network("wan", 40e-3, 100e6)
+WAN = NetworkProfile("wan", 40e-3, 100e6)
 PROFILES = {network.name: network for network in (LAN, WAN)}
 
 
-def parse_network(text: str) -> Network | None:
+def parse_network(text: str) -> NetworkProfile | None:
     """Read `lan`, `wan`, `none` (the machine itself), or figures such as `40ms,100Mbit`."""
     if text == "none":
         return None
     if text in PROFILES:
         return PROFILES[text]
     rtt, _, bandwidth = text[:_LONGEST].partition(",")
-    time, rate = _RTT.fullmatch(rtt.strip()), _BANDWIDTH.fullmatch(bandwidth.strip())
+    time = _RTT.fullmatch(rtt.strip())
+    rate = _BANDWIDTH.fullmatch(bandwidth.strip())
     if time is None or rate is None or len(text) > _LONGEST:
         raise OptionError(
             f"{named('network')} must be {', '.join(PROFILES)}, none, or a round-trip time and a bandwidth "
             f"per second such as 40ms,100Mbit; got {text[: 2 * _LONGEST]!r}."
         )
-    return Network(
+    return NetworkProfile(
         f"{time[1]}{time[2]},{rate[1]}{rate[2]}bit",
         float(time[1]) * _SECONDS[time[2]],
         float(rate[1]) * _BITS[rate[2]],

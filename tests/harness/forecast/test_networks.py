@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairshares.harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network
 from fairshares.harness.errors import OptionError
+from fairshares.harness.request.networks import LAN, WAN, NetworkProfile, parse_network
 
 
 @pytest.mark.parametrize(
@@ -12,14 +12,14 @@ from fairshares.harness.errors import OptionError
         ("none", None),
         ("lan", LAN),
         ("wan", WAN),
-        ("40ms,100Mbit", Network("40ms,100Mbit", 0.04, 1e8)),
-        (" 40 ms, 100 Mbit/s ", Network("40ms,100Mbit", 0.04, 1e8)),
-        ("500us,2.5Gbit", Network("500us,2.5Gbit", 0.0005, 2.5e9)),
-        ("1s,64kbit", Network("1s,64kbit", 1.0, 64e3)),
-        ("0ms,1Gbit", Network("0ms,1Gbit", 0.0, 1e9)),
+        ("40ms,100Mbit", NetworkProfile("40ms,100Mbit", 0.04, 1e8)),
+        (" 40 ms, 100 Mbit/s ", NetworkProfile("40ms,100Mbit", 0.04, 1e8)),
+        ("500us,2.5Gbit", NetworkProfile("500us,2.5Gbit", 0.0005, 2.5e9)),
+        ("1s,64kbit", NetworkProfile("1s,64kbit", 1.0, 64e3)),
+        ("0ms,1Gbit", NetworkProfile("0ms,1Gbit", 0.0, 1e9)),
     ],
 )
-def test_network(text: str, expected: Network | None) -> None:
+def test_network(text: str, expected: NetworkProfile | None) -> None:
     assert parse_network(text) == expected
 
 

@@ -1,34 +1,32 @@
-"""Made-up clients: what parties feed in without sharing is what sharing would give them."""
+"""Benchmark runs at hosts: what a host feeds in without sharing is what sharing would give it."""
 
-import itertools
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from fairshares.harness.hosts.trials import made_up_values
 from fairshares.harness.inputs import shares
 from fairshares.harness.inputs.encoding import shared_over
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordKind
-from fairshares.harness.inputs.rings import Ring
 from fairshares.harness.inputs.shares import copies_of, held_by
-from fairshares.harness.inputs.synthetic import Federation
 from fairshares.harness.pipeline.sources import share_and_add_up
 from fairshares.harness.releases.gap.spec import PI_GAP
 from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.spec import REPLICATED, SHARES, InputForm, InputPath
-from tests.support.rings import to_integers
+from tests.support.rings import total_of
 
-OF_COUNTS = Federation(7, 23, 2, 3)
-OF_SCORES = Federation(7, 23, 2, 2, RecordKind.SCORE, thresholds=5)
+OF_COUNTS = FederationSize(7, 23, 2, 3)
+OF_SCORES = FederationSize(7, 23, 2, 2, RecordKind.SCORE, thresholds=5)
 CASES = {
     "split": (OF_COUNTS, PI_RW.input_forms["split"]),
     "product": (OF_COUNTS, PI_RW.input_forms["product"]),
-    "slots": (Federation(7, 7, 2, 3, cap=1), PI_RW_SLOTS.input_forms["slots"]),
+    "slots": (FederationSize(7, 7, 2, 3, cap=1), PI_RW_SLOTS.input_forms["slots"]),
     "bins": (OF_SCORES, PI_ROC.input_forms["split"]),
     "keys": (OF_SCORES, PI_ROC_RECORDS.input_forms["keys"]),
-    "values": (Federation(7, 7, 2, 0, RecordKind.VALUE), PI_GAP.input_forms["split"]),
+    "values": (FederationSize(7, 7, 2, 0, RecordKind.VALUE), PI_GAP.input_forms["split"]),
 }
 
 
@@ -41,15 +39,15 @@ def test_parties_values_add_up_to_what_clients_share(
     case: str, model: str, path: InputPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shares, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
-    federation, form = CASES[case][0], CASES[case][1].by(path)
+    size, form = CASES[case][0], CASES[case][1].by(path)
     chosen = MODELS[model]
-    shared, _ = share_and_add_up(federation.made_up(), form, chosen, tmp_path, lambda _: None)
+    shared, _ = share_and_add_up(size.even_records(), form, chosen, tmp_path, lambda _: None)
     there = [path.read_bytes() for path in shared]
-    made = [federation.values_of(i, chosen.parties, form, chosen.domain) for i in range(chosen.parties)]
+    made = [made_up_values(size, form, chosen, party) for party in range(chosen.parties)]
     over = shared_over(form, chosen.domain)
     assert [len(payload) for payload in made] == [len(payload) for payload in there]
-    assert total(each_share(made, form), over) == total(each_share(there, form), over)
-    assert any(total(each_share(made, form), over))
+    assert total_of(each_share(made, form), over) == total_of(each_share(there, form), over)
+    assert any(total_of(each_share(made, form), over))
 
 
 def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
@@ -62,20 +60,3 @@ def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
             part = held[at * size : (at + 1) * size]
             assert shares.setdefault(number, part) == part
     return [shares[number] for number in range(len(parties))]
-
-
-def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
-    form, chosen = PI_ROC.input_forms["split"], MODELS["ring"]
-    runs = []
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        files, _ = share_and_add_up(OF_SCORES.made_up(), form, chosen, tmp_path / name, lambda _: None)
-        runs.append([path.read_bytes() for path in files])
-    assert total(runs[0], chosen.domain) == total(runs[1], chosen.domain)
-    values = [chosen.domain.from_bytes(share)[:, 0] for run in runs for share in run]
-    assert min(int(share.max()) for share in values) > 2**56  # 20 uniform words are all below with 2^-160
-    assert all((one != other).all() for one, other in itertools.combinations(values, 2))
-
-
-def total(parties: list[bytes], over: Ring) -> list[int]:
-    return to_integers(over, over.total(np.stack([over.from_bytes(payload) for payload in parties], axis=-2)))

@@ -1,0 +1,1 @@
+"""Emulated networks between the parties of a measured run on one machine. Start with `links`."""

@@ -1,1 +1,0 @@
-"""Emulated networks on one machine. Imports: `system`. Start with `profiles`."""
