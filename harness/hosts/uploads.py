@@ -256,17 +256,17 @@ class Listed(RunState):
             raise HostUnfitError("It was asked to add up another party's shares than the one that it listed.")
         heard = self._heard()
         with _new_directory(place.scratch / _ADDED_UP) as added_up:
-            file = added_up / f"party-{self.party}.aggregate"
-            policies = self._write_sum(file)
-            header = check_own(file, self.party)
+            head = added_up / f"party-{self.party}.head"
+            values = added_up / _VALUES
+            policies = self._write_sum(head, values)
+            header = check_own(head, self.party)
             guard = self.guard.with_task(header.task.name)
-            inputs = inputs_in(header, file, release.form, release.model)
+            inputs = inputs_in(header, head, release.form, release.model)
             # Each client's own policy, in place of the common one.
             inputs = replace(inputs, policies={client: policies[client] for client in inputs.batches})
             noise_terms, pieces = _noise_ahead(guard, place, self.party, inputs.domain)
-            values = extract_values(file, added_up / _VALUES)
             aggregated = Aggregated(
-                head=_head_of(file),
+                head=_head_of(head),
                 bytes=_bytes_of_uploads(place.host.directory),
                 left_out=header.excluded,
                 pieces=pieces,
@@ -285,13 +285,17 @@ class Listed(RunState):
                 )
         return heard
 
-    def _write_sum(self, file: Path) -> Mapping[str, ClientPolicy]:
-        """Write the aggregate of the uploads that all lists have; return the policies of listed clients."""
+    def _write_sum(self, head: Path, values: Path) -> Mapping[str, ClientPolicy]:
+        """Write the aggregate of the uploads that all lists have, its head and its values to a file each.
+
+        Returns:
+            The policies of listed clients.
+        """
         agreement = read_lists(self.place.scratch / _LISTS, self.count.opener.task, signed=False)
         count = self.count
         if count.identities != agreement.accepted:
             count = _counted(self.place.host.directory, count.opener, agreement.accepted)
-        count.write(file, agreement.left_out)
+        count.write_apart(head, values, agreement.left_out)
         return self.count.policies
 
 
