@@ -15,7 +15,14 @@ from typing import TypeVar
 
 from fairshares.harness.computation import HostsRun, Preprocessing
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
-from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
+from fairshares.harness.errors import (
+    CertificateError,
+    FairSharesError,
+    HostUnfitError,
+    SignatureError,
+    named,
+    named_command,
+)
 from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.pipeline.planning import check_kind
 from fairshares.harness.pipeline.sources import request_of_run, with_excluded
@@ -47,7 +54,6 @@ _SHOWN = 200  # characters of a reason
 _MOST_COUNTED = 1 << 62  # clients that a run left out
 _MOST_COMPARED = 1 << 63
 _MOST_ATTEMPTS = 10**6
-_SPENT = "nothing was written; ./inv hosts.collect fetches what others signed of a release, whose ε is spent"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -286,7 +292,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if not signers:
         refusal.say("nobody signed")
     if known is not None and [digest for _, digest in signers] != list(known):
-        refusal.say("other hosts signed than --fingerprints names, in the order of the parties")
+        refusal.say(f"other hosts signed than {named('fingerprints')} names, in the order of the parties")
     first = _check_alike(signers, refusal)
     follows = _follows(first, [statement.ran.party for statement, _ in signers], refusal)
     more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
@@ -325,7 +331,11 @@ def check_ended(
     Raises:
         HostUnfitError: A host signed nothing, another run, or other integers.
     """
-    refusal = Refusal(HostUnfitError, "What the hosts signed", "the end of this run", _SPENT)
+    way_out = (
+        f"nothing was written; {named_command('hosts.collect')} fetches what others signed of a release, "
+        "whose ε is spent"
+    )
+    refusal = Refusal(HostUnfitError, "What the hosts signed", "the end of this run", way_out)
     opened = {name: list(values) for name, values in outputs.items()}
     signers = []
     for host, before, after in zip(hosts, agreed, ended, strict=True):

@@ -34,6 +34,7 @@ from fairshares.harness.uploads.task import read_task
 from tests.conftest import PROJECT
 
 OF_COMMANDS = ("harness/cli/", "harness/views/hosts.py", "harness/hosts/")  # which no Python call shows
+LOADED_BY_CALLS = {"harness/hosts/signed_results.py"}  # but this one, by `fairshares.load`
 OF_A_COMMAND = re.compile(r"(?<![\w-])--[a-z]|\./inv|docs/")
 DECLARING = {
     "Option",
@@ -87,7 +88,7 @@ def test_no_text_that_a_python_call_reaches_names_a_flag_a_command_or_a_page() -
     found = {}
     for path in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
         name = path.relative_to(PROJECT).as_posix()
-        if name.startswith(OF_COMMANDS):
+        if name.startswith(OF_COMMANDS) and name not in LOADED_BY_CALLS:
             continue
         if said := of_commands(path.read_text(encoding="utf-8")):
             found[name] = said
