@@ -104,8 +104,8 @@ class SecurityModel:
 _RING_EDABITS = ("-R", "64", "-Y")
 _RING_SPLIT_3 = ("-R", "64", "-Z", "3")
 _RING_SPLIT_4 = ("-R", "64", "-Z", "4")
-# Options of two-party machines, which send in the clear by default: -e encrypts, and with -d opened values go
-# straight to the other party.
+# Options of machines without an honest majority, which send in the clear by default: -e encrypts, and with -d
+# opened values go straight to the other party.
 _DIRECT = ("-e", "-d")
 _AT_ONCE = (50_000, 50_000)  # fewer rounds; smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.

@@ -24,6 +24,7 @@ ONE, TWO, TWENTIETH = (design_coins(epsilon, 40) for epsilon in (Fraction(1), Fr
 MORTGAGES = [[90, 218], [154, 1527]]
 LARGE = [[2000, 4000], [3000, 30000]]
 THREE = [[200, 300, 400], [900, 250, 300]]
+FIVE_GROUPS = [[5000, 900], [200, 250], [150, 300], [250, 700], [200, 350]]  # one far above the others
 RARE = [[10**6, 100], [100, 100]]
 EMPTY = [[0, 3], [0, 40]]
 NOBODY = [[0, 0], [0, 0]]
@@ -53,7 +54,9 @@ def shares(
 
 @pytest.mark.parametrize("reweighing", REWEIGHINGS)
 @pytest.mark.parametrize(
-    ("table", "coins"), [(MORTGAGES, ONE), (THREE, ONE), (LARGE, TWENTIETH)], ids=["mortgages", "3", "1/20"]
+    ("table", "coins"),
+    [(MORTGAGES, ONE), (THREE, ONE), (FIVE_GROUPS, ONE), (LARGE, TWENTIETH)],
+    ids=["mortgages", "3", "5-groups", "1/20"],
 )
 def test_intervals_cover_but_not_everything(
     table: list[list[int]], coins: tuple[Coin, ...], reweighing: str
