@@ -6,6 +6,7 @@ Policies have a target of their own.
 import json
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -100,7 +101,10 @@ def signatures(data: bytes) -> object:
     if not directory.exists():
         shutil.copytree(GOLDEN / "signed", directory)
     (directory / "signatures.json").write_bytes(data)
-    return verify(directory)
+    with warnings.catch_warnings():
+        # Signed values beyond what clients could have sent are clipped, with a warning that is right.
+        warnings.simplefilter("ignore", UserWarning)
+        return verify(directory)
 
 
 @cache
