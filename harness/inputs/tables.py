@@ -425,9 +425,12 @@ def _has_mixed_line_ends(path: Path) -> bool:
     last = b""
     with path.open("rb") as file:
         for block in _blocks(file):
-            both += block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
-            returns += block.count(b"\r")
-            feeds += block.count(b"\n")
+            if b"\r" in block or last == b"\r":
+                both += block.count(b"\r\n") + (last == b"\r" and block.startswith(b"\n"))
+                returns += block.count(b"\r")
+                feeds += block.count(b"\n")
+            elif b"\n" in block:
+                feeds += 1  # that there is one is enough, as no CR can belong to it
             last = block[-1:]
     kinds = [both, returns - both, feeds - both]
     return sum(1 for number in kinds if number) > 1
