@@ -18,6 +18,7 @@ from benchmarks.emulation.links import emulated
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up, public_integers
+from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from fairshares.harness.computation import Computation
@@ -26,15 +27,14 @@ from fairshares.harness.engines.mpspdz.compiler import Installation, find_instal
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
-from fairshares.harness.hosts.runner import BenchmarkHosts, BenchmarkRunner
-from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial, Trial, inputs_of_size
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.run import RunSettings, run_release
-from fairshares.harness.pipeline.sources import RecordsSource, inputs_of_size
+from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
@@ -267,9 +267,14 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     model = model_of(cell).name
     request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
-        loss = (str(request.protect.epsilon), str(request.protect.delta))
-        return Trial(model, noise=Noise(loss, int(cell["samples"])))
-    return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
+        return NoiseTrial(
+            security=model,
+            epsilon=str(request.protect.epsilon),
+            delta=str(request.protect.delta),
+            samples=int(cell["samples"]),
+        )
+    federation = federation_of(cell, statistic_of(cell))
+    return ReleaseTrial(security=model, asked=request.to_json(), federation=federation)
 
 
 def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.measure import given_party
 from fairshares.harness.engines.engine import Engine
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.security_models import SecurityModel
 
@@ -13,7 +13,7 @@ Given = Sequence[Sequence[int]]
 """The numbers of each party."""
 
 
-class GivenProcess(LocalProcess):
+class GivenParty(LocalParty):
     """A party on this machine with numbers of its own in its directory."""
 
     def __init__(self, numbers: Sequence[int], setup: PartySetup, directory: Path) -> None:
@@ -29,7 +29,7 @@ def engine_giving(model: SecurityModel, given: Given | None) -> Engine:
     if given is None:
         return engine_of(model)
 
-    def lay_out(setup: PartySetup, directory: Path) -> LocalProcess:
-        return GivenProcess(given[setup.config.party], setup, directory)
+    def lay_out(setup: PartySetup, directory: Path) -> LocalParty:
+        return GivenParty(given[setup.config.party], setup, directory)
 
     return type(engine_of(model))(lay_out)

@@ -6,17 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairshares.harness.hosts.trials import TERMS, inputs_of_size
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.inputs.records import ClientRecords
-from fairshares.harness.pipeline.sources import (
-    BENCHMARK_TERMS,
-    PartyInputs,
-    RecordsSource,
-    RunContext,
-    Source,
-    inputs_of_size,
-)
+from fairshares.harness.pipeline.sources import PartyInputs, RecordsSource, RunContext, Source
 from fairshares.harness.privacy.stock import Piece
 from fairshares.protocols.arrays import Integers
 from fairshares.protocols.spec import CLIENTS
@@ -60,7 +54,7 @@ class SourceAtHosts(Source):
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
         if run.release.form.path is not CLIENTS:
             return described
-        return RecordsSource(made_up(self.size), BENCHMARK_TERMS).deliver(run, described, piece)
+        return RecordsSource(made_up(self.size), TERMS).deliver(run, described, piece)
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:

@@ -241,11 +241,13 @@ class PrivateJob(Job):
         party_inputs: Per party, a file of values in the model's domain, little-endian; None if a party has
             its values, or gets them later.
         clients: Who sends while the parties run.
+        piece_at_hosts: The name of the piece of noise made ahead that all hosts take for it, or "" for none.
     """
 
     party_inputs: tuple[Path | None, ...]
     _: KW_ONLY
     clients: ClientInputs | None = None
+    piece_at_hosts: str = ""
 
     def __post_init__(self) -> None:
         if self.spec.made_up and (self.clients or any(self.party_inputs)):
@@ -356,12 +358,16 @@ class Ready(Chargeable, ABC):
         """
 
 
-class Runner(ABC):
-    """What runs jobs on clients' inputs: an engine on this machine, or hosts with an engine each."""
+class Backend(ABC):
+    """Where parties run: on this machine by its engine, or on hosts with an engine each."""
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return why this combination is unsound or cannot run, if so."""
+
+
+class Runner(Backend):
+    """A backend that runs jobs on clients' inputs."""
 
     @abstractmethod
     def prepare(
@@ -383,7 +389,7 @@ class Runner(ABC):
         PartyTimeoutError.
         """
 
-    def finish(self, result: EngineResult, results: Path) -> None:  # noqa: B027  here nobody signs
+    def finish(self, result: EngineResult, results: Path) -> None:
         """Check a run's result files before they are put in place, or raise SignatureError."""
 
 

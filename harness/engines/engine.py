@@ -27,7 +27,7 @@ from fairshares.harness.engines.base import (
 )
 from fairshares.harness.engines.links import Links, Network, links_between
 from fairshares.harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (
     Column,
     NoiseBehindColumn,
@@ -41,8 +41,8 @@ from fairshares.harness.engines.parties.layouts import (
 )
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms
 from fairshares.harness.engines.parties.supervisor import (
+    LaysPartyOut,
     Rounds,
-    StartsParty,
     WaitingParties,
     free_ports,
     waiting_parties,
@@ -124,7 +124,7 @@ class Engine(Runner, MadeUpRunner):
     compiles: bool
     connects_down: bool
 
-    def __init__(self, lay_out: StartsParty = LocalProcess) -> None:
+    def __init__(self, lay_out: LaysPartyOut = LocalParty) -> None:
         self._lay_out = lay_out
 
     @abstractmethod

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from fairshares.harness.engines.base import Progress
 from fairshares.harness.engines.engine import Engine
@@ -36,7 +36,7 @@ from fairshares.harness.hosts.messages import (
 from fairshares.harness.hosts.party_run import MAX_SKEW_S
 from fairshares.harness.hosts.signed_results import Statement, read_signed, shared
 from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.security_models import MODELS, SecurityModel, get_model
+from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.signatures import Signed
@@ -56,6 +56,11 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     """
     with ThreadPoolExecutor(max(1, len(each))) as pool:
         return list(pool.map(function, each))
+
+
+def ask_all(connections: Sequence[Connection], message: Message[T]) -> list[T]:
+    """Send several hosts the same message, at once, and return their answers, in order."""
+    return at_once(lambda connection: connection.ask(message), connections)
 
 
 def listener(host: Host, greeting: str) -> Listener:
@@ -185,11 +190,46 @@ def _check_certificates(hosts: Sequence[Host], certificates: Mapping[str, Mappin
                 raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
 
 
-def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[JsonObject]:
-    """Return the results of runs whose coordinator went away before it read them, the oldest first.
+@dataclass(frozen=True)
+class KeptStatement:
+    """A statement that a host keeps of a run, with the names in it that are known here.
 
-    Each result names the parties whose hosts keep a statement of the run, and has the `outputs` if all of the
-    run's hosts signed the same.
+    Attributes:
+        statement: The statement, whose run's name is a token.
+        task: The name of the release.
+        model: The security model.
+    """
+
+    statement: Statement
+    task: str
+    model: SecurityModel
+
+
+class LeftoverRun(Struct, frozen=True, kw_only=True):
+    """The result of a run whose coordinator went away before it read the result: `hosts.collect`'s file.
+
+    Attributes:
+        schema: The version of the file's fields.
+        run: The run's name.
+        task: The name of the release.
+        security: The name of the security model.
+        ended: When the run ended, by the clock of a host that keeps its result.
+        outputs: The opened integers, by the names of their lines. None unless all of the run's hosts signed
+            the same.
+        parties: The numbers of the parties whose hosts keep a statement.
+    """
+
+    schema: int
+    run: str
+    task: str
+    security: str
+    ended: str
+    outputs: dict[str, list[int]] | None
+    parties: list[int]
+
+
+def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[LeftoverRun]:
+    """Return the results of runs whose coordinator went away before it read them, the oldest first.
 
     Raises:
         HostUnfitError: A host keeps a statement of another party, or two of one run.
@@ -197,15 +237,15 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[JsonObject]
     with connected(hosts, progress) as connections:
         progress("collect")
         kept_by_hosts = at_once(_kept, connections)
-    runs: dict[str, list[Statement]] = {}
+    runs: dict[str, list[KeptStatement]] = {}
     for statements in kept_by_hosts:
-        for statement in statements:
-            runs.setdefault(statement.ran.run, []).append(statement)
-    results = [_together(statements) for statements in runs.values()]
-    return sorted(results, key=lambda result: str(result["ended"]))
+        for kept in statements:
+            runs.setdefault(kept.statement.ran.run, []).append(kept)
+    results = [leftover_run(statements) for statements in runs.values()]
+    return sorted(results, key=lambda result: result.ended)
 
 
-def _kept(connection: Connection) -> list[Statement]:
+def _kept(connection: Connection) -> list[KeptStatement]:
     """Return the statements that a host keeps of its runs, which it has signed. Raises HostUnfitError."""
     host = connection.host
     refusal = Refusal(
@@ -214,13 +254,16 @@ def _kept(connection: Connection) -> list[Statement]:
         what="what hosts of this version sign",
         way_out="update FairShares there, or ask its owner",
     )
-    kept = [read_signed(Statement, signed, refusal) for signed in connection.ask(Collect())]
-    for statement in kept:
-        task = statement.ran.asked.get("task")
-        security = statement.ran.asked.get("security")
-        if task not in REQUESTS or security not in MODELS or not is_token(statement.ran.run):
+    kept: list[KeptStatement] = []
+    for signed in connection.ask(Collect()):
+        statement = read_signed(Statement, signed, refusal)
+        task = statement.ran.asked.get("task", "")
+        model = MODELS.get(statement.ran.asked.get("security", ""))
+        if task not in REQUESTS or model is None or not is_token(statement.ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
-    own_runs = {statement.ran.run for statement in kept if statement.ran.party == host.party}
+        kept.append(KeptStatement(statement, task, model))
+    ran = [known.statement.ran for known in kept]
+    own_runs = {intent.run for intent in ran if intent.party == host.party}
     if len(own_runs) < len(kept):
         raise HostUnfitError(
             f"{host.title} keeps what another party revealed, or the same run twice; correct hosts.toml, or "
@@ -229,21 +272,21 @@ def _kept(connection: Connection) -> list[Statement]:
     return kept
 
 
-def _together(statements: Sequence[Statement]) -> JsonObject:
+def leftover_run(kept: Sequence[KeptStatement]) -> LeftoverRun:
     """Return the result of a run, from the statements that hosts keep of it."""
-    first = statements[0]
-    ran = first.ran
-    signed_the_same = all(shared(statement) == shared(first) for statement in statements)
-    is_whole = len(statements) == get_model(ran.asked["security"]).parties
-    return {
-        "schema": 1,
-        "run": ran.run,
-        "task": ran.asked["task"],
-        "security": ran.asked["security"],
-        "ended": first.ended,
-        "outputs": first.outputs if signed_the_same and is_whole else None,
-        "parties": [statement.ran.party for statement in statements],
-    }
+    first = kept[0]
+    statements = [known.statement for known in kept]
+    signed_the_same = all(shared(statement) == shared(first.statement) for statement in statements)
+    is_whole = len(statements) == first.model.parties
+    return LeftoverRun(
+        schema=1,
+        run=first.statement.ran.run,
+        task=first.task,
+        security=first.model.name,
+        ended=first.statement.ended,
+        outputs=first.statement.outputs if signed_the_same and is_whole else None,
+        parties=[statement.ran.party for statement in statements],
+    )
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
@@ -265,22 +308,15 @@ class Finding:
 
     Attributes:
         host: The host.
-        connection: The connection to it, None if it was not reached.
         faults: A sentence for each fault, by a name in `LOOKED_AT`.
         facts: What the host told, None if it told nothing.
         skew_s: The seconds by which its clock is ahead of this machine's, negative if it is behind.
     """
 
     host: Host
-    connection: Connection | None = None
     faults: dict[str, str] = field(default_factory=dict)
     facts: HostFacts | None = None
     skew_s: float = 0.0
-
-    def ask(self, message: Message[T]) -> T:
-        """Return the answer of a host that is connected. Raises as `Connection.ask`."""
-        assert self.connection is not None
-        return self.connection.ask(message)
 
     def marks(self) -> dict[str, bool | None]:
         """Return whether each of `LOOKED_AT` is right, or None if that is unknown."""
@@ -312,10 +348,32 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """A host that told its facts, with the findings about it."""
+class ReachedHost:
+    """A host to which this machine is connected, with the findings about it."""
 
     finding: Finding
+    connection: Connection
+
+    @classmethod
+    def by(cls, connection: Connection) -> Self:
+        """Return the host at the other end of a connection, of which nothing is found yet."""
+        return cls(Finding(connection.host), connection)
+
+    @property
+    def host(self) -> Host:
+        """The host."""
+        return self.finding.host
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """The faults that are found, to which more are added."""
+        return self.finding.faults
+
+
+@dataclass(frozen=True)
+class Answered(ReachedHost):
+    """A reached host that told its facts."""
+
     facts: HostFacts
 
 
@@ -323,24 +381,21 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
     """Look at every host, whatever is wrong with others; try clients' ports from this machine."""
     with ExitStack() as stack:
 
-        def connect(host: Host) -> Finding:
+        def connect(host: Host) -> ReachedHost | Finding:
             try:
                 connection = Connection(host)
             except FairSharesError as error:
                 return Finding(host, faults={"ssh": str(error)})
             stack.callback(connection.close)
-            return Finding(host, connection)
+            return ReachedHost.by(connection)
 
         progress("connect")
-        findings = at_once(connect, hosts)
-        connected_to = [finding for finding in findings if finding.connection is not None]
-        check_connected(connected_to, model, progress)
+        looked_at = at_once(connect, hosts)
+        reached = [host for host in looked_at if isinstance(host, ReachedHost)]
+        answered = check_connected(reached, model, progress)
         progress("clients")
-        at_once(
-            _reach_as_clients,
-            [finding for finding in findings if finding.facts is not None and finding.host.client_port],
-        )
-    return findings
+        at_once(_reach_as_clients, [host for host in answered if host.host.client_port])
+    return [host.finding if isinstance(host, ReachedHost) else host for host in looked_at]
 
 
 def fit_hosts(
@@ -351,26 +406,26 @@ def fit_hosts(
     Raises:
         HostUnfitError: At least one host is unfit. The error has all faults, and ends with `otherwise`.
     """
-    findings = [Finding(connection.host, connection) for connection in connections]
-    answered = check_connected(findings, model, progress)
-    faults = [fault for finding in findings for fault in finding.faults.values()]
+    reached = [ReachedHost.by(connection) for connection in connections]
+    answered = check_connected(reached, model, progress)
+    faults = [fault for host in reached for fault in host.faults.values()]
     if faults:
         raise HostUnfitError(f"{' '.join(faults)}{otherwise}")
     return answered
 
 
-def check_connected(findings: Sequence[Finding], model: SecurityModel, progress: Progress) -> list[Answered]:
+def check_connected(
+    reached: Sequence[ReachedHost], model: SecurityModel, progress: Progress
+) -> list[Answered]:
     """Look at connected hosts; return those that told their facts."""
     progress("look")
-    at_once(lambda finding: _look(finding, model), findings)
-    answered = [Answered(finding, finding.facts) for finding in findings if finding.facts is not None]
+    looked_at = at_once(lambda host: _look(host, model), reached)
+    answered = [host for host in looked_at if host is not None]
     if answered:
         _compare_versions(answered)
         _compare_certificates(answered)
     progress("ports")
-    may_listen = [
-        host.finding for host in answered if not {"directory", "policy"} & host.finding.faults.keys()
-    ]
+    may_listen = [host for host in answered if not {"directory", "policy"} & host.faults.keys()]
     _reach_each_other(may_listen, engine_of(model))
     return answered
 
@@ -391,22 +446,29 @@ def skew_s(asked: float, stated: float, answered: float) -> float:
     return min(0.0, stated - asked)
 
 
-def _look(finding: Finding, model: SecurityModel) -> None:
-    """Ask a connected host for its facts, and find the faults that follow from them."""
-    host = finding.host
-    faults = finding.faults
+def _look(reached: ReachedHost, model: SecurityModel) -> Answered | None:
+    """Ask a host for its facts, and note the faults that follow from them; None if it tells none."""
+    host = reached.host
     asked = time.time()
     message = Check(
         party=host.party, security=model.name, port=host.port, client_ports=list(host.client_ports)
     )
     try:
-        facts = finding.ask(message)
+        facts = reached.connection.ask(message)
     except FairSharesError as error:
         name = "policy" if isinstance(error, PolicyError) else "directory"
-        faults[name] = str(error)
-        return
-    finding.facts = facts
-    finding.skew_s = skew_s(asked, facts.time, time.time())
+        reached.faults[name] = str(error)
+        return None
+    reached.finding.facts = facts
+    reached.finding.skew_s = skew_s(asked, facts.time, time.time())
+    _note_faults(reached.finding, facts)
+    return Answered(reached.finding, reached.connection, facts)
+
+
+def _note_faults(finding: Finding, facts: HostFacts) -> None:
+    """Note the faults that follow from a host's own facts."""
+    host = finding.host
+    faults = finding.faults
     for what, stated in ((PROGRAMS, facts.programs), (CODE, facts.code)):
         if stated != sources_hash(*SOURCES[what]) and "project" not in faults:
             faults["project"] = (
@@ -439,12 +501,12 @@ def _look(finding: Finding, model: SecurityModel) -> None:
 
 def _compare_versions(answered: Sequence[Answered]) -> None:
     """Note a fault of each host whose engine has another version than that of the first host."""
-    with_engine = [host for host in answered if "engine" not in host.finding.faults]
+    with_engine = [host for host in answered if "engine" not in host.faults]
     for other in with_engine:
         first = with_engine[0]
         if other.facts.engine_version != first.facts.engine_version:
-            other.finding.faults["engine"] = (
-                f"{other.finding.host.title} has {other.facts.engine_version}, {first.finding.host.name} has "
+            other.faults["engine"] = (
+                f"{other.host.title} has {other.facts.engine_version}, {first.host.name} has "
                 f"{first.facts.engine_version}; all hosts need the same."
             )
 
@@ -452,61 +514,66 @@ def _compare_versions(answered: Sequence[Answered]) -> None:
 def _compare_certificates(answered: Sequence[Answered]) -> None:
     """Note a fault of each host that holds another certificate of a party than the party's own host has."""
     for owner in answered:
-        host = owner.finding.host
+        host = owner.host
         party = str(host.party)
         own = owner.facts.fingerprints.get(party, "")
         for other in answered:
             fingerprint = other.facts.fingerprints.get(party, own)
             if own and fingerprint != own:
-                other.finding.faults.setdefault(
+                other.faults.setdefault(
                     "certificates",
-                    f"{other.finding.host.title} holds another certificate of party {party} "
+                    f"{other.host.title} holds another certificate of party {party} "
                     f"({fingerprint[:SHOWN]}…) than "
                     f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, accept them by ./inv "
                     "hosts.setup, if not, somebody is in its place.",
                 )
 
 
-def _reach_as_clients(finding: Finding) -> None:
+def _reach_as_clients(reached: ReachedHost) -> None:
     """Call a host's port for clients from this machine, and note a fault if it cannot be reached."""
-    host = finding.host
-    if {"clients", "directory", "policy"} & finding.faults.keys():
+    host = reached.host
+    if {"clients", "directory", "policy"} & reached.faults.keys():
         return
     address, port = host.client_reached
-    fault = reach(address, port, finding.ask(Listen(port=host.client_port)))
-    finding.ask(StopListening())
+    fault = reach(address, port, reached.connection.ask(Listen(port=host.client_port)))
+    reached.connection.ask(StopListening())
     if fault is not None:
-        finding.faults["clients"] = (
+        reached.faults["clients"] = (
             f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
             "port to clients, or correct client_reached_at in hosts.toml."
         )
 
 
-def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
+def _reach_each_other(reached: Sequence[ReachedHost], engine: Engine) -> None:
     """Have agents listen and connect as their parties will, and note a fault of each that is not reached."""
-    able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
-    answers = at_once(lambda number: findings[number].ask(Listen(port=findings[number].host.port)), able)
-    greetings = dict(zip(able, answers, strict=True))  # of the hosts that listen, by their number
+    able = [number for number, host in enumerate(reached) if "port" not in host.faults]
+
+    def listen(number: int) -> str:
+        """Have a host listen; return its greeting."""
+        return reached[number].connection.ask(Listen(port=reached[number].host.port))
+
+    greetings = dict(
+        zip(able, at_once(listen, able), strict=True)
+    )  # of the hosts that listen, by their number
 
     def call(number: int) -> None:
         """Have a host call those others that its party will connect to."""
-        caller = findings[number]
+        caller = reached[number]
         if engine.connects_down:
             called_numbers = [other for other in greetings if other < number]
         else:
             called_numbers = [other for other in greetings if other > number]
-        called = [findings[other] for other in called_numbers]
-        listeners = [listener(findings[other].host, greetings[other]) for other in called_numbers]
-        assert caller.connection is not None
+        called = [reached[other] for other in called_numbers]
+        listeners = [listener(reached[other].host, greetings[other]) for other in called_numbers]
         faults = answers_of_each(caller.connection, Reach(others=listeners), listeners)
-        for finding, fault in zip(called, faults, strict=True):
+        for other, fault in zip(called, faults, strict=True):
             if fault is not None:
-                address, port = finding.host.reached
-                finding.faults.setdefault(
+                address, port = other.host.reached
+                other.faults.setdefault(
                     "port",
-                    f"{finding.host.title}: {caller.host.name} cannot reach it at {address}:{port}: {fault}; "
+                    f"{other.host.title}: {caller.host.name} cannot reach it at {address}:{port}: {fault}; "
                     "open the port to it, or correct reached_at in hosts.toml.",
                 )
 
-    at_once(call, range(len(findings)))
-    at_once(lambda finding: finding.ask(StopListening()), findings)
+    at_once(call, range(len(reached)))
+    ask_all([host.connection for host in reached], StopListening())

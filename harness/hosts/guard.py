@@ -34,6 +34,7 @@ from fairshares.harness.privacy.ledger.populations import LedgerState, PrivacyEv
 from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
 from fairshares.harness.request.base import Request
+from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.uploads.lists import UploadReport, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.protocols.guarantee import Budget
@@ -61,7 +62,7 @@ class Guard:
 
     directory: Path
     coordinator: str
-    asked: dict[str, str]
+    asked: RequestTexts
     release: Request
     statistic: Statistic[Answer]
     facts: Release
@@ -69,7 +70,7 @@ class Guard:
     stock: Stock
 
     @classmethod
-    def of_run(cls, directory: Path, asked: dict[str, str], coordinator: str) -> Self:
+    def of_run(cls, directory: Path, asked: RequestTexts, coordinator: str) -> Self:
         """Return the guard of a proposed run.
 
         Raises PolicyError, UnsupportedError, or OptionError.

@@ -31,6 +31,7 @@ from fairshares.harness.hosts.states import (
 )
 from fairshares.harness.hosts.trials import Trial
 from fairshares.harness.privacy.manifest import Environment
+from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.system.documents import Refusal, as_type
 from fairshares.harness.system.files import larger_than
 from fairshares.harness.system.spelling import similar
@@ -72,9 +73,6 @@ Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, a name, or a certificate (PEM)."""
 
 Texts = Annotated[list[Text], Meta(max_length=1 << 20)]
-
-Request = Annotated[dict[str, str], Meta(max_length=256)]
-"""A release, by the fields that `request_from_json` reads and checks."""
 
 SignedByParty = Annotated[dict[str, Signed], Meta(max_length=64)]
 """What parties' hosts signed, by the parties' numbers, which `keys.by_party` reads."""
@@ -400,7 +398,7 @@ class Propose(Message[None], tag="propose", frozen=True, kw_only=True):
 
     STATES = frozenset({State.NO_RUN})
 
-    asked: Request
+    asked: RequestTexts
 
 
 class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
@@ -409,14 +407,14 @@ class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
     STATES = NOT_RUNNING
     RUNS = frozenset({RunKind.NONE, RunKind.NOISE})
 
-    asked: Request
+    asked: RequestTexts
     domain: JsonFields
 
 
 class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
     """Proposes a run on made-up records, or of samples of noise, in place of the last such run.
 
-    `Trial` checks its numbers.
+    `ReleaseTrial` and `NoiseTrial` check their numbers.
     """
 
     STATES = NOT_RUNNING

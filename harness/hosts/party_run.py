@@ -25,7 +25,7 @@ from typing import Generic, Self
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import Job
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup, PartyState
+from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess, PartySetup, PartyState
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError
@@ -249,11 +249,11 @@ class Fed(RunState, Generic[RunAhead]):
         )
         # Last, as nothing that is refused may take noise from the stock.
         planned = planned.taken()
-        process = _laid_out(setup, place.scratch)
+        laid_out = _laid_out(setup, place.scratch)
         prepared = PreparedParty(
             message.run, party, program.program_hash, engine_version=program.engine_version
         )
-        return Step(Prepared(place, planned, prepared, process), facts)
+        return Step(Prepared(place, planned, prepared, laid_out), facts)
 
     def _check_ports(self, message: Prepare) -> None:
         """Raise PolicyError or HostUnfitError unless the party and its gateway can listen at their ports."""
@@ -264,8 +264,8 @@ class Fed(RunState, Generic[RunAhead]):
         check_ports(host.directory, host.coordinator, "client_port", client_ports)
 
 
-def _laid_out(setup: PartySetup, scratch: Path) -> LocalProcess:
-    """Return a new party's process; the file of its inputs moves to its directory.
+def _laid_out(setup: PartySetup, scratch: Path) -> LocalParty:
+    """Return a party in a new directory, to which the file of its inputs moves.
 
     If that fails, the directory is removed, and the file stays.
     """
@@ -275,7 +275,7 @@ def _laid_out(setup: PartySetup, scratch: Path) -> LocalProcess:
             second = scratch / _VALUES
             os.link(values, second)
             setup = replace(setup, values=second)
-        process = LocalProcess(setup, scratch / _PARTY_DIRECTORY)
+        laid_out = LocalParty(setup, scratch / _PARTY_DIRECTORY)
     except BaseException:
         with uninterrupted():
             shutil.rmtree(scratch / _PARTY_DIRECTORY, ignore_errors=True)
@@ -283,7 +283,7 @@ def _laid_out(setup: PartySetup, scratch: Path) -> LocalProcess:
         raise
     if values is not None:
         values.unlink()
-    return process
+    return laid_out
 
 
 @dataclass(frozen=True)
@@ -293,23 +293,10 @@ class WithParty(RunState, Generic[RunAhead]):
     Attributes:
         planned: The run, with what it has taken.
         prepared: The run's name, its party and its program.
-        process: The party's process, which may not have started.
     """
 
     planned: PlannedRun[RunAhead]
     prepared: PreparedParty
-    process: LocalProcess = field(compare=False)
-
-    def ended(self, note: Callable[[], None]) -> HostState:
-        del note  # no party has begun
-        with uninterrupted():
-            self.process.kill()
-            self.process.close()
-            return Over(self.place, self._last_state())
-
-    def _last_state(self) -> PartyState:
-        """Return the party's state, which is empty if the party never started."""
-        return PartyState()
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party."""
@@ -322,25 +309,45 @@ def _tell_nobody() -> None:
 
 @dataclass(frozen=True)
 class Prepared(WithParty[RunAhead]):
-    """A run whose party is prepared and not started."""
+    """A run whose party is prepared and not started.
+
+    Attributes:
+        laid_out: The party, which has no process yet.
+    """
+
+    laid_out: LocalParty = field(compare=False)
 
     NAME = State.PREPARED
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        del note  # no party has begun
+        return Over(self.place, PartyState())
 
     def steps(self) -> Sequence[Stepping]:
         return [Start.leads_by(self.start), Kill.leads_by(self.kill)]
 
     def start(self, _message: Start) -> Step[None]:
         """Start the party's process."""
-        self.process.start()
-        return Step(Started(self.place, self.planned, self.prepared, self.process), None)
+        process = self.laid_out.start()
+        return Step(Started(self.place, self.planned, self.prepared, process), None)
 
 
 @dataclass(frozen=True)
 class Waiting(WithParty[RunAhead]):
-    """A run whose party's process has started, and waits until it may begin."""
+    """A run whose party's process has started, and waits until it may begin.
 
-    def _last_state(self) -> PartyState:
-        return self.process.state()
+    Attributes:
+        process: The party's process.
+    """
+
+    process: LocalProcess = field(compare=False)
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        del note  # no party has begun
+        with uninterrupted():
+            self.process.kill()
+            self.process.close()
+            return Over(self.place, self.process.state())
 
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's state, and its filtered lines."""

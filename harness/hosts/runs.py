@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from msgspec import to_builtins
+
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import Job, parse_outputs
 from fairshares.harness.engines.engine import left_out_by
@@ -455,10 +457,10 @@ class TrialInputs(RunInputs[BenchmarkIntent]):
 
 
 def trial_proposed(host: LocalHost, message: RunTrial) -> Fed[BenchmarkIntent]:
-    """Take a benchmark run. Raises as `Trial.values`, or as `RunPlace.open`."""
+    """Take a benchmark run. Raises as `ReleaseTrial.values`, or as `RunPlace.open`."""
     trial = message.trial
     values = trial.values(message.party)  # first, so that what is refused leaves nothing behind
-    place = RunPlace.open(host, RunKind.TRIAL, trial.of)
+    place = RunPlace.open(host, RunKind.TRIAL, trial.model)
     if values is None:
         return Fed(place, TrialInputs(trial, None))
     file = place.scratch / "values"
@@ -493,7 +495,7 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
         return self.file
 
     def intent(self, prepared: PreparedParty, message: Agree) -> BenchmarkIntent:
-        text = json.dumps(asdict(self.trial), sort_keys=True)
+        text = json.dumps(to_builtins(self.trial), sort_keys=True)
         return BenchmarkIntent(
             nonces=message.nonces,
             party=prepared.party,

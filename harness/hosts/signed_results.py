@@ -30,6 +30,7 @@ from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, In
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
 from fairshares.harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
 from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
@@ -79,7 +80,7 @@ class Intent:
     party: int
     run: str
     started: str
-    asked: dict[str, str]
+    asked: RequestTexts
     domain: JsonFields
     source: str
     inputs: JsonFields

@@ -5,32 +5,124 @@ makes its inputs itself, so that no record can be in such a run.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from fairshares.harness.bounds import Size
 from fairshares.harness.engines.base import Job
 from fairshares.harness.errors import HostUnfitError, OptionError
-from fairshares.harness.inputs.encoding import columns_of, shared_over
+from fairshares.harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from fairshares.harness.inputs.federation_size import MOST, FederationSize
 from fairshares.harness.inputs.shares import copies_of, held_by
+from fairshares.harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.pipeline.run import RunSettings
-from fairshares.harness.pipeline.sources import inputs_of_size, request_of_run
+from fairshares.harness.pipeline.sources import PartyInputs, request_of_run
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.noise_samples import joint_sampler
 from fairshares.harness.request.base import Request
+from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.protocols.accounting.rounding import exact_number
+from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import CLIENTS, InputForm
 
+ModelName = Annotated[str, Meta(max_length=64)]
+"""The name of a security model."""
 
-@dataclass(frozen=True)
-class Noise:
-    """Samples of noise, with exact ε and δ as `p/q`."""
+ExactText = Annotated[str, Meta(max_length=1 << 10)]
+"""A rational number as text, which `positive` reads."""
 
-    exact: tuple[str, str]
-    samples: int
+TERMS: dict[str, JsonValue] = {"task": "benchmark"}
+"""What clients that send in a benchmark are told. Whoever has something to protect refuses these terms."""
+
+
+class _TrialOfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """A trial by the parties of a model.
+
+    Attributes:
+        security: The model's name.
+    """
+
+    security: ModelName
+
+    @property
+    def model(self) -> SecurityModel:
+        """The model whose parties run it."""
+        return get_model(self.security)
+
+
+class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
+    """A trial of a release, on records that each host makes up.
+
+    Attributes:
+        asked: The release.
+        federation: How many records there are, and of what.
+    """
+
+    asked: RequestTexts
+    federation: FederationSize
+
+    def job(self, certificates: Sequence[str] = ()) -> Job:
+        """Return every party's job.
+
+        Args:
+            certificates: The certificates (PEM) of clients that send. There are none without such clients.
+
+        Raises OptionError, UnsupportedError, or HostUnfitError.
+        """
+        release = self._release()
+        statistic = statistic_of(release)
+        RunSettings(release).check_supported(statistic.spec)
+        prepared = statistic.prepare(release, self.federation.domain)
+        return make_job(prepared, inputs_of_size(self.federation, release.form, self.model, certificates))
+
+    def values(self, party: int) -> bytes | None:
+        """Return a party's input, or None if clients send it. Raises OptionError or HostUnfitError."""
+        release = self._release()
+        if release.form.path is CLIENTS:
+            return None
+        return made_up_values(self.federation, release.form, self.model, party)
+
+    def _release(self) -> Request:
+        """Return the release, or raise OptionError or HostUnfitError if it is none that runs here."""
+        if self.asked.get("security") != self.security:
+            raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
+        if not self.federation.is_possible:
+            raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
+        return request_of_run(self.asked)
+
+
+class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
+    """A trial of the joint noise, of which the parties open samples.
+
+    Attributes:
+        epsilon: The exact ε of a sample, `p` or `p/q`.
+        delta: The exact δ of a sample, likewise.
+        samples: The number of samples.
+    """
+
+    epsilon: ExactText
+    delta: ExactText
+    samples: Size
+
+    def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
+        """Return every party's job. Raises OptionError or HostUnfitError."""
+        if not 0 < self.samples <= MOST:
+            raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
+        sampler = joint_sampler(positive(self.epsilon), positive(self.delta))
+        return noise_job(sampler, self.samples, self.model)
+
+    def values(self, party: int) -> None:  # noqa: ARG002
+        """Return None: no party has an input."""
+        return
+
+
+Trial = ReleaseTrial | NoiseTrial
+"""What a benchmark run measures."""
 
 
 def positive(text: str) -> Fraction:
@@ -41,47 +133,33 @@ def positive(text: str) -> Fraction:
     return value
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A release on made-up records, or samples of noise."""
+def inputs_of_size(
+    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
+) -> PartyInputs:
+    """Return the public facts about made-up records of a size, with senders' certificates if known.
 
-    security: str
-    asked: dict[str, str] | None = None
-    federation: FederationSize | None = None
-    noise: Noise | None = None
-
-    @property
-    def of(self) -> SecurityModel:
-        """The model whose parties run it."""
-        return get_model(self.security)
-
-    def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return every party's job. Raises OptionError, UnsupportedError or HostUnfitError."""
-        if self.noise is not None:
-            if not 0 < self.noise.samples <= MOST:
-                raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
-            return noise_job(joint_sampler(*map(positive, self.noise.exact)), self.noise.samples, self.of)
-        release, federation = self._release()
-        statistic = statistic_of(release)
-        RunSettings(release).check_supported(statistic.spec)
-        prepared = statistic.prepare(release, federation.domain)
-        return make_job(prepared, inputs_of_size(federation, release.form, self.of, certificates))
-
-    def values(self, party: int) -> bytes | None:
-        """Return a party's input, None if there is none."""
-        if self.asked is None:
-            return None
-        release, federation = self._release()
-        if release.form.path is CLIENTS:
-            return None
-        return made_up_values(federation, release.form, self.of, party)
-
-    def _release(self) -> tuple[Request, FederationSize]:
-        if self.asked is None or self.federation is None or self.asked.get("security") != self.security:
-            raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
-        if not self.federation.is_possible:
-            raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
-        return request_of_run(self.asked), self.federation
+    [test: tests/commands/test_bench_measured.py]
+    """
+    domain = federation.domain
+    clients = federation.clients
+    rows = federation.records if is_per_record(domain, form.name) else clients
+    senders: ClientInputs | None = None
+    if form.path is CLIENTS:
+        columns = count_columns(domain, form.name)
+        sizes = [columns] * rows
+        if rows > MAX_CONNECTIONS:
+            sizes = [columns * rows]  # all through a single connection
+        pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
+        uploads = tuple(Upload(size, certificate) for size, certificate in pairs)
+        senders = ClientInputs(uploads, TERMS)
+    return PartyInputs(
+        domain=domain,
+        clients=clients,
+        uploads=1,
+        rows=rows,
+        values=[None] * model.parties,
+        sending=senders,
+    )
 
 
 def made_up_values(size: FederationSize, form: InputForm, model: SecurityModel, party: int) -> bytes:

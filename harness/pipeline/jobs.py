@@ -44,6 +44,7 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         party_inputs=tuple(inputs.values),
         fair_bits=fair_bits,
         clients=inputs.sending,
+        piece_at_hosts=inputs.piece_at_hosts,
         own=own,
     )
 

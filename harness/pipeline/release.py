@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from fairshares.harness.engines.base import Progress, Runner
-from fairshares.harness.engines.registry import choose_model, chosen_model
+from fairshares.harness.engines.base import Backend, Progress
+from fairshares.harness.engines.registry import choose_model, chosen_model, engine_of
 from fairshares.harness.errors import OptionError, named, refuse
 from fairshares.harness.inputs.record_schema import (
     AUTO,
@@ -22,7 +22,7 @@ from fairshares.harness.inputs.record_schema import (
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.pipeline.planning import event_of
-from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
 from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
     Entry,
@@ -59,13 +59,18 @@ _ANY = ("a", "b")  # groups or labels, where names do not matter
 
 def settings_of(
     call: ReleaseCall,
-    hosts: Runner | None = None,
+    hosts: Backend | None = None,
     say: Say = nothing_said,
     invited: Invited | None = None,
 ) -> RunSettings:
-    """Check how a call's fields combine, and return the settings; with `hosts` the call names a model.
+    """Check how a call's fields combine, and return the settings of its run.
 
-    `invited` are clients that are invited to send during the run.
+    Args:
+        call: What is called.
+        hosts: The hosts where it will run, whose model the call names. The settings lack what runs it there
+            once they are connected. None for this machine.
+        say: Is told what is chosen.
+        invited: Clients that are invited to send during the run.
 
     Raises OptionError, or UnsupportedError if the model cannot run this.
     """
@@ -90,23 +95,21 @@ def settings_of(
             say,
             of_records=call.source.records is not None,
         ),
-        hosts=hosts,
         stock=stock_of(call.where, call.account) if request.randomness.offline and not hosts else None,
     )
-    settings.check_supported(request.spec)
-    for other in request.also_needed():
-        replace(settings, release=other).check_supported(other.spec)
+    for needed in (request, *request.also_needed()):
+        check_supported(needed, needed.spec, hosts or engine_of(needed.model))
     return settings
 
 
-def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Answer]:
+def of_noise(call: ReleaseCall, hosts: Backend | None = None) -> PreparedRelease[Answer]:
     """Return the release whose noise is made ahead, or raise OptionError."""
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.request.security or choose_model(None))
     statistic = statistic_of(request)
     declared = domain_of_noise(call.declares, statistic.kind)
     domain = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
-    RunSettings(request, hosts=hosts).check_supported(statistic.spec)
+    check_supported(request, statistic.spec, hosts or engine_of(request.model))
     if statistic.kind is not RecordKind.VALUE:
         domain = call.with_kind(domain, statistic.kind)
     return statistic.prepare(request, domain)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fairshares.harness.engines.base import EngineResult, PrivateJob, Progress, Ready, Runner
+from fairshares.harness.engines.base import Backend, EngineResult, PrivateJob, Progress, Ready, Runner
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
@@ -59,10 +59,15 @@ class RunSettings:
 
     def check_supported(self, spec: ProtocolSpec) -> None:
         """Raise UnsupportedError or OptionError unless the model can run the protocol here."""
-        model = self.release.model
-        reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
-        if reason is not None:
-            raise UnsupportedError(f"Security model {model.name} cannot do this. {reason}")
+        check_supported(self.release, spec, self.runner)
+
+
+def check_supported(release: Request, spec: ProtocolSpec, backend: Backend) -> None:
+    """Raise UnsupportedError or OptionError unless the release's model can run the protocol there."""
+    model = release.model
+    reason = backend.supports(release.program_of(spec), model, release.form)
+    if reason is not None:
+        raise UnsupportedError(f"Security model {model.name} cannot do this. {reason}")
 
 
 @dataclass(frozen=True)

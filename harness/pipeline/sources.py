@@ -19,7 +19,6 @@ from fairshares.harness.inputs.encoding import (
     is_per_record,
     shared_over,
 )
-from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
@@ -70,6 +69,7 @@ class PartyInputs:
         uploaded: The bytes that clients sent to each party; empty if unknown.
         excluded: The number of left-out uploads, by reason.
         admission: The clients that the task's servers let upload.
+        piece_at_hosts: The name of the piece of noise made ahead that all hosts have, or "" for none.
     """
 
     domain: RecordDomain
@@ -85,6 +85,7 @@ class PartyInputs:
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
     admission: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    piece_at_hosts: str = ""
 
     @property
     def entries(self) -> int:
@@ -168,7 +169,6 @@ def inputs_in(
     )
 
 
-BENCHMARK_TERMS: dict[str, JsonValue] = {"task": "benchmark"}  # real clients refuse these terms
 TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
@@ -332,35 +332,6 @@ class InvitedSource(Source):
             terms,
             begin=partial(invitations, pairs, terms, self.directory),
         )
-
-
-def inputs_of_size(
-    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
-) -> PartyInputs:
-    """Return the public facts about made-up records of a size, with senders' certificates if known.
-
-    [test: tests/commands/test_bench_measured.py]
-    """
-    domain = federation.domain
-    clients = federation.clients
-    rows = federation.records if is_per_record(domain, form.name) else clients
-    senders: ClientInputs | None = None
-    if form.path is CLIENTS:
-        columns = count_columns(domain, form.name)
-        sizes = [columns] * rows
-        if rows > MAX_CONNECTIONS:
-            sizes = [columns * rows]  # all through a single connection
-        pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
-        uploads = tuple(Upload(size, certificate) for size, certificate in pairs)
-        senders = ClientInputs(uploads, BENCHMARK_TERMS)
-    return PartyInputs(
-        domain=domain,
-        clients=clients,
-        uploads=1,
-        rows=rows,
-        values=[None] * model.parties,
-        sending=senders,
-    )
 
 
 def sent_inputs(

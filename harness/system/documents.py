@@ -267,6 +267,9 @@ def _check_known(document: TomlValue, made: object, refusal: Refusal) -> None:
     if isinstance(document, dict):
         fields = getattr(made, "__dataclass_fields__", getattr(made, "__struct_fields__", ()))
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
+        structure = getattr(made, "__struct_config__", None)
+        if structure is not None and structure.tag_field is not None:  # says which struct of several it is
+            known[structure.tag_field] = structure.tag
         for name, value in document.items():
             if name not in known:
                 refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name[:_SHOWN], known)}")

@@ -14,7 +14,6 @@ from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from fairshares.protocols.accounting.rounding import digits_down
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.json_values import JsonObject
 
 CHECK_STEPS = {
     "connect": "Connecting",
@@ -118,18 +117,43 @@ def certificates(
     )
 
 
-def leftover_runs(runs: Sequence[JsonObject]) -> Table:
+class Leftover(Protocol):
+    """A run whose result nobody has read, as `fleet.LeftoverRun` has it."""
+
+    @property
+    def run(self) -> str:
+        """Its name."""
+
+    @property
+    def security(self) -> str:
+        """The name of its model."""
+
+    @property
+    def task(self) -> str:
+        """The name of its release."""
+
+    @property
+    def ended(self) -> str:
+        """When it ended."""
+
+    @property
+    def parties(self) -> list[int]:
+        """The parties whose hosts keep a statement of it."""
+
+    @property
+    def outputs(self) -> dict[str, list[int]] | None:
+        """What all of its hosts signed alike."""
+
+
+def leftover_runs(runs: Sequence[Leftover]) -> Table:
     """Show a row per unread run."""
-    columns = ["run", "security", "task", "ended"]
     rows = []
     for run in runs:
-        parties = run["parties"]
-        assert isinstance(parties, list)
-        numbers = ", ".join(str(party) for party in parties)
-        agreed = "" if run["outputs"] is None else " (agree)"
-        rows.append([str(run[name]) for name in columns] + [numbers + agreed])
+        numbers = ", ".join(str(party) for party in run.parties)
+        agreed = "" if run.outputs is None else " (agree)"
+        rows.append([run.run, run.security, run.task, run.ended, numbers + agreed])
     return Table(
-        [*columns, "parties"],
+        ["run", "security", "task", "ended", "parties"],
         rows,
         "lllll",
         caption="These are the revealed values: noisy, differentially private, and charged. They stay on "

@@ -153,6 +153,7 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE, model=QUICK)
     run = asked(security=QUICK.name)
     trial = {
+        "kind": "release",
         "security": QUICK.name,
         "asked": run,
         "federation": asdict(FederationSize(1, DOMAIN.max_count, 2, 2)),

@@ -221,8 +221,9 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
-    yield "<run>.json", fleet._together([statement, *others])
-    yield "<run>.json", fleet._together([statement])
+    kept = [fleet.KeptStatement(said, "weights", asked.model) for said in (statement, *others)]
+    yield "<run>.json", to_builtins(fleet.leftover_run(kept))
+    yield "<run>.json", to_builtins(fleet.leftover_run(kept[:1]))
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
     yield "log.jsonl", json.loads((place / "host" / LOG).read_text())

@@ -116,7 +116,7 @@ def run_on_hosts(hosts: list[Path], out: Path) -> None:
     with hosts_runner(hosts, MODEL, RELEASE) as runner:
         account = Account(Ledger(out.with_suffix(".sqlite")), "loans")
         settings = RunSettings(RELEASE, timeout_s=600, account=account, hosts=runner)
-        run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
+        run_release(WeightsStatistic(), HostsSource(runner.proposed), settings, out, lambda step: None)
 
 
 def test_hosts_go_on_with_their_keys_pins_uploads_and_ledgers(golden: Path) -> None:

@@ -31,10 +31,11 @@ from tests.support.type_checks import check_lines
 EVENT = a_run(model="mpyc")
 BEFORE = """
 from pathlib import Path
+from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
 from fairshares.harness.engines.base import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
 from fairshares.harness.engines.engine import ReadyRounds
-from fairshares.harness.hosts.runner import BenchmarkRunner, HostsRunner
+from fairshares.harness.hosts.runner import HostsRunner
 from fairshares.harness.online.client import ReadyToSend
 from fairshares.harness.pipeline.run import Allowed, ChargedRelease, Delivered, ReadyRelease, charge
 from fairshares.harness.privacy.ledger.charge import Entry

@@ -28,7 +28,7 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engine_of, engines
-from fairshares.harness.hosts import keys, runner
+from fairshares.harness.hosts import fleet, keys, remote_parties, runner
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.inventory import Host
@@ -50,7 +50,8 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.party_run import Ready, RunState
 from fairshares.harness.hosts.policy import FILE, LEDGER
-from fairshares.harness.hosts.runner import HostsRunner
+from fairshares.harness.hosts.remote_parties import ConnectedHosts
+from fairshares.harness.hosts.runner import HostsRunner, ProposedRelease
 from fairshares.harness.hosts.runs import PlannedRelease
 from fairshares.harness.hosts.signed_results import sign
 from fairshares.harness.hosts.uploads import Listed, _digest
@@ -494,15 +495,14 @@ def hosts_runner(
         ]
         for host in hosts:
             have_port(Path(host.directory), host.port)
-        made = HostsRunner(hosts, model)
         connections: list[Any] = [
             Loopback(host, stack, (after or {}).get(host.party, honest)) for host in hosts
         ]
-        made._connections = connections
         for one in connections:
             one.work.propose(Propose(asked=asked.to_json()))
         # One after the other, as these hosts have one process, and one cache of programs, in common.
-        stack.enter_context(
-            patch.object(runner, "at_once", lambda do, hosts_of: [do(one) for one in hosts_of])
-        )
-        yield made
+        for module in (runner, remote_parties, fleet):
+            stack.enter_context(
+                patch.object(module, "at_once", lambda do, hosts_of: [do(one) for one in hosts_of])
+            )
+        yield HostsRunner(ProposedRelease(ConnectedHosts(model, connections), asked))

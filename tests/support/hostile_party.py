@@ -22,7 +22,7 @@ from fairshares.harness.engines.mpyc.machine import Machine
 from fairshares.harness.engines.mpyc.party import run_party as honest_run_party
 from fairshares.harness.engines.parties import main as production
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.working_directory import DATA
 from fairshares.harness.party_reports import Costs, line_of
 
@@ -60,16 +60,16 @@ class HostileEngine(EmbeddedEngine):
         self._plan = {"attack": attack, "made": str(made), "unpickling": unpickling}
         super().__init__(self._laid_out)
 
-    def _laid_out(self, setup: PartySetup, directory: Path) -> LocalProcess:
+    def _laid_out(self, setup: PartySetup, directory: Path) -> LocalParty:
         party = setup.config.party
         if party != HOSTILE and not self._plan["unpickling"]:
-            return LocalProcess(setup, directory)
+            return LocalParty(setup, directory)
         plan = self._plan if party == HOSTILE else {**self._plan, "attack": ""}
-        return HostileProcess(plan, setup, directory)
+        return HostileParty(plan, setup, directory)
 
 
-class HostileProcess(LocalProcess):
-    """A party's process that does what a plan says."""
+class HostileParty(LocalParty):
+    """A party whose process does what a plan says."""
 
     def __init__(self, plan: dict[str, Any], setup: PartySetup, directory: Path) -> None:
         super().__init__(setup, directory)

@@ -248,7 +248,7 @@ def collect(options: HostsCollectOptions) -> None:
     target = options.out or default_out("hosts.collect")
     with new_directory(target) as partial:
         for run in runs:
-            write_json(partial / f"{run['run']}.json", run)
+            write_json(partial / f"{run.run}.json", as_json(run))
     cli.show(view.leftover_runs(runs), results(target))
 
 

@@ -45,7 +45,7 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
-    from fairshares.harness.hosts.runner import HostsRunner
+    from fairshares.harness.hosts.runner import HostsBackend
 
 Made = tuple[Path | str, list[dict[str, JsonValue]]]
 """The place of noise made ahead, and each piece's costs."""
@@ -131,37 +131,45 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer] |
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
             return run_on_records(call, call.source.records, settings, out, begin, chosen=_say_cap)
-        source = _source(call, hosts, invited, settings)
-        if hosts is None:
-            return run_release(statistic_of(settings.release), source, settings, out, begin)
-        check_new(out)  # before hosts are involved
-        request = settings.release.but(population=settings.account.population)
-        settings_at_hosts = replace(settings, release=request)
-        with hosts.connected(begin):
-            hosts.propose(request)
-            return run_release(statistic_of(request), source, settings_at_hosts, out, begin)
+        if hosts is not None:
+            return _run_at_hosts(call, hosts, invited, settings, out=out, begin=begin)
+        source: Source
+        if invited is not None:
+            source = _invited(call, invited, settings.release)
+        else:
+            assert call.source.shares is not None  # the settings' checks have found them
+            source = SharesSource(call.source.shares)
+        return run_release(statistic_of(settings.release), source, settings, out, begin)
 
 
-def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsRunner"]:
-    """Return a call with the model of its hosts, and what runs it there."""
-    from fairshares.harness.hosts.runner import HostsRunner  # slow to load
+def _run_at_hosts(
+    call: ReleaseCall,
+    hosts: "HostsBackend",
+    invited: Invited | None,
+    settings: RunSettings,
+    *,
+    out: Path,
+    begin: Progress,
+) -> Run[Answer]:
+    """Run a release at hosts, on their uploads or on what invited clients send."""
+    from fairshares.harness.hosts.runner import HostsRunner, HostsSource, propose  # slow to load
+
+    sent = None if invited is None else _invited(call, invited, settings.release)
+    check_new(out)  # before hosts are involved
+    request = settings.release.but(population=settings.account.population)
+    with hosts.connected(begin) as connected:
+        proposed = propose(connected, request)
+        settings = replace(settings, release=request, hosts=HostsRunner(proposed))
+        source = HostsSource(proposed) if sent is None else sent
+        return run_release(statistic_of(request), source, settings, out, begin)
+
+
+def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsBackend"]:
+    """Return a call with the model of its hosts, and these hosts."""
+    from fairshares.harness.hosts.runner import HostsBackend  # slow to load
 
     fleet, model = chosen_hosts(file, call.request.security)
-    return call.but(security=model), HostsRunner(fleet, model)
-
-
-def _source(
-    call: ReleaseCall, hosts: "HostsRunner | None", invited: Invited | None, settings: RunSettings
-) -> Source:
-    """Return the source of a run without records, which the settings' checks have found."""
-    if invited is not None:
-        return _invited(call, invited, settings.release)
-    if hosts is not None:
-        from fairshares.harness.hosts.runner import HostsSource  # slow to load
-
-        return HostsSource(hosts)
-    assert call.source.shares is not None
-    return SharesSource(call.source.shares)
+    return call.but(security=model), HostsBackend(fleet, model)
 
 
 def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:
@@ -204,9 +212,11 @@ def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Ma
     call = options.call
     seconds = call.where.timeout
     if options.hosts:
+        from fairshares.harness.hosts.runner import preprocess as preprocess_at_hosts  # slow to load
+
         call, hosts = _at_hosts(call, options.hosts)
-        with hosts.connected(begin):
-            made = hosts.preprocess(of_noise(call, hosts), runs, seconds, begin)
+        with hosts.connected(begin) as connected:
+            made = preprocess_at_hosts(connected, of_noise(call, hosts), runs, seconds, begin)
         return "each host's directory", made
     stock = stock_of(call.where, call.account)
     made = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)

@@ -1,6 +1,6 @@
 """What a party's process is told: `party.json` in its directory.
 
-`Engine.setup` makes it, `handle.LocalProcess` writes it, and `main` reads it. It holds no secret.
+`Engine.setup` makes it, `handle.LocalParty` writes it, and `main` reads it. It holds no secret.
 """
 
 from pathlib import Path

@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from types import MappingProxyType
+from typing import IO, Generic, TypeVar
 
 from fairshares.harness.engines.base import PROJECT
 from fairshares.harness.engines.parties import main as child
@@ -42,6 +43,10 @@ from fairshares.harness.party_reports import (
     report_in,
 )
 from fairshares.harness.system.processes import has_output_within, is_stopped
+from fairshares.harness.uploads.signatures import Signed
+
+NOTHING_SIGNED: Mapping[int, Signed] = MappingProxyType({})
+"""What hosts signed of a run whose parties are all on this machine."""
 
 _PROCESSES = Path("/proc")
 # Variables of paths, language, threads and memory, and how Python writes.
@@ -142,14 +147,33 @@ class PartyState:
     no_room: bool = False
 
 
-class PartyProcess(ABC):
-    """One party of a run, on any machine; messages use `name`."""
+class PartyHandle(ABC):
+    """One party of a run, on any machine, started or not; messages use `name`."""
 
     name: str
 
     @abstractmethod
-    def start(self) -> None:
-        """Start it, or raise UsedDirectoryError if it was started before."""
+    def kill(self) -> None:
+        """End it and its children, if it was started, without waiting."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for its end, if it was started, and release its resources."""
+
+
+Process = TypeVar("Process", bound="PartyProcess", covariant=True)
+
+
+class LaidOutParty(PartyHandle, Generic[Process]):
+    """A party that is laid out, and has no process yet."""
+
+    @abstractmethod
+    def start(self) -> Process:
+        """Start its process, or raise UsedDirectoryError if that was started before."""
+
+
+class PartyProcess(PartyHandle):
+    """A party whose process has started."""
 
     @abstractmethod
     def certificate(self, seconds: float) -> str | None:
@@ -159,8 +183,13 @@ class PartyProcess(ABC):
         """
 
     @abstractmethod
-    def go(self, certificates: Mapping[int, str]) -> None:
-        """Hand it all parties' certificates."""
+    def go(self, certificates: Mapping[int, str], agreed: Mapping[int, Signed] = NOTHING_SIGNED) -> None:
+        """Let it compute.
+
+        Args:
+            certificates: The certificates of all parties' links, by party.
+            agreed: What all hosts signed of the run, by party. Of parties on this machine there is nothing.
+        """
 
     @abstractmethod
     def exit_code(self) -> int | None:
@@ -169,14 +198,6 @@ class PartyProcess(ABC):
     @abstractmethod
     def state(self) -> PartyState:
         """Return its last known state."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End it and its children, without waiting."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Wait for its end, and release its resources."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +221,14 @@ class PartySetup:
     notes_links: bool = False
 
 
-class LocalProcess(PartyProcess):
-    """A party on this machine, in a new directory that only its owner reads."""
+class LocalParty(LaidOutParty["LocalProcess"]):
+    """A party on this machine that is laid out in a new directory, which only its owner reads."""
 
     def __init__(self, setup: PartySetup, directory: Path) -> None:
         self.number = setup.config.party
         self.name = f"Party {self.number}"
         self._setup = setup
         self._directory = directory
-        self.log = directory / LOG  # all that it prints
-        self._started: subprocess.Popen[bytes] | None = None
-        self._memory: PeakMemory | None = None
-        self._peers: dict[int, str] = {}  # fingerprints of their certificates
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -227,16 +244,16 @@ class LocalProcess(PartyProcess):
         for name, target in setup.links.items():
             (directory / name).symlink_to(target)
         write_config(setup.config, directory)
-        self.log.touch(mode=0o600)
+        (directory / LOG).touch(mode=0o600)
 
     def _module(self) -> str:
         """Return the module that the party's process runs."""
         return child.__name__
 
-    def start(self) -> None:
+    def start(self) -> "LocalProcess":
         if (self._directory / CLAIM).exists():
-            raise UsedDirectoryError(self._used())
-        self._started = subprocess.Popen(
+            raise UsedDirectoryError(_used(self._directory))
+        process = subprocess.Popen(
             [sys.executable, "-m", self._module(), str(time.time())],
             cwd=self._directory,
             env={
@@ -249,11 +266,28 @@ class LocalProcess(PartyProcess):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        return LocalProcess(self._setup, self._directory, process)
 
-    @property
-    def _process(self) -> subprocess.Popen[bytes]:
-        assert self._started is not None, "the party was started"
-        return self._started
+    def kill(self) -> None:
+        """Do nothing: it has no process."""
+
+    def close(self) -> None:
+        """Do nothing: it has no process."""
+
+
+class LocalProcess(PartyProcess):
+    """A party on this machine, whose process has started in its directory."""
+
+    def __init__(self, setup: PartySetup, directory: Path, process: subprocess.Popen[bytes]) -> None:
+        """Take over a process with pipes to its standard input and from its standard output."""
+        self.number = setup.config.party
+        self.name = f"Party {self.number}"
+        self.log = directory / LOG  # all that it prints
+        self._setup = setup
+        self._directory = directory
+        self._process = process
+        self._memory = PeakMemory(process.pid, children=setup.config.gateway is not None)
+        self._peers: dict[int, str] = {}  # fingerprints of their certificates, once it may compute
 
     @property
     def _input(self) -> IO[bytes]:
@@ -272,18 +306,22 @@ class LocalProcess(PartyProcess):
         if not _says_ready(answer):
             code = self._process.wait()
             if code == child.CLAIMED_EXIT:
-                raise UsedDirectoryError(self._used())
+                raise UsedDirectoryError(_used(self._directory))
             said = [reason.text for reason in reasons_in([answer]) if reason.is_ours]
             why = f": {said[0]}" if said else ""
             raise PartyFailedError(f"{self.name} ended before it was ready, with exit code {code}{why}.")
         return (self._directory / DATA / certificate_file(self.number)).read_text()
 
-    def go(self, certificates: Mapping[int, str]) -> None:
+    def go(
+        self,
+        certificates: Mapping[int, str],
+        agreed: Mapping[int, Signed] = NOTHING_SIGNED,  # noqa: ARG002  a host has checked it
+    ) -> None:
         for other, certificate in certificates.items():
             if other != self.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
                 self._peers[other] = fingerprint(certificate.encode())
-        self._memory = PeakMemory(self._process.pid, children=self._setup.config.gateway is not None)
+        self._memory.begin()
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
             self._input.write(f"{child.GO}\n".encode())
             self._input.flush()
@@ -292,7 +330,7 @@ class LocalProcess(PartyProcess):
 
     def exit_code(self) -> int | None:
         code = self._ended()
-        if code is None and self._memory is not None:
+        if code is None:
             self._memory.look_if_due()
         if code != 0:
             return code
@@ -324,13 +362,13 @@ class LocalProcess(PartyProcess):
             )
         return PartyState(
             tuple(lines),
-            self._memory.bytes if self._memory is not None else None,
+            self._memory.bytes,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
         )
 
     def kill(self) -> None:
-        if self._started is not None and self._ended() is None:
+        if self._ended() is None:
             self._kill_group()
 
     def _ended(self) -> int | None:
@@ -352,9 +390,8 @@ class LocalProcess(PartyProcess):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        if self._started is not None:
-            with contextlib.suppress(BrokenPipeError), self._started:
-                self._started.wait()
+        with contextlib.suppress(BrokenPipeError), self._process:
+            self._process.wait()
 
     def keep(self) -> None:
         """Move noise that the run made to where it is kept, if any was made."""
@@ -367,11 +404,11 @@ class LocalProcess(PartyProcess):
             self._input.write(column)
             self._input.flush()
 
-    def _used(self) -> str:
-        return (
-            f"{self._directory} was started before; share again into a new directory, "
-            "a rerun could repeat its noise."
-        )
+
+def _used(directory: Path) -> str:
+    return (
+        f"{directory} was started before; share again into a new directory, a rerun could repeat its noise."
+    )
 
 
 def _environment() -> dict[str, str]:
@@ -391,6 +428,11 @@ class PeakMemory:
         self._process = process
         self._with_children = children
         self._peaks: dict[int, int] = {}
+        self._began = time.monotonic()
+        self._due = self._began
+
+    def begin(self) -> None:
+        """Count the running time from now on, as the process begins to compute."""
         self._began = time.monotonic()
         self._due = self._began
 

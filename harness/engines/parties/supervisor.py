@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Thread
-from types import MappingProxyType
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, Generic, TypeAlias
 
 from fairshares.harness.engines.base import Address, Job, parse_outputs
 from fairshares.harness.engines.parties.handle import (
+    NOTHING_SIGNED,
+    LaidOutParty,
+    LocalParty,
     LocalProcess,
+    PartyHandle,
     PartyProcess,
     PartySetup,
     PartyState,
+    Process,
     Reason,
     reasons_in,
 )
@@ -81,7 +85,7 @@ def _bind(unbound: socket.socket, port: int) -> bool:
     return True
 
 
-StartsParty: TypeAlias = Callable[[PartySetup, Path], LocalProcess]
+LaysPartyOut: TypeAlias = Callable[[PartySetup, Path], LocalParty]
 """Lays a party out in a new directory, from which its process is started."""
 
 
@@ -91,7 +95,7 @@ def waiting_parties(
     setups: Sequence[PartySetup],
     work: Path,
     timeout_s: float,
-    lay_out: StartsParty = LocalProcess,
+    lay_out: LaysPartyOut = LocalParty,
 ) -> Iterator["WaitingParties"]:
     """Yield a process per setup on this machine, each with its inputs; they wait until they may go.
 
@@ -101,11 +105,11 @@ def waiting_parties(
     Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
     with _laid_out(setups, work, lay_out) as parties, started(parties, timeout_s) as waiting:
-        yield WaitingParties(job, parties, waiting, setups)
+        yield WaitingParties(job, waiting, setups)
 
 
 @contextmanager
-def _laid_out(setups: Sequence[PartySetup], work: Path, lay_out: StartsParty) -> Iterator[list[LocalProcess]]:
+def _laid_out(setups: Sequence[PartySetup], work: Path, lay_out: LaysPartyOut) -> Iterator[list[LocalParty]]:
     work.mkdir(mode=0o700, parents=True)
     try:
         yield [lay_out(setup, work / f"party-{setup.config.party}") for setup in setups]
@@ -176,51 +180,56 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Waiting(Generic[Process]):
     """Parties on any machines, each with its certificate, which wait for the others' to go on.
 
     Attributes:
-        parties: In the order of their numbers.
+        parties: The parties' processes, in the order of their numbers.
         certificates: The certificate of each party's links, by party.
         left_s: The seconds that are left for the computation. A charge takes nothing of them.
         timeout_s: The time limit that messages name.
     """
 
-    parties: Sequence[PartyProcess]
+    parties: Sequence[Process]
     certificates: Mapping[int, str]
     left_s: float
     timeout_s: float
 
-    def go(self) -> float:
-        """Hand all parties the others' certificates, and return the deadline of their computation."""
-        deadline = time.monotonic() + self.left_s
-        with ThreadPoolExecutor(len(self.parties)) as pool:  # at once, as they wait for each other
-            list(pool.map(self._let_go, self.parties))
-        return deadline
+    def go(self, agreed: Mapping[int, Signed] = NOTHING_SIGNED) -> float:
+        """Hand all parties the others' certificates, and return the deadline of their computation.
 
-    def _let_go(self, party: PartyProcess) -> None:
-        party.go(self.certificates)
+        Args:
+            agreed: What the parties' hosts signed of the run, by party.
+        """
+        deadline = time.monotonic() + self.left_s
+
+        def let_go(party: PartyProcess) -> None:
+            party.go(self.certificates, agreed)
+
+        with ThreadPoolExecutor(len(self.parties)) as pool:  # at once, as they wait for each other
+            list(pool.map(let_go, self.parties))
+        return deadline
 
     def finish(
         self,
         clients: ClientInputs | None = None,
         addresses: Sequence[Address] = (),
-        signed: Mapping[int, Signed] = MappingProxyType({}),
+        agreed: Mapping[int, Signed] = NOTHING_SIGNED,
     ) -> list[PartyState]:
         """Let the parties go, and wait for their end; return their states.
 
         Args:
             clients: Send while the parties run.
             addresses: Where clients find the gateways.
-            signed: The hosts' statements by party, which clients are told; none of parties on this machine.
+            agreed: What the parties' hosts signed of the run, by party. Clients are told, too.
 
         Raises as `waiting_parties`, and ClientError.
         """
-        deadline = self.go()
+        deadline = self.go(agreed)
         begun: AbstractContextManager[None] = nullcontext()
         if clients is not None:
             servers = [
-                Server(*address, self.certificates[party], signed.get(party))
+                Server(*address, self.certificates[party], agreed.get(party))
                 for party, address in enumerate(addresses)
             ]
             begun = clients.begin(servers)
@@ -230,40 +239,41 @@ class Waiting:
 
 
 @contextmanager
-def started(parties: Sequence[PartyProcess], timeout_s: float) -> Iterator[Waiting]:
+def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Iterator[Waiting[Process]]:
     """Start parties on any machines, and yield them once all wait.
 
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
     """
+    to_end: list[PartyHandle] = list(parties)  # of each party what may have to be ended
     try:
-        for party in parties:
-            party.start()
+        processes: list[Process] = []
+        for number, party in enumerate(parties):
+            process = party.start()
+            to_end[number] = process
+            processes.append(process)
         deadline = time.monotonic() + timeout_s
         certificates: dict[int, str] = {}
-        for number, party in enumerate(parties):
-            certificate = party.certificate(deadline - time.monotonic())
+        for number, process in enumerate(processes):
+            certificate = process.certificate(deadline - time.monotonic())
             if certificate is None:
                 raise PartyTimeoutError(
-                    f"{party.name} did not start within {timeout_s:g} s; all were stopped."
+                    f"{process.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[number] = certificate
-        yield Waiting(parties, certificates, deadline - time.monotonic(), timeout_s)
+        yield Waiting(processes, certificates, deadline - time.monotonic(), timeout_s)
     finally:
         with uninterrupted():
-            for party in parties:
-                party.kill()
-            for party in parties:
-                party.close()
+            for handle in to_end:
+                handle.kill()
+            for handle in to_end:
+                handle.close()
 
 
 class WaitingParties:
     """A job's parties on this machine, which wait until they may go."""
 
-    def __init__(
-        self, job: Job, parties: Sequence[LocalProcess], waiting: Waiting, setups: Sequence[PartySetup]
-    ) -> None:
+    def __init__(self, job: Job, waiting: Waiting[LocalProcess], setups: Sequence[PartySetup]) -> None:
         self._job = job
-        self._parties = parties
         self._waiting = waiting
         gateways = [setup.config.gateway for setup in setups]
         self._gateways = [(gateway.host, gateway.port) for gateway in gateways if gateway is not None]
@@ -271,17 +281,18 @@ class WaitingParties:
     def finish(self) -> list[PartyState]:
         """Let the parties go, wait for their end, and keep the noise that they made; return their states."""
         states = self._waiting.finish(self._job.sending, self._gateways)
-        for party in self._parties:
+        for party in self._waiting.parties:
             party.keep()
         return states
 
     @contextmanager
     def rounds(self) -> Iterator[Rounds]:
         """Let the parties go, and yield their rounds."""
+        parties = self._waiting.parties
         with ExitStack() as stack:
             self._waiting.go()
-            logs: list[BinaryIO] = [stack.enter_context(party.log.open("rb")) for party in self._parties]
-            yield Rounds(self._job, self._parties, logs, self._waiting.timeout_s)
+            logs: list[BinaryIO] = [stack.enter_context(party.log.open("rb")) for party in parties]
+            yield Rounds(self._job, parties, logs, self._waiting.timeout_s)
 
 
 def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:

@@ -15,7 +15,7 @@ from msgspec import structs
 from fairshares.harness.engines.base import MadeUpJob
 from fairshares.harness.engines.parties.certificates import make_key, trust
 from fairshares.harness.engines.parties.config import Machine
-from fairshares.harness.engines.parties.handle import LocalProcess
+from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
@@ -50,7 +50,8 @@ def machines(
     engine = engine_of(model)
     prepared = engine.prepared(job, model)
     with free_ports(model.parties) as ports:
-        parties = {}
+        laid_out: dict[int, LocalParty] = {}
+        parties: dict[int, LocalProcess] = {}
         for i in sorted({*range(model.parties)} - held.keys()):
             setup = engine.setup(prepared, i, [(LOOPBACK, port) for port in ports])
             machine = setup.config.engine
@@ -60,10 +61,10 @@ def machines(
                 engine=structs.replace(machine, argv=(*machine.argv, *words)),
                 listens=tuple(int(word) for word in words[:1]),  # where it waits for its gateway
             )
-            parties[i] = LocalProcess(replace(setup, config=config), at / f"party-{i}")
+            laid_out[i] = LocalParty(replace(setup, config=config), at / f"party-{i}")
         try:
-            for party in parties.values():
-                party.start()
+            for i, party_to_start in laid_out.items():
+                parties[i] = party_to_start.start()
             shown = {i: party.certificate(600) or "" for i, party in parties.items()}
             if words:
                 data = at / "party-0" / "Player-Data"

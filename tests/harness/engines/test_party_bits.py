@@ -16,7 +16,7 @@ from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.engine import EnginePart, _shares_of
 from fairshares.harness.engines.parties import main as party
 from fairshares.harness.engines.parties.config import Machine, PartyConfig, write_config
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.layouts import Slots
 from fairshares.harness.engines.parties.randomness import Randomness
 from fairshares.harness.engines.parties.working_directory import DATA
@@ -99,7 +99,7 @@ def test_numbers_are_given_by_the_tests_own_process_alone(model: SecurityModel, 
     given = engine_giving(model, [[1, 2]])._lay_out(setup, tmp_path / "given" / "party")
     usual = engine_of(model)._lay_out(setup, tmp_path / "usual")
     assert given._module().partition(".")[0] == "benchmarks"
-    assert type(usual) is LocalProcess and usual._module() == party.__name__
+    assert type(usual) is LocalParty and usual._module() == party.__name__
     assert not [path for path in (tmp_path / "usual").rglob("*") if GIVEN in path.name]
 
 
@@ -112,7 +112,7 @@ def test_no_bit_of_noise_is_a_clients(held: int, tmp_path: Path) -> None:
     shares = _shares_of(job, EnginePart(engine=MACHINE, reads=()))
     assert shares == Slots(slots=8, width=3, per_lane=63)
     with pytest.raises(ShareError, match=f"Party 1 holds {held} slots, not the 8 that are to be counted"):
-        LocalProcess(
+        LocalParty(
             PartySetup(config=config_of(1, shares=msgspec.to_builtins(shares)), values=values),
             tmp_path / "party",
         )

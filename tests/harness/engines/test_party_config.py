@@ -27,7 +27,7 @@ from fairshares.harness.engines.parties.config import (
     read_config,
     write_config,
 )
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.layouts import (
     Column,
     NoiseBehindColumn,
@@ -157,7 +157,7 @@ def laid_out(shares: Shares, held: bytes, directory: Path) -> Path:
     values = directory / "values"
     values.write_bytes(held)
     config = structs.replace(OTHERS[0], party=1, common_names=("P0", "P1"), shares=shares)
-    LocalProcess(PartySetup(config=config, values=values), directory / "party")
+    LocalParty(PartySetup(config=config, values=values), directory / "party")
     assert not values.exists()
     return directory / "party"
 

@@ -12,7 +12,7 @@ from fairshares.harness.engines.mpspdz.compiler import Installation, find_instal
 from fairshares.harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.engines.parties.config import Machine, PartyConfig
-from fairshares.harness.engines.parties.handle import LocalProcess, PartySetup
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.working_directory import MET
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, UnsupportedError
@@ -163,9 +163,8 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
         common_names=("P0", "P1", "P2"),
         engine=Machine(argv=("/bin/sh", "-c", f"printf '{notes}' > {MET}")),
     )
-    party = LocalProcess(PartySetup(config=config, notes_links=True), tmp_path / "party")
+    party = LocalParty(PartySetup(config=config, notes_links=True), tmp_path / "party").start()
     try:
-        party.start()
         assert party.certificate(600)
         party.go({int(name): made[name].read_text() for name in "12"})
         until(lambda: party.exit_code() is not None)

@@ -31,7 +31,7 @@ from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import handle, sandbox
-from fairshares.harness.engines.parties.handle import LocalProcess
+from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
@@ -175,8 +175,8 @@ def waiting_parties(
                 values.write_bytes(bytes(16))
                 setup = engine.setup(ready, i, addresses, values=values)
                 config = structs.replace(setup.config, fair_bits=((1, 8),))
-                parties.append(LocalProcess(replace(setup, config=config), directory / "work" / f"party-{i}"))
-                parties[i].start()
+                laid_out = LocalParty(replace(setup, config=config), directory / "work" / f"party-{i}")
+                parties.append(laid_out.start())
             yield parties, {i: party.certificate(600) or "" for i, party in enumerate(parties)}
         finally:
             for party in parties:
@@ -433,9 +433,9 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
 def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it ended well: what was read of it may not be all."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory, party._memory = tmp_path, None
+    party._directory = tmp_path
     party._setup = SimpleNamespace(notes_links=False)
-    party._started = Mock(poll=lambda: 0)
+    party._process = Mock(poll=lambda: 0)
     monkeypatch.setattr(handle, "_MOST_LOG", 10)
     (tmp_path / LOG).write_text("OUT x 1\n")
     assert party.exit_code() == 0
@@ -468,12 +468,12 @@ def test_queues_and_semaphores_of_its_owner_are_out_of_reach(tmp_path: Path, fil
 def test_what_a_party_leaves_running_ends_with_it(tmp_path: Path) -> None:
     """Also if it ended well, and its child is in no other group."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory, party._memory = tmp_path, None
+    party._directory, party._memory = tmp_path, Mock()
     party._setup = SimpleNamespace(notes_links=False)
     leaving = (
         "import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\nprint(child, flush=True)"
     )
-    party._started = subprocess.Popen(
+    party._process = subprocess.Popen(
         [sys.executable, "-c", leaving], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     child = int(party._process.stdout.readline())

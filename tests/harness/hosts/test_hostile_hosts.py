@@ -27,10 +27,17 @@ from fairshares.harness.errors import (
 )
 from fairshares.harness.hosts import fleet, keys
 from fairshares.harness.hosts.connection import checked
-from fairshares.harness.hosts.fleet import Answered, Finding, _compare_certificates, check_connected
+from fairshares.harness.hosts.fleet import (
+    Answered,
+    Finding,
+    ReachedHost,
+    _compare_certificates,
+    check_connected,
+)
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import Forget, HostFacts, Listen, Message, PartyEnd, Reach, answer_type
-from fairshares.harness.hosts.runner import HostsRunner, HostsSource
+from fairshares.harness.hosts.remote_parties import ConnectedHosts
+from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease
 from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
 from fairshares.harness.party_reports import ClientsServed, line_of
 from fairshares.harness.pipeline import run
@@ -107,23 +114,29 @@ def said(hosts_of_said: list[Path]) -> list[Answers]:
 
     after = {i: noted(i) for i in range(MODEL.parties)}
     with hosts_runner(hosts_of_said, MODEL, RELEASE, after) as runner:
-        findings = [Finding(one.host, one) for one in runner._connections]
+        findings = [found(one) for one in runner.proposed.hosts.connections]
         check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
-        for one, answers in zip(runner._connections, said, strict=True):
+        for one, answers in zip(runner.proposed.hosts.connections, said, strict=True):
             answers[ENDED] = [as_sent(one.party_end())]
     return said
+
+
+def runner_of(connections: list[Replaying]) -> HostsRunner:
+    """Return what runs the release at hosts to which these connections lead."""
+    hosts: Any = connections
+    return HostsRunner(ProposedRelease(ConnectedHosts(MODEL, hosts), RELEASE))
 
 
 def release(runner: HostsRunner, out: Path, asked: Request = RELEASE) -> None:
     account = Account(Ledger(out.parent / "ledger.sqlite"), "loans")
     settings = RunSettings(asked, timeout_s=600, account=account, hosts=runner)
-    run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
+    run_release(WeightsStatistic(), HostsSource(runner.proposed), settings, out, lambda step: None)
 
 
-def found(host: Host, connection: Any) -> Finding:
+def found(connection: Any) -> ReachedHost:
     """Return that nothing is known yet of a host, to which such a connection leads."""
-    return Finding(host, connection)
+    return ReachedHost.by(connection)
 
 
 def replay(said: list[Answers], party: int, request: str, answer: Any) -> list[Replaying]:
@@ -152,8 +165,7 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
     """It ends well, as what is not of the coordinator's concern is nonsense, or in one sentence."""
 
     def run_with(answer: Any) -> None:
-        runner = HostsRunner(HOSTS, MODEL)
-        runner._connections = replay(said, 1, request_, answer)  # type: ignore[assignment]
+        runner = runner_of(replay(said, 1, request_, answer))
         release(runner, tmp_path / "out")
         pytest.fail(f"it was taken: {answer!r}")
 
@@ -165,8 +177,7 @@ def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers]
         run_with, FairSharesError, (case for case in cases if case[1] is not None or not may_be_none)
     )
     for number, wrong in enumerate(extreme(good)):
-        runner = HostsRunner(HOSTS, MODEL)
-        runner._connections = replay(said, 1, request_, wrong)  # type: ignore[assignment]
+        runner = runner_of(replay(said, 1, request_, wrong))
         out = tmp_path / f"{number}"
         try:
             release(runner, out)
@@ -219,9 +230,8 @@ def test_nothing_is_written_unless_all_hosts_sign_the_run_that_took_place(
             return super().ask(message)
 
     def run(last: dict[str, Any], out: Path) -> None:
-        runner = HostsRunner(HOSTS, MODEL)
         replayed = replay(said, 1, ENDED, last)
-        runner._connections = [Keeping(one.host, one._answers) for one in replayed]  # type: ignore[misc]
+        runner = runner_of([Keeping(one.host, one._answers) for one in replayed])
         release(runner, out)
 
     with pytest.raises(HostUnfitError, match=r"\./inv hosts\.collect") as refused:
@@ -237,7 +247,6 @@ def test_results_that_nobody_could_verify_are_not_put_in_place(
     said: list[Answers], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever makes them so: hosts keep what they signed then."""
-    runner = HostsRunner(HOSTS, MODEL)
     asked: list[str] = []
 
     class Noting(Replaying):
@@ -246,7 +255,7 @@ def test_results_that_nobody_could_verify_are_not_put_in_place(
             return super().ask(message)
 
     replayed = replay(said, 1, ENDED, said[1][ENDED][0])
-    runner._connections = [Noting(one.host, one._answers) for one in replayed]  # type: ignore[misc]
+    runner = runner_of([Noting(one.host, one._answers) for one in replayed])
     monkeypatch.setattr(run, "write_all", lambda directory, files: write_all(directory, changed(files)))
     with pytest.raises(SignatureError, match="its 'weights' is another"):
         release(runner, tmp_path / "out")
@@ -259,8 +268,7 @@ def changed(files: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answers], tmp_path: Path) -> None:
     """Not even at the coordinator, whose ledger is charged before any party begins."""
-    runner = HostsRunner(HOSTS, MODEL)
-    runner._connections = replay(said, 1, "agree", {})  # type: ignore[assignment]
+    runner = runner_of(replay(said, 1, "agree", {}))
     with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'agree'"):
         release(runner, tmp_path / "out")
     assert Ledger(tmp_path / "ledger.sqlite").populations() == []
@@ -268,12 +276,11 @@ def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answ
 
 def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp_path: Path) -> None:
     """Whoever proposed another ε than it charges, or meets a host that prepared something else."""
-    runner = HostsRunner(HOSTS, MODEL)
-    runner._connections = replay(said, 1, "agree", said[1]["agree"][-1])  # type: ignore[assignment]
+    runner = runner_of(replay(said, 1, "agree", said[1]["agree"][-1]))
     with pytest.raises(HostUnfitError, match=r"\(party 0\) prepared another run than the one that this mach"):
         release(runner, tmp_path / "out", RELEASE.but(epsilon=RELEASE.protect.epsilon / 2))
     other = said[1]["prepare"][-1] | {"job_hash": said[1]["prepare"][-1]["program_hash"]}
-    runner._connections = replay(said, 1, "prepare", other)  # type: ignore[assignment]
+    runner = runner_of(replay(said, 1, "prepare", other))
     with pytest.raises(HostUnfitError, match=r"\(party 1\) prepared another run .* no party was started"):
         release(runner, tmp_path / "out")
     assert Ledger(tmp_path / "ledger.sqlite").populations() == [] and not (tmp_path / "out").exists()
@@ -283,10 +290,10 @@ def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:
     """Its answer is a fault of its own, or right; of others nothing is said."""
     (good,) = said[1]["check"]
     for wrong in [*(wrong for _, wrong in spoilt(good)), *extreme(good)]:
-        findings = [found(one.host, one) for one in replay(said, 1, "check", wrong)]
+        findings = [found(one) for one in replay(said, 1, "check", wrong)]
         check_connected(findings, MODEL, lambda step: None)
         for finding in findings:
-            json.dumps(finding.to_json())
+            json.dumps(finding.finding.to_json())
             assert all(one.startswith(finding.host.title) for one in finding.faults.values())
 
 
@@ -461,10 +468,11 @@ def test_who_holds_another_certificate_than_a_host_has_is_named(said: list[Answe
     (facts,) = said[0]["check"]
     told = checked(HostFacts, facts | {"fingerprints": {"0": "A0", "1": "A1"}}, HOSTS[0], "check")
     findings = [Finding(HOSTS[i]) for i in range(2)]
-    _compare_certificates([Answered(finding, told) for finding in findings])
+    nobody: Any = None  # is asked
+    _compare_certificates([Answered(finding, nobody, told) for finding in findings])
     assert not findings[0].faults and not findings[1].faults
     changed_facts = structs.replace(told, fingerprints={"0": "B0", "1": "A1"})
-    _compare_certificates([Answered(findings[0], told), Answered(findings[1], changed_facts)])
+    _compare_certificates([Answered(findings[0], nobody, told), Answered(findings[1], nobody, changed_facts)])
     assert list(findings[1].faults) == ["certificates"] and not findings[0].faults
     fault = "Host b.example (party 1) holds another certificate of party 0 (B0…) than host a.example"
     assert findings[1].faults["certificates"].startswith(fault)

@@ -61,7 +61,8 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
-from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial
+from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.uploads.signatures import Signed
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
@@ -72,6 +73,9 @@ HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
 NAME, DIGEST = "0a" * 16, "0a" * 32
 SIGNED = Signed(said="{}", signature="00", certificate="none")
 OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
+NOISE_FIELDS = {"security": MODEL.name, "epsilon": "1", "delta": "1/1024", "samples": 3}
+OF_NOISE = NoiseTrial(security=MODEL.name, epsilon="1", delta="1/1024", samples=3)
+OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=FederationSize(7, 23, 2, 2))
 TOLD: tuple[Message[Any], ...] = (
     Bye(),
     Clean(),
@@ -84,7 +88,7 @@ TOLD: tuple[Message[Any], ...] = (
     TimeLinks(others=OTHERS),
     Propose(asked=asked()),
     Preprocess(asked=asked(), domain={}),
-    RunTrial(party=0, trial=Trial(MODEL.name, noise=Noise(("1", "1/1024"), 3))),
+    RunTrial(party=0, trial=OF_NOISE),
     CheckUploads(party=0),
     ReadList(at=0),
     TakeList(lister=1, signed=SIGNED, at=0, piece="a list"),
@@ -108,10 +112,10 @@ TOLD: tuple[Message[Any], ...] = (
     Pin(party=0, certificates={"embedded": {"1": "a"}}, successors={"embedded": {"1": [SIGNED]}}),
 )
 BY_NAME = {message.name(): message for message in TOLD}
-OPTIONAL = ("clients", "piece", "attempts", "heads", "client_port", "federation", "asked", "noise")
+OPTIONAL = ("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap")
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
-    *("domain", "terms", "policy_text", "clients", "asked", "federation", "noise", "started"),
+    *("domain", "terms", "policy_text", "clients", "asked", "started"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
 LONG = "x" * ((1 << 20) + 1)
@@ -133,8 +137,13 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("propose", {"asked": None}),
     ("propose", {"asked": {f"{number}": "" for number in range(257)}}),
     ("preprocess", {"domain": []}),
-    ("benchmark", {"trial": {"security": MODEL.name, "noise": {"exact": ["1"], "samples": 3}}}),
-    ("benchmark", {"trial": {"security": MODEL.name, "federation": {"clients": 1}}}),
+    ("benchmark", {"trial": {"kind": "release", "security": MODEL.name, "asked": {}}}),
+    ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "asked": asked()}}),
+    ("benchmark", {"trial": {"kind": "another", **NOISE_FIELDS}}),
+    ("benchmark", {"trial": NOISE_FIELDS}),
+    ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "samples": -1}}),
+    ("propose", {"asked": {"Task": "weights"}}),
+    ("propose", {"asked": {"task": "w" * 65537}}),
     ("read_list", {"at": -1}),
     ("read_list", {"at": 1 << 63}),
     ("take_list", {"piece": "x" * (PIECE + 1)}),
@@ -180,7 +189,9 @@ def test_each_kind_of_messages_is_here_once() -> None:
     assert set(Setup(Path()).handlers) == {*TO_SETUP} - {Bye.name()}
 
 
-@pytest.mark.parametrize("message", TOLD, ids=BY_NAME)
+@pytest.mark.parametrize(
+    "message", [*TOLD, RunTrial(party=0, trial=OF_RELEASE)], ids=[*BY_NAME, "benchmark of a release"]
+)
 def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
     """A field less, a field more, or one of another type is refused in a sentence that names the request."""
     fields, kind = fields_of(message), type(message)

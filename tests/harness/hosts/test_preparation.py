@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as msgspec_replace
+from msgspec import structs
 
 from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError, StockError
 from fairshares.harness.hosts.agent import Work
@@ -26,13 +26,13 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.party_run import PlannedRun, Ready
 from fairshares.harness.hosts.policy import LEDGER, STOCK
-from fairshares.harness.hosts.runner import HostsRunner
+from fairshares.harness.hosts.runner import HostsBackend
 from fairshares.harness.hosts.signed_results import Intent, Statement, sign
 from fairshares.harness.hosts.states import NoRun, RunKind
-from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.hosts.trials import TERMS, NoiseTrial, ReleaseTrial, Trial
 from fairshares.harness.hosts.uploads import _noise_ahead
 from fairshares.harness.inputs.federation_size import FederationSize
-from fairshares.harness.pipeline.sources import BENCHMARK_TERMS, read_terms
+from fairshares.harness.pipeline.sources import read_terms
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.weights.request import WeightsRequest
@@ -188,9 +188,9 @@ def test_a_refused_run_takes_no_noise(hosts: list[Path], stack: ExitStack) -> No
     right = to_prepare(0, piece=piece)
     elsewhere = [("127.0.0.1", 1)] * MODEL.parties
     for wrong, error, said in (
-        (msgspec_replace(right, addresses=elsewhere), PolicyError, "has port = 0, and it was asked"),
-        (msgspec_replace(right, addresses=elsewhere[1:]), HostUnfitError, "of other parties than its model"),
-        (msgspec_replace(right, piece="b" * 64), StockError, "has no noise for this release"),
+        (structs.replace(right, addresses=elsewhere), PolicyError, "has port = 0, and it was asked"),
+        (structs.replace(right, addresses=elsewhere[1:]), HostUnfitError, "of other parties than its model"),
+        (structs.replace(right, piece="b" * 64), StockError, "has no noise for this release"),
     ):
         with pytest.raises(error, match=said):
             answered(work, wrong)
@@ -269,8 +269,10 @@ def test_noise_is_made_kept_and_used_once_over_hosts(at_hosts: Site) -> None:
 
 ALLOWED = "benchmark = true\n"
 RUN_NAME = "0" * 32
-OF_WEIGHTS = Trial(MODEL.name, asked(population=None), FederationSize(7, 23, 2, 2))
-OF_NOISE = Trial(MODEL.name, noise=Noise(("1", f"1/{2**40}"), 3))
+OF_WEIGHTS = ReleaseTrial(
+    security=MODEL.name, asked=asked(population=None), federation=FederationSize(7, 23, 2, 2)
+)
+OF_NOISE = NoiseTrial(security=MODEL.name, epsilon="1", delta=f"1/{2**40}", samples=3)
 
 
 @pytest.fixture
@@ -336,14 +338,15 @@ def test_no_noise_is_made_ahead_for_a_run_that_the_policy_would_refuse(work: Wor
     "sizes", [(0, 23, 2, 2), (10**9, 23, 2, 2), (7, 10**12, 2, 2), (7, 23, 10**4, 10**4)]
 )
 def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int, int], work: Work) -> None:
+    too_large = structs.replace(OF_WEIGHTS, federation=FederationSize(*sizes))
     with pytest.raises(HostUnfitError, match="run on nobody, or on more than 10,000,000"):
-        work.run_trial(RunTrial(party=1, trial=replace(OF_WEIGHTS, federation=FederationSize(*sizes))))
+        work.run_trial(RunTrial(party=1, trial=too_large))
 
 
 @pytest.mark.parametrize("samples", [0, 10**9])
 def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int) -> None:
     with pytest.raises(HostUnfitError, match="no samples of noise, or for more than 10,000,000"):
-        replace(OF_NOISE, noise=Noise(("1", f"1/{2**40}"), samples)).job()
+        structs.replace(OF_NOISE, samples=samples).job()
 
 
 @pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
@@ -383,12 +386,13 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
     """A coordinator could invite clients to a run that is charged nowhere; the host tells them what it is."""
     form = PI_RW.input_forms["product"].by(CLIENTS)
     sends = asked(population=None, security="ring", input_form=form.name, input_path=form.path.name)
-    work.run_trial(RunTrial(party=1, trial=Trial("ring", sends, FederationSize(2, 2, 2, 2))))
+    of_clients = ReleaseTrial(security="ring", asked=sends, federation=FederationSize(2, 2, 2, 2))
+    work.run_trial(RunTrial(party=1, trial=of_clients))
     job = planned(work, sending({"task": "weights"}, "one", "two")).job
-    assert job.sending is not None and job.sending.terms == BENCHMARK_TERMS
+    assert job.sending is not None and job.sending.terms == TERMS
     assert [upload.certificate for upload in job.sending.uploads] == ["one", "two"]
     with pytest.raises(ShareError):
-        read_terms(BENCHMARK_TERMS, "What clients are told")
+        read_terms(TERMS, "What clients are told")
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
         planned(work)
     work.run_trial(RunTrial(party=1, trial=OF_WEIGHTS))
@@ -399,11 +403,12 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
 @pytest.mark.parametrize(
     "trial",
     [
-        Trial(MODEL.name),
-        Trial(MODEL.name, asked(population=None)),
-        replace(OF_WEIGHTS, security="ring"),
-        Trial(MODEL.name, asked(population=None, task="pi_cf"), FederationSize(2, 2, 2, 2)),
-        Trial(MODEL.name, noise=Noise(("-1", "1"), 1)),
+        structs.replace(OF_WEIGHTS, security="ring"),
+        structs.replace(OF_WEIGHTS, asked={}),
+        structs.replace(OF_WEIGHTS, asked=asked(population=None, task="pi_cf")),
+        structs.replace(OF_NOISE, epsilon="-1"),
+        structs.replace(OF_NOISE, delta="0"),
+        structs.replace(OF_NOISE, delta="no number"),
     ],
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
@@ -543,5 +548,5 @@ def test_a_peer_that_denies_a_piece_costs_that_piece_alone(
 def test_hosts_take_no_noise_made_ahead_for_clients_that_send() -> None:
     form = PI_RW.input_forms["split"].by(CLIENTS)
     spec = WeightsRequest(epsilon=1).but(offline=True, input_path=CLIENTS).program_of(PI_RW)
-    said = HostsRunner([], MODEL_OF_HOSTS).supports(spec, MODEL_OF_HOSTS, form)
+    said = HostsBackend([], MODEL_OF_HOSTS).supports(spec, MODEL_OF_HOSTS, form)
     assert said is not None and "leave out" in said

@@ -22,7 +22,9 @@ from fairshares.harness.hosts.uploads import _digest
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.rings import RING
+from fairshares.harness.pipeline.planning import Planner
 from fairshares.harness.pipeline.run import RunSettings, run_release
+from fairshares.harness.pipeline.sources import RunContext
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.request.base import Request
@@ -86,7 +88,9 @@ class Site:
         scratch = self.at / "scratch"
         scratch.mkdir(exist_ok=True)
         with hosts_runner(self.hosts, self.model, asked, after) as hosts:
-            inputs = hosts.feed(FORM, scratch, lambda step: None)
+            planner = Planner(WeightsStatistic(), asked, Account(), self.out, lambda step: None)
+            context = RunContext(asked, scratch, lambda step: None, 600.0, planner)
+            inputs = HostsSource(hosts.proposed).describe(context)
         return set(inputs.batches), dict(inputs.excluded)
 
     def run(self, after: dict[int, After] | None = None) -> list[float]:
@@ -95,7 +99,7 @@ class Site:
         with hosts_runner(self.hosts, self.model, asked, after) as hosts:
             account = Account(population="loans")
             settings = RunSettings(self.release, timeout_s=600, account=account, hosts=hosts)
-            done = run_release(statistic, HostsSource(hosts), settings, self.out, lambda step: None)
+            done = run_release(statistic, HostsSource(hosts.proposed), settings, self.out, lambda step: None)
         return [float(count) for count in done.found.counts.table.ravel()]
 
     @property
@@ -398,7 +402,7 @@ def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> 
     site = Site(tmp_path, model)
     asked = site.release
     with hosts_runner(site.hosts, model, asked) as hosts:
-        one = hosts._connections[0]
+        one = hosts.proposed.hosts.connections[0]
         nobody = Signed(said="", signature="", certificate="")
         early: list[Message[Any]] = [
             Aggregate(party=0),

@@ -71,7 +71,7 @@ class Chain:
             out = self.at / f"out-{self.outs}"
             account = Account(Ledger(out.with_suffix(".sqlite")), "loans")  # no refused run's
             settings = RunSettings(release, timeout_s=600, account=account, hosts=runner)
-            run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
+            run_release(WeightsStatistic(), HostsSource(runner.proposed), settings, out, lambda step: None)
 
 
 def refusal(chain: Chain) -> str:

@@ -18,7 +18,7 @@ from fairshares.harness.hosts.messages import GetCertificate, RunTrial, Start
 from fairshares.harness.hosts.party_run import Started
 from fairshares.harness.hosts.signed_results import BenchmarkIntent, Intent, sign
 from fairshares.harness.hosts.states import State
-from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.hosts.trials import ReleaseTrial
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.system.files import PREFIX
 from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of
@@ -41,7 +41,9 @@ from tests.support.coordinators import (
     write_rules,
 )
 
-TRIAL = Trial(MODEL.name, asked(population=None), FederationSize(7, 23, 2, 2))
+TRIAL = ReleaseTrial(
+    security=MODEL.name, asked=asked(population=None), federation=FederationSize(7, 23, 2, 2)
+)
 Changes = Callable[[Path], str]  # of a directory for keys: party 1's certificate in its statement
 
 

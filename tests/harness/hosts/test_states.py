@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec import to_builtins
 
 from fairshares.harness.engines.base import Prepared
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
@@ -45,7 +46,7 @@ from fairshares.harness.hosts.policy import LEDGER, STOCK
 from fairshares.harness.hosts.runs import Made
 from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
-from fairshares.harness.hosts.trials import Noise, Trial
+from fairshares.harness.hosts.trials import NoiseTrial
 from fairshares.harness.hosts.uploads import AGGREGATES, SHARES
 from fairshares.harness.pipeline.manifest_of_run import environment, machine
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -78,7 +79,7 @@ ASKED = asked()
 OF_OTHERS = asked(population="others")
 AHEAD = asked(offline="True")
 TOO_MUCH = asked(offline="True", epsilon="3")
-OF_NOISE = Trial(MODEL.name, noise=Noise(("1", f"1/{2**40}"), 3))
+OF_NOISE = NoiseTrial(security=MODEL.name, epsilon="1", delta=f"1/{2**40}", samples=3)
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
 EVENTS = (PARTY_FAILS, PARTY_ENDS)
@@ -150,25 +151,33 @@ def certificate_of(party: int) -> str:
     return run_certificate(party)
 
 
-class FakeProcess:
-    """Takes a party's place. `waited` is the time by its clock, over all processes."""
-
-    waited = 0.0
+class FakeParty:
+    """Takes a party's place that is laid out."""
 
     def __init__(self, setup: PartySetup, directory: Path) -> None:
-        self.number = setup.config.party
-        self.name, self.gone, self.started, self.kept = "Party", False, False, False
-        self.code: int | None = None
+        self._number = setup.config.party
         self._directory = directory
         if setup.values is not None:
             setup.values.unlink()  # it moves to the party's directory
 
-    def start(self) -> None:
-        self.started = True
+    def start(self) -> "FakeProcess":
+        return FakeProcess(self._number, self._directory)
+
+
+class FakeProcess:
+    """Takes a party's place that has started. `waited` is the time by its clock, over all processes."""
+
+    waited = 0.0
+
+    def __init__(self, number: int, directory: Path) -> None:
+        self.number = number
+        self.name, self.gone, self.kept = "Party", False, False
+        self.code: int | None = None
+        self._directory = directory
 
     def certificate(self, seconds: float) -> str | None:
         FakeProcess.waited += seconds
-        return certificate_of(self.number) if self.started and not self.gone else None
+        return certificate_of(self.number) if not self.gone else None
 
     def go(self, _certificates: object) -> None:
         self.gone = True
@@ -193,7 +202,7 @@ class FakeProcess:
 
     def seen(self) -> tuple[object, ...]:
         """Return all that it was told."""
-        return self.started, self.gone, self.kept, self.code
+        return self.gone, self.kept, self.code
 
 
 class NoTimer:
@@ -292,8 +301,8 @@ class Walker:
                 [{"asked": TOO_MUCH, "domain": DOMAIN.to_json()}],
             ],
             "benchmark": [
-                [{"party": 0, "trial": asdict(OF_NOISE)}],
-                [{"party": 0, "trial": asdict(Trial(MODEL.name, ASKED))}],
+                [{"party": 0, "trial": to_builtins(OF_NOISE)}],
+                [{"party": 0, "trial": {"kind": "release", "security": MODEL.name, "asked": ASKED}}],
             ],
             "check": [[{"party": 0, "security": MODEL.name, "port": 0, "client_ports": []}]],
             "listen": [[{"port": 0}], [{"port": 1}]],
@@ -440,7 +449,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     place = memory if os.access(memory, os.W_OK) else tmp_path_factory.mktemp("site")
     with (
         tempfile.TemporaryDirectory(dir=place) as directory,
-        patch.object(party_run, "LocalProcess", FakeProcess),
+        patch.object(party_run, "LocalParty", FakeParty),
         patch.object(EmbeddedEngine, "prepared", prepared_once),
         patch.object(EmbeddedEngine, "version", lambda _self: known_version),
         patch.object(EmbeddedEngine, "program_hash", program_hash_once),

@@ -28,7 +28,7 @@ def run(hosts: list[Path], out: Path, epsilon: int) -> list[float]:
     release = request_of(MODEL, SPLIT, Fraction(epsilon)).but(population="loans")
     with hosts_runner(hosts, MODEL, release) as runner:
         settings = RunSettings(release, timeout_s=600, account=Account(population="loans"), hosts=runner)
-        done = run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
+        done = run_release(WeightsStatistic(), HostsSource(runner.proposed), settings, out, lambda step: None)
     return [float(count) for count in done.found.counts.table.ravel()]
 
 

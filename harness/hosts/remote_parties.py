@@ -1,0 +1,326 @@
+"""Parties at hosts, as the coordinator sees them: prepared, started, and agreed to a run."""
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from fairshares.harness.engines.base import EngineResult, Job, Prepared, Progress
+from fairshares.harness.engines.links import Network
+from fairshares.harness.engines.parties.handle import (
+    NOTHING_SIGNED,
+    LaidOutParty,
+    PartyProcess,
+    PartyState,
+)
+from fairshares.harness.engines.parties.supervisor import Waiting, started
+from fairshares.harness.engines.parties.working_directory import LOOPBACK
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import (
+    FairSharesError,
+    HostUnfitError,
+    HostUnreachableError,
+    PartyFailedError,
+    UnsupportedError,
+    named,
+)
+from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.fleet import ask_all, at_once
+from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.messages import (
+    CERTIFICATE_S,
+    Address,
+    Agree,
+    GetCertificate,
+    GetReport,
+    Go,
+    Kill,
+    Message,
+    PartyReport,
+    Prepare,
+    RunFacts,
+    Sending,
+    Start,
+)
+from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.spec import CLIENTS, InputForm, ProtocolSpec
+
+T = TypeVar("T")
+
+_RUN_NAME_BYTES = 16
+
+
+def refusal_at_hosts(
+    hosts: Sequence[Host], spec: ProtocolSpec, model: SecurityModel, form: InputForm
+) -> str | None:
+    """Return why hosts cannot run a protocol soundly with this input form, or None if they can."""
+    without_port = [host.name for host in hosts if not host.client_port]
+    if form.path is CLIENTS and without_port:
+        return (
+            f"Clients that send need a client_port of every host in hosts.toml; {without_port[0]} has none."
+        )
+    if form.path is CLIENTS and spec.uses_piece:
+        return (
+            "Hosts look for noise made ahead when they add up shares, and clients that send leave none; "
+            f"leave out {named('offline')}."
+        )
+    return engine_of(model).refusal(spec, model, form)
+
+
+def check_not_emulated(network: Network | None) -> None:
+    """Raise UnsupportedError if a network is to be emulated, which hosts don't do."""
+    if network is not None:
+        raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
+
+
+class _RemoteParty:
+    """The connection to a party's host, and how a party is ended there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.name = f"Party {connection.host.party} (on {connection.host.address})"
+        self._connection = connection
+
+    def kill(self) -> None:
+        if not self._connection.lost:
+            with suppress(FairSharesError):  # the others must be ended in any case
+                self._connection.ask(Kill())
+
+    def close(self) -> None:
+        """Do nothing: the agent has waited, or ends by itself."""
+
+
+class RemoteParty(_RemoteParty, LaidOutParty["RemoteProcess"]):
+    """A party that its host has laid out."""
+
+    def start(self) -> "RemoteProcess":
+        self._connection.forget_end()
+        self._connection.ask(Start())
+        return RemoteProcess(self._connection)
+
+
+class RemoteProcess(_RemoteParty, PartyProcess):
+    """A party whose process has started on its host."""
+
+    def certificate(self, seconds: float) -> str | None:
+        not_negative = max(0.0, seconds)
+        return self._connection.ask(GetCertificate(seconds=min(not_negative, CERTIFICATE_S)))
+
+    def go(
+        self,
+        certificates: Mapping[int, str],  # noqa: ARG002  hosts believe signed ones only
+        agreed: Mapping[int, Signed] = NOTHING_SIGNED,
+    ) -> None:
+        self._connection.ask(Go(agreed=by_number(agreed)))
+
+    def exit_code(self) -> int | None:
+        ended = self._connection.party_end()
+        if ended is not None:
+            return ended.code
+        if self._connection.lost:
+            raise PartyFailedError(
+                f"{self.name} went away: the connection to its host broke; the others were stopped and no "
+                "result was written."
+            )
+        return None
+
+    def state(self) -> PartyState:
+        report: PartyReport | None = self._connection.party_end()
+        if report is None:
+            report = PartyReport()
+            with suppress(HostUnreachableError):
+                report = self._connection.ask(GetReport())
+        return PartyState(report.lines, report.peak_memory_bytes, report.stopped, report.no_room)
+
+    def signed_end(self) -> Signed | None:
+        """Return what its host signed of the run's end, if anything."""
+        ended = self._connection.party_end()
+        return None if ended is None else ended.signed
+
+
+def by_number(signed: Mapping[int, Signed]) -> dict[str, Signed]:
+    """Return what parties' hosts signed as messages have it, by the parties' numbers as texts."""
+    return {str(party): statement for party, statement in signed.items()}
+
+
+@dataclass(frozen=True)
+class AgreedParties:
+    """Parties at hosts that wait, on a run that all hosts have signed ahead.
+
+    Attributes:
+        prepared: The job, with the program and the engine that all hosts have.
+        waiting: The parties' processes.
+        agreed: What each host signed of the run, by party.
+        hosts: The hosts, in the parties' order.
+        began: When the run began to be prepared, by the monotonic clock.
+    """
+
+    prepared: Prepared
+    waiting: Waiting[RemoteProcess]
+    agreed: Mapping[int, Signed]
+    hosts: Sequence[Host]
+    began: float
+
+    def finish(self) -> EngineResult:
+        """Let the parties go, and return what they revealed, and what it took.
+
+        Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError.
+        """
+        addresses = [host.client_reached for host in self.hosts]
+        states = self.waiting.finish(self.prepared.job.sending, addresses, self.agreed)
+        seconds = time.monotonic() - self.began
+        return engine_of(self.prepared.model).result(self.prepared, states, seconds)
+
+    def signed_ends(self) -> list[Signed | None]:
+        """Return what each host signed of the run's end, by party, None for a host that signed nothing."""
+        return [process.signed_end() for process in self.waiting.parties]
+
+
+@dataclass(frozen=True)
+class ConnectedHosts:
+    """The hosts of a model's parties, with an agent each.
+
+    Attributes:
+        model: The security model.
+        connections: The connections to the agents, in the parties' order.
+    """
+
+    model: SecurityModel
+    connections: Sequence[Connection]
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The hosts, in the parties' order."""
+        return [connection.host for connection in self.connections]
+
+    def ask_each(self, message: Message[T]) -> list[T]:
+        """Send each host the same message, at once, and return the answers, by party."""
+        return ask_all(self.connections, message)
+
+    def check_same(self, facts: Sequence[object], differs: str) -> None:
+        """Raise HostUnfitError unless all hosts state the same fact.
+
+        Args:
+            facts: What each host states, by party.
+            differs: What a host has that differs, for the sentence "Host … has `differs` than …".
+        """
+        hosts = self.hosts
+        for host, fact in zip(hosts, facts, strict=True):
+            if fact != facts[0]:
+                raise HostUnfitError(
+                    f"{host.title} has {differs} than {hosts[0].name}; no party was started."
+                )
+
+    @contextmanager
+    def agreed_parties(
+        self, job: Job, timeout_s: float, progress: Progress, piece: str = ""
+    ) -> Iterator[AgreedParties]:
+        """Have hosts prepare and start their parties, and agree to the run; then the parties wait.
+
+        Guarantees: no party is started unless all hosts have prepared the very job of this machine.
+        [test: tests/harness/hosts/test_hostile_hosts.py]
+
+        Args:
+            job: What the hosts run, as they have worked it out themselves.
+            timeout_s: The seconds for the parties to start and compute.
+            progress: Is told each step.
+            piece: The name of the piece of noise made ahead that the run takes, or "" for none.
+
+        Raises:
+            HostUnfitError: A host has prepared another job, or does not agree to the run.
+            PartyFailedError: A party ended before it was ready.
+            PartyTimeoutError: A party was not ready in time.
+        """
+        began = time.monotonic()
+        progress("compile")
+        facts = self._prepare(job, timeout_s, piece)
+        progress("run")
+        parties = [RemoteParty(connection) for connection in self.connections]
+        with started(parties, timeout_s) as waiting:
+            agreed = self._agree(facts)  # before a charge: what a host refuses is charged nowhere
+            yield AgreedParties(self._program(job, facts), waiting, agreed, self.hosts, began)
+
+    def _prepare(self, job: Job, timeout_s: float, piece: str) -> list[RunFacts]:
+        """Have all hosts prepare the same program; return each host's facts about the run, by party."""
+        run = secrets.token_hex(_RUN_NAME_BYTES)
+
+        def prepare(connection: Connection) -> RunFacts:
+            own = connection.host
+            message = Prepare(
+                run=run,
+                party=own.party,
+                addresses=[_address_for(own, host) for host in self.hosts],
+                clients=_sending_to(own, job, timeout_s),
+                piece=piece,
+            )
+            return connection.ask(message)
+
+        facts = at_once(prepare, self.connections)
+        self._check_job(job, [fact.job_hash for fact in facts])
+        self.check_same([fact.program_hash for fact in facts], "another program hash")
+        self.check_same([fact.engine_version for fact in facts], "another engine version")
+        return facts
+
+    def _check_job(self, job: Job, hashes: Sequence[str]) -> None:
+        """Raise HostUnfitError unless all hosts have prepared this job.
+
+        Args:
+            job: What is to run.
+            hashes: The hash of the program and the arguments that each host has prepared, by party.
+        """
+        wanted = program_hash(job)
+        for host, prepared in zip(self.hosts, hashes, strict=True):
+            if prepared != wanted:
+                raise HostUnfitError(
+                    f"{host.title} prepared another run than the one that this machine planned; no party was "
+                    "started. Have all of you the same commit, and propose the run again."
+                )
+
+    def _program(self, job: Job, facts: Sequence[RunFacts]) -> Prepared:
+        """Return a job with its program, which took as long to compile as at the slowest host."""
+        slowest = max(facts, key=lambda fact: fact.compile_s)
+        return Prepared(
+            job=job,
+            model=self.model,
+            engine_version=slowest.engine_version,
+            program_hash=slowest.program_hash,
+            compile_options=slowest.compile_options,
+            compile_s=slowest.compile_s,
+        )
+
+    def _agree(self, facts: Sequence[RunFacts]) -> dict[int, Signed]:
+        """Have all hosts, whose parties are ready, sign the run; return their statements by party."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        nonces = [fact.nonce for fact in facts]
+        attempts = max(fact.attempts for fact in facts)
+
+        def agree(connection: Connection) -> Signed:
+            seen = {fact.seen.get(str(connection.host.party), "") for fact in facts}
+            message = Agree(nonces=nonces, started=now, attempts=attempts, heads=sorted(seen - {""}))
+            return connection.ask(message)
+
+        return dict(enumerate(at_once(agree, self.connections)))
+
+
+def _address_for(own: Host, other: Host) -> Address:
+    """Return the address and port at which a host's party finds another host's party, or itself."""
+    if other.party == own.party:
+        return (LOOPBACK, own.port)
+    return other.reached
+
+
+def _sending_to(own: Host, job: Job, timeout_s: float) -> Sending | None:
+    """Return what a host is told of clients that send, or None for a job without such clients."""
+    if job.sending is None:
+        return None
+    port, machine_port = own.client_ports
+    return Sending(
+        terms=job.sending.terms,
+        certificates=[upload.certificate for upload in job.sending.uploads],
+        ports=(port, machine_port),
+        seconds=timeout_s,
+    )
