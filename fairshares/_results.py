@@ -473,7 +473,7 @@ def _read_training(directory: Path) -> TrainResult:
     assert thresholds is None or isinstance(thresholds, ThresholdsResult)
     return TrainResult(
         EarlierFiles(manifest, [file]),
-        LogisticModel.of(file, not_result(path, ModelFile.file_name)),
+        LogisticModel.from_stated(file, not_result(path, ModelFile.file_name)),
         weights=weights,
         thresholds=thresholds,
     )

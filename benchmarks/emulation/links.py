@@ -123,9 +123,9 @@ def _shown_ports(process: subprocess.Popen[str], network: NetworkProfile, count:
 
 def _measure(network: NetworkProfile, port: int, listening: socket.socket) -> EmulatedNetwork:
     with socket.create_connection((relay.HOST, port)) as here, listening.accept()[0] as there:
-        for one in (here, there):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            one.settimeout(_START_S + 2 * network.rtt_s)
+        for end in (here, there):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            end.settimeout(_START_S + 2 * network.rtt_s)
         try:
             rtt_s = _round_trip_s(here, there)
             bandwidth_bits_per_s = _bits_per_s(here, there, network)
@@ -158,8 +158,8 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: NetworkProfi
     return 8 * size / (seconds - network.rtt_s / 2)
 
 
-def _receive(one: socket.socket, size: int) -> None:
-    with one.makefile("rb") as file:
+def _receive(end: socket.socket, size: int) -> None:
+    with end.makefile("rb") as file:
         if len(file.read(size)) < size:
             raise ConnectionResetError
 

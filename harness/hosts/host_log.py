@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
 MOST_OF_A_CONNECTION = 1000  # refusals that are written
 _MOST_REASONS = 3  # that are written of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
-_LINE = Limits.of(1 << 14)
+_LINE = Limits.for_size(1 << 14)
 _NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} refusals here; no more of them are written."
 _TRIES = 100  # to read both files without a change between them
 

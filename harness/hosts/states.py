@@ -1,7 +1,7 @@
 """What a host's agent has done for its connection: a state, as a value.
 
 `messages` says by the names of states and of kinds of runs when a request is answered. Each class of states
-has the answers themselves. An answer is a function of the state, and returns a `Step` to the next one.
+has the answers themselves, as methods that return a `Step` to the next state and change no state.
 """
 
 from abc import ABC, abstractmethod

@@ -376,7 +376,7 @@ def _run_in(directory: Path) -> _Run:
         request = request_from_json(asked)
         if WeightsFile not in _file_types(request.task):
             raise refusal
-        statistic = WeightsStatistic.of(request)
+        statistic = WeightsStatistic.for_request(request)
         domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
         plan = statistic.prepare(request, domain).plan
         counts = NoisyCounts(domain, np.array(file.noisy_counts, dtype=np.float64), plan.noise)

@@ -289,7 +289,7 @@ class Statistic(ABC, Generic[R]):
     spec: ProtocolSpec
 
     @classmethod
-    def of(cls, request: Request) -> Self:
+    def for_request(cls, request: Request) -> Self:
         """Return the statistic that a request asks for."""
         return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
@@ -376,7 +376,7 @@ def kind_of(task: str) -> RecordKind:
 
 def statistic_of(request: Request) -> Statistic[Answer]:
     """Return the statistic that a request asks for."""
-    return statistic_class(request.task).of(request)
+    return statistic_class(request.task).for_request(request)
 
 
 def plan_release(

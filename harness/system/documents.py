@@ -54,15 +54,15 @@ class Limits:
     containers: int
 
     @classmethod
-    def of(cls, size: int) -> "Limits":
+    def for_size(cls, size: int) -> "Limits":
         """Return the limits of documents of a size."""
         return cls(size, size >> 3, size >> 6)
 
 
 MAX_BYTES = 1 << 26
-RESULT = Limits.of(MAX_BYTES)  # of runs, whose tables may have millions of counts
-DECLARATION = Limits.of(1 << 24)  # of tasks, domains and features, which name groups and categories
-SMALL = Limits.of(1 << 20)  # of all else
+RESULT = Limits.for_size(MAX_BYTES)  # of runs, whose tables may have millions of counts
+DECLARATION = Limits.for_size(1 << 24)  # of tasks, domains and features, which name groups and categories
+SMALL = Limits.for_size(1 << 20)  # of all else
 MESSAGE = Limits(1 << 27, 1 << 23, 1 << 20)  # of hosts, where the identities of a million uploads fit
 
 

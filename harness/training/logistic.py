@@ -219,10 +219,12 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """
         path = result_path(path, FILE)
         refusal = not_result(path, FILE)
-        return cls.of(as_type(StatedModel, read_json(path, refusal, SCHEMA), refusal, more=True), refusal)
+        return cls.from_stated(
+            as_type(StatedModel, read_json(path, refusal, SCHEMA), refusal, more=True), refusal
+        )
 
     @classmethod
-    def of(cls, stated: StatedModel, refusal: Refusal) -> "LogisticModel":
+    def from_stated(cls, stated: StatedModel, refusal: Refusal) -> "LogisticModel":
         """Return the model that a file states, or raise `refusal`'s error if the file states none."""
         features = features_from_json(stated.features, refusal.where)
         sizes = [len(row) for row in stated.parameters]

@@ -405,7 +405,7 @@ def reveal_training(
     chosen = allowed.planned.chosen
     weights: Run[Weights] | None = None
     if chosen.weights is not None:
-        statistic = WeightsStatistic.of(chosen.weights.release)
+        statistic = WeightsStatistic.for_request(chosen.weights.release)
         weights = _release(
             statistic, chosen.weights, split.together, partial, progress=progress, series=series
         )
@@ -421,7 +421,7 @@ def reveal_training(
     if chosen.thresholds is not None:
         scores = probabilities(parameters, with_constant(split.kept_rows(encoded)))
         scored = split.scored(chosen, scores)
-        beside = ThresholdsStatistic.of(chosen.thresholds.release)
+        beside = ThresholdsStatistic.for_request(chosen.thresholds.release)
         thresholds = _release(beside, chosen.thresholds, scored, partial, progress=progress, series=series)
     return RevealedTraining(allowed, examples, sums, parameters, weights, thresholds)
 

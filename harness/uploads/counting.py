@@ -258,7 +258,7 @@ class Count:
     ) -> None:
         self.opener = opener
         self._checkpoint = checkpoint
-        self._accepted = None if accepted is None else Identities.of(accepted)
+        self._accepted = None if accepted is None else Identities.from_names(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
         self._unsaved: list[Part] = []  # that are not in the checkpoint yet
         self._saved = 0  # bytes of the checkpoint

@@ -37,7 +37,7 @@ class Identities(Collection[str]):
         self.digests = digests
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> "Identities":
+    def from_names(cls, names: Iterable[str]) -> "Identities":
         """Return the set of these identities."""
         if isinstance(names, Identities):
             return names
@@ -89,16 +89,16 @@ class Identities(Collection[str]):
         return same
 
     def __and__(self, other: Collection[str]) -> "Identities":
-        return Identities(self.digests[Identities.of(other).has(self.digests)])
+        return Identities(self.digests[Identities.from_names(other).has(self.digests)])
 
     def __or__(self, other: Collection[str]) -> "Identities":
-        new = Identities.of(other) - self
+        new = Identities.from_names(other) - self
         if not new:  # most often; a sorted copy takes 200 bytes for each identity
             return self
         return Identities(np.sort(np.concatenate([self.digests, new.digests])))
 
     def __sub__(self, other: Collection[str]) -> "Identities":
-        return Identities(self.digests[~Identities.of(other).has(self.digests)])
+        return Identities(self.digests[~Identities.from_names(other).has(self.digests)])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Identities | AbstractSet):
@@ -106,7 +106,7 @@ class Identities(Collection[str]):
         return len(self) == len(other) and self <= other
 
     def __le__(self, other: Collection[str]) -> bool:
-        return bool(Identities.of(other).has(self.digests).all())
+        return bool(Identities.from_names(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:
         """Yield a text of the sorted identities, separated by spaces, in pieces of thousands of them."""

@@ -66,11 +66,11 @@ class UploadReport:
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
         """Return the report with some of its sound uploads left out, for a reason."""
-        sound = Identities.of(self.sound)
-        left_out = sound & Identities.of(identities)
+        sound = Identities.from_names(self.sound)
+        left_out = sound & Identities.from_names(identities)
         if not left_out:
             return replace(self, sound=sound)
-        before = Identities.of(self.unsound.get(reason, ()))
+        before = Identities.from_names(self.unsound.get(reason, ()))
         unsound = {**self.unsound, reason: before | left_out}
         return replace(self, sound=sound - left_out, unsound=unsound)
 
@@ -128,14 +128,14 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
                 f"Party {report.party} lists uploads of task {report.task[:16]}, party {reports[0].party} of "
                 f"{reports[0].task[:16]}; bring lists of one task together."
             )
-    sound = [Identities.of(report.sound) for report in reports]
+    sound = [Identities.from_names(report.sound) for report in reports]
     accepted = reduce(and_, sound)
     seen = accepted  # that need no further reason; bytes that claim an accepted identity take nothing from it
     numbers: Counter[str] = Counter()
     for report in reports:  # where parties differ, the first one's reason counts
         others = [names for names, other in zip(sound, reports, strict=True) if other is not report]
         for reason, names in sorted(report.unsound.items()):
-            new = Identities.of(names) - seen
+            new = Identities.from_names(names) - seen
             says_alone = len(reduce(and_, others, new)) if others else 0
             numbers[reason] += len(new) - says_alone
             numbers[reason + SAYS.format(party=report.party)] += says_alone
@@ -154,8 +154,8 @@ def described(left_out: Mapping[str, int]) -> str:
 
 def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
     """Return a list's first line, without a signature, and the sets of identities in the lines after it."""
-    sound = Identities.of(report.sound)
-    unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
+    sound = Identities.from_names(report.sound)
+    unsound = {reason: Identities.from_names(names) for reason, names in sorted(report.unsound.items())}
     head = _Head(
         schema=SCHEMA,
         party=report.party,

@@ -35,13 +35,16 @@ from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
 from fairshares.harness.engines.base import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
 from fairshares.harness.engines.engine import ReadyRounds
-from fairshares.harness.hosts.runner import HostsRunner
+from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess
+from fairshares.harness.hosts.remote_parties import ConnectedHosts
+from fairshares.harness.hosts.runner import HostsBackend, HostsRunner, HostsSource, propose
 from fairshares.harness.online.client import ReadyToSend
 from fairshares.harness.pipeline.run import Allowed, ChargedRelease, Delivered, ReadyRelease, charge
 from fairshares.harness.privacy.ledger.charge import Entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.request.base import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training import sums
 from fairshares.harness.training.run import AllowedTraining, PlannedTraining, allow_training
@@ -57,7 +60,8 @@ def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: B
         planned_sums: PlannedSums, allowed_sums: sums.AllowedSums, ready_sums: sums.ReadySums,
         charged_sums: sums.ChargedSums, training: PlannedTraining, allowed_training: AllowedTraining,
         ready: Ready, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
-        private: PrivateJob, made_up: MadeUpJob, model: SecurityModel) -> None:
+        private: PrivateJob, made_up: MadeUpJob, model: SecurityModel, request: Request,
+        chosen: HostsBackend, connected: ConnectedHosts, laid_out: LaidOutParty[PartyProcess]) -> None:
     {line}
 """
 RIGHT = [
@@ -79,6 +83,10 @@ RIGHT = [
     "of_noise.run(made_up, model, Path(), 1.0, say)",
     "benchmark.run(made_up, model, Path(), 1.0, say)",
     "MadeUpJob(made_up.spec, Path(), ())",
+    "HostsRunner(propose(connected, request))",
+    "HostsSource(propose(connected, request))",
+    "laid_out.start().certificate(1.0)",
+    "laid_out.start().go({})",
 ]
 WRONG = [
     "ready.go(None)",
@@ -112,6 +120,13 @@ WRONG = [
     "Charged()",
     "MadeUpJob(made_up.spec, Path(), (), party_inputs=(Path(),))",
     "MadeUpJob(made_up.spec, Path(), (), clients=private.clients)",
+    "propose(chosen, request)",
+    "HostsRunner(connected)",
+    "HostsSource(connected)",
+    "laid_out.certificate(1.0)",
+    "laid_out.go({})",
+    "laid_out.exit_code()",
+    "laid_out.start().start()",
 ]
 
 

@@ -14,9 +14,11 @@ from tests.support.clear import Lanes, no_check
 def found(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
     """What the circuit finds from clients' codes."""
     exceeded = [sum(size > cap for cap in caps[:-1]) for size in sizes]
-    counts = Lanes.of([exceeded.count(i) for i in range(1, len(caps))])
+    counts = Lanes.from_values([exceeded.count(i) for i in range(1, len(caps))])
     return int(
-        first_below(Lanes, no_check, counts_from_each_on(Lanes, counts), above, Lanes.of(noise)).item()
+        first_below(
+            Lanes, no_check, counts_from_each_on(Lanes, counts), above, Lanes.from_values(noise)
+        ).item()
     )
 
 

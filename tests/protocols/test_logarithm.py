@@ -18,7 +18,7 @@ CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]
 
 
 def logarithms(counts: Sequence[int], offset: int, most: int) -> list[int]:
-    return [int(value) for value in shifted_log(Lanes, no_check, Lanes.of(counts), offset, most)]
+    return [int(value) for value in shifted_log(Lanes, no_check, Lanes.from_values(counts), offset, most)]
 
 
 @pytest.mark.parametrize(("offset", "most"), CASES)
@@ -55,7 +55,9 @@ def test_no_step_is_above_the_first_anywhere_around_the_ring(offset: int, most: 
     before = np.array(sorted(around), dtype=np.uint64)
     one, other = (
         np.asarray(
-            shifted_log(Lanes, no_check, Lanes.of((before + np.uint64(i)).view(np.int64)), offset, most)
+            shifted_log(
+                Lanes, no_check, Lanes.from_values((before + np.uint64(i)).view(np.int64)), offset, most
+            )
         )
         for i in (0, 1)
     )

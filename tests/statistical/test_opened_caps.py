@@ -33,10 +33,10 @@ def opened(exceeding: tuple[int, ...], above: int, seed: int) -> np.ndarray:
         rng.integers(0, 2, (lanes, RUNS), dtype=np.uint8).view(bool)
         for _ in range(fair_bits_per_sample(COINS))
     ]
-    noise = to_integer(two_sided_geometric(COINS, fair), Lanes.of)
-    counts = counts_from_each_on(Lanes, Lanes.of(exceeding))
+    noise = to_integer(two_sided_geometric(COINS, fair), Lanes.from_values)
+    counts = counts_from_each_on(Lanes, Lanes.from_values(exceeding))
     index = first_below(
-        Lanes, no_check, Lanes.of(np.repeat(counts[:, np.newaxis], RUNS, axis=1)), above, noise
+        Lanes, no_check, Lanes.from_values(np.repeat(counts[:, np.newaxis], RUNS, axis=1)), above, noise
     )
     return np.bincount(index.ravel(), minlength=lanes) / RUNS
 

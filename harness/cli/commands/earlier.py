@@ -86,6 +86,6 @@ def _(earlier: EarlierCurves, request: Request) -> Again:
     """Choose thresholds again on the curves of a run."""
     assert earlier.curves is not None  # else nothing is gone on with
     curves = read_curves(earlier.curves)
-    asked = ThresholdsStatistic.of(request)
+    asked = ThresholdsStatistic.for_request(request)
     found, manifest, files = choose_again(curves, asked.choice, asked.curves.positive)
     return Again(found, manifest, files, [chosen_again(curves.run)])

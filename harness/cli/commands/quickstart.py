@@ -191,7 +191,7 @@ class _Mitigations:
         if fold.seed != FIXED_SPLIT:
             curves = simulated_curves(applicants(self._data, fold.train), self._scores(fold.seed), curves)
         try:
-            return self._choice.of(curves.curves).rules
+            return self._choice.thresholds_on(curves.curves).rules
         except (UndefinedRateError, TooNoisyError, InfeasibleError):
             self.fallbacks += 1
             return dict.fromkeys(self._data.groups, ThresholdRule((_UNMITIGATED,)))

@@ -139,7 +139,7 @@ class CapStatistic(Statistic[ChosenCap]):
     audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
 
     @classmethod
-    def of(cls, request: Request) -> "CapStatistic":
+    def for_request(cls, request: Request) -> "CapStatistic":
         assert isinstance(request, CapRequest)
         input_forms = (request.curves or request.spec).input_forms
         usual_form = next(iter(input_forms.values()))

@@ -138,7 +138,7 @@ class Interval:
         )
 
     @classmethod
-    def of(cls, stated: StatedMean) -> "Interval":
+    def from_stated(cls, stated: StatedMean) -> "Interval":
         """Return the mean or the gap that a file states."""
         estimate = stated.estimate
         if estimate is None:
@@ -310,7 +310,7 @@ class GapStatistic(Statistic[Gaps]):
         between = {}
         for gap in file.gaps:
             first, second = gap.groups
-            between[groups.index(first), groups.index(second)] = Interval.of(gap)
+            between[groups.index(first), groups.index(second)] = Interval.from_stated(gap)
         if list(between) != list(combinations(range(len(groups)), 2)):
             raise ValueError("a result has the gap of each pair of groups")
         if len(file.near_zero) != len(groups):
@@ -319,7 +319,7 @@ class GapStatistic(Statistic[Gaps]):
             domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
             sizes=table_in(file.noisy_sizes, (len(groups),)),
             near_zero=tuple(file.near_zero),
-            means=tuple(Interval.of(file.means[group]) for group in groups),
+            means=tuple(Interval.from_stated(file.means[group]) for group in groups),
             gaps=between,
             useful=file.clients_per_group_for_a_tenth_of_the_range,
         )

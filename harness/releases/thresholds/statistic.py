@@ -560,7 +560,7 @@ class ThresholdChoice:
     tolerance: float | None
     deterministic: bool
 
-    def of(self, curves: GroupCurves) -> GroupThresholds:
+    def thresholds_on(self, curves: GroupCurves) -> GroupThresholds:
         """Return each group's thresholds on these curves, or raise as `choose_thresholds` does."""
         return choose_thresholds(
             curves, self.constraint, self.objective, self.tolerance, deterministic=self.deterministic
@@ -620,7 +620,7 @@ def _chosen(
 ) -> tuple[GroupThresholds | None, FairSharesError | None]:
     """Return the thresholds on these curves and None, or None and the reason why there are none."""
     try:
-        return choice.of(curves), None
+        return choice.thresholds_on(curves), None
     except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
         return None, error
 
@@ -637,7 +637,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     audited: ClassVar = CurvesStatistic.audited
 
     @classmethod
-    def of(cls, request: Request) -> "ThresholdsStatistic":
+    def for_request(cls, request: Request) -> "ThresholdsStatistic":
         assert isinstance(request, ThresholdsRequest)
         curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
         return ThresholdsStatistic(curves, choice_of(request))

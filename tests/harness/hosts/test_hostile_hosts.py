@@ -35,7 +35,16 @@ from fairshares.harness.hosts.fleet import (
     check_connected,
 )
 from fairshares.harness.hosts.inventory import Host
-from fairshares.harness.hosts.messages import Forget, HostFacts, Listen, Message, PartyEnd, Reach, answer_type
+from fairshares.harness.hosts.messages import (
+    Forget,
+    HostFacts,
+    Listen,
+    Message,
+    PartyEnd,
+    Prepare,
+    Reach,
+    answer_type,
+)
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease
 from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
@@ -284,6 +293,27 @@ def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp
     with pytest.raises(HostUnfitError, match=r"\(party 1\) prepared another run .* no party was started"):
         release(runner, tmp_path / "out")
     assert Ledger(tmp_path / "ledger.sqlite").populations() == [] and not (tmp_path / "out").exists()
+
+
+def test_hosts_take_a_piece_of_noise_that_all_of_them_have(said: list[Answers], tmp_path: Path) -> None:
+    """The first by name, though hosts list others before it."""
+    names = [letter * 64 for letter in "abcd"]
+    held = [names[:3], [names[3], names[2], names[1]], [names[2], names[1]]]
+    answers = deepcopy(said)
+    for answers_of_host, pieces in zip(answers, held, strict=True):
+        answers_of_host["aggregate"][-1]["pieces"] = pieces
+    taken: list[str] = []
+
+    class Noting(Replaying):
+        def ask(self, message: Message[T]) -> T:
+            if isinstance(message, Prepare):
+                taken.append(message.piece)
+            return super().ask(message)
+
+    release(
+        runner_of([Noting(host, told) for host, told in zip(HOSTS, answers, strict=True)]), tmp_path / "out"
+    )
+    assert taken == [names[1]] * MODEL.parties
 
 
 def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:

@@ -168,7 +168,7 @@ def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
     release = settings(model)
     texts = {"epsilon": "1", "release": "thresholds", "release_epsilon": "1", "thresholds": "101"}
     histogram, records = (
-        CapStatistic.of(CapRequest(**texts, variant=variant)).allowed_above(release, DOMAIN)
+        CapStatistic.for_request(CapRequest(**texts, variant=variant)).allowed_above(release, DOMAIN)
         for variant in ("histogram", "records")
     )
     times = 2 if model.tolerates == "active" else 1

@@ -101,7 +101,7 @@ def test_each_labels_curves_are_of_its_own_scores() -> None:
         for array in ("tp", "fp", "positives", "negatives"):  # but for the noise's mean, which is taken off
             assert getattr(noisy, array) == pytest.approx(getattr(exact, array), abs=len(GRID))
         rules = {"dog": chosen.thresholds, **chosen.others}[name]
-        assert rules is not None and state_thresholds(rules) == state_thresholds(choice.of(noisy))
+        assert rules is not None and state_thresholds(rules) == state_thresholds(choice.thresholds_on(noisy))
     shown = [cells[:2] for part in thresholds(chosen) for cells in getattr(part, "rows", ()) if cells]
     assert ["cat", "a"] in shown and ["owl", "b"] in shown
 

@@ -68,7 +68,7 @@ class Work:
     def __init__(self) -> None:
         self.opened = self.merged = self.batches = 0
 
-    def of(self, count: Count, place: Path) -> Count:
+    def counted(self, count: Count, place: Path) -> Count:
         """Count a place's uploads, and the work."""
         together, call = Opener.together, Opener.__call__
 
@@ -109,7 +109,7 @@ def test_repeated_identities_are_no_more_work_than_distinct_ones(
         per_file = -(-len(all_of_them) // files)
         contents = [b"".join(all_of_them[i : i + per_file]) for i in range(0, len(all_of_them), per_file)]
         with served(contents):
-            work.of(count, tmp_path)
+            work.counted(count, tmp_path)
         assert [*count.identities] == ([identity.hex()] if victim != "absent" else [])
         assert work.opened <= 401 and work.merged <= 2 and work.batches <= 2 * (401 // 8) + 2
         done[kind] = work
@@ -197,7 +197,7 @@ def test_batches_of_large_envelopes_are_small(
     monkeypatch.setattr(counting, "_BYTES_AT_ONCE", 3 * task.envelope_bytes(0))
     work = Work()
     with served([b"".join(sealed(task, number)[1][0] for number in range(7))]):
-        count = work.of(Count(opener(task, 0, tmp_path)), tmp_path)
+        count = work.counted(Count(opener(task, 0, tmp_path)), tmp_path)
     assert len(count.identities) == 7 and work.batches == 3
 
 
@@ -237,7 +237,7 @@ def test_an_upload_that_its_client_sent_again_is_left_out_once() -> None:
     for number in range(3):
         left_out.add_envelope(UNOPENED, name, bytes([number] * 32))
         left_out.add_envelope(UNCOVERED, name, bytes([number] * 32))
-    listed = left_out.listed(Identities.of([]))
+    listed = left_out.listed(Identities.from_names([]))
     assert set(listed[UNCOVERED]) == {name.hex()}
     assert set(listed[UNOPENED]) == {(bytes([number] * 32)).hex() for number in range(3)}
 

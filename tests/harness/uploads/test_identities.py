@@ -23,7 +23,7 @@ SETS = st.frozensets(st.sampled_from(NAMES))
 
 @given(SETS, SETS)
 def test_they_do_what_sets_do(first: frozenset[str], second: frozenset[str]) -> None:
-    one, two = Identities.of(first), Identities.of(second)
+    one, two = Identities.from_names(first), Identities.from_names(second)
     assert [*one] == sorted(first) and len(one) == len(first)
     assert {*(one & two)} == first & second and {*(one - two)} == first - second
     assert one | second == one | two and {*(one | two)} == first | second
@@ -36,7 +36,7 @@ def test_they_do_what_sets_do(first: frozenset[str], second: frozenset[str]) -> 
 
 def test_many_are_told_in_parts() -> None:
     names = sorted(hashlib.sha256(i.to_bytes(4, "big")).hexdigest() for i in range(10_000))
-    made = Identities.of(reversed(names))
+    made = Identities.from_names(reversed(names))
     assert "".join(made.texts()) == " ".join(names) and [*made] == names
 
 
