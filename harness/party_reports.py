@@ -20,7 +20,7 @@ LONGEST_LINE = 1 << 12  # characters of a report's line, and more than any takes
 Message = Annotated[str, Meta(max_length=LONGEST_MESSAGE)]
 
 
-class Ready(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
+class ReadyReport(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
     """The party's certificate is there, and the party waits for the others'."""
 
 
@@ -72,7 +72,7 @@ class ClientsServed(Struct, frozen=True, kw_only=True, tag="clients-served", for
     complained: Size
 
 
-Report: TypeAlias = Ready | Failure | LostPeer | ClientsFailed | Costs | ClientsServed
+Report: TypeAlias = ReadyReport | Failure | LostPeer | ClientsFailed | Costs | ClientsServed
 
 
 class MalformedReportError(ValueError):

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
 from fairshares.harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
 from fairshares.harness.engines.parties.certificates import make_key, trust
-from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.handle import move_piece
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import (
@@ -213,7 +213,7 @@ class Attack:
         self._commands: list[tuple[str, ...]] = []
         for party, directory in enumerate(self.directories):
             setup = engine.setup(prepared, party, [])
-            assert isinstance(setup.config.engine, Machine), "attacks are on machines of MP-SPDZ"
+            assert isinstance(setup.config.engine, VirtualMachine), "attacks are on machines of MP-SPDZ"
             self._commands.append(setup.config.engine.argv)
             for name, target in setup.links.items():
                 (directory / name).symlink_to(target)

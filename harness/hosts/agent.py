@@ -65,7 +65,7 @@ _STANDARD_OUTPUT = 1
 _STANDARD_ERROR = 2
 
 
-class Agent(wire.Line):
+class Agent(wire.Endpoint):
     """Answers requests by `work`; when the other side is gone, it terminates this process.
 
     Guarantees: short requests take little memory. If the host, and not its coordinator, ends the connection,

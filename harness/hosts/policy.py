@@ -79,8 +79,8 @@ def first_policy(models: Sequence[str]) -> str:
 
 _Limit = int | float | str
 _LimitName = Literal["epsilon", "delta", "epsilon_per_run", "delta_per_run"]
-Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population, no fields of this code
-    "Table",
+PopulationEntry = TypedDict(  # noqa: UP013  # the keys that the file has of a population, no fields of this code
+    "PopulationEntry",
     {
         "name": str,
         "epsilon": _Limit,
@@ -107,7 +107,7 @@ _UNLESS_GIVEN: dict[str, JsonValue] = {
 }
 
 
-def _rule(table: Table) -> Rule:
+def _rule(table: PopulationEntry) -> Rule:
     """Return the rule that a table states. Raises PolicyError for a value that the table may not have."""
     total = Guarantee(_limit(table, "epsilon"), _limit(table, "delta"))
     stated = Guarantee(
@@ -169,7 +169,7 @@ def check_models(given: Sequence[str]) -> None:
     check_names("security model", given, [*MODELS])
 
 
-def _limit(table: Table, name: _LimitName) -> Fraction:
+def _limit(table: PopulationEntry, name: _LimitName) -> Fraction:
     """Return a limit of a table as an exact number, or raise PolicyError."""
     text = str(table[name])
     limit = exact_number(text)
@@ -192,7 +192,7 @@ def _limit(table: Table, name: _LimitName) -> Fraction:
 class Policy:
     """The allowed runs; docs/how-to/own-a-host.md explains the fields."""
 
-    population: list[Table]
+    population: list[PopulationEntry]
     coordinators: list[str] | None = None
     benchmark: bool = False
     port: int = DEFAULT_PORT

@@ -106,7 +106,7 @@ class Answers:
         """
 
 
-class Line(ABC):
+class Endpoint(ABC):
     """One end of a connection: messages of at most `longest` bytes, and signs of life."""
 
     longest = LONGEST

@@ -31,7 +31,7 @@ from fairshares.protocols.json_values import JsonFields
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedEnvelope:
     """What an envelope has.
 
     Attributes:
@@ -60,7 +60,9 @@ def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:
     return None
 
 
-def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
+def open_envelope(
+    task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes
+) -> OpenedEnvelope | str:
     """Open and check an envelope of the right length, or return the reason to leave it out.
 
     Guarantees: parties that open envelopes of the same identity hold shares of the same upload, with the same
@@ -87,7 +89,7 @@ def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope:
             return CHANGED
         shares.append(_elements(task, number, payload))
     try:
-        return Opened(_bounds(content[BOUNDS]), np.concatenate(shares))
+        return OpenedEnvelope(_bounds(content[BOUNDS]), np.concatenate(shares))
     except ShareError:
         return UNREADABLE
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines.base import PROGRAMS, MadeUpJob
-from fairshares.harness.engines.parties.config import Machine, PartyConfig
+from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine
 from fairshares.harness.engines.parties.handle import PartySetup
 from fairshares.harness.engines.parties.supervisor import waiting_parties
 from fairshares.harness.engines.parties.working_directory import PEERS
@@ -256,7 +256,7 @@ def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: P
             config=PartyConfig(
                 party=party,
                 common_names=("P0", "P1"),
-                engine=Machine(argv=("/bin/sh", "-c", "echo OUT x 1")),
+                engine=VirtualMachine(argv=("/bin/sh", "-c", "echo OUT x 1")),
             )
         )
         for party in range(2)

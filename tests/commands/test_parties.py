@@ -20,7 +20,7 @@ from fairshares.harness.engines.base import PROGRAMS, PROJECT, EngineResult, Mad
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import supervisor as parties
 from fairshares.harness.engines.parties.certificates import make_key
-from fairshares.harness.engines.parties.config import Embedded, Machine, PartyConfig, write_config
+from fairshares.harness.engines.parties.config import Embedded, PartyConfig, VirtualMachine, write_config
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState, reasons_in
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
@@ -31,7 +31,7 @@ from fairshares.harness.errors import (
     UsedDirectoryError,
 )
 from fairshares.harness.online.gateway_config import GatewayConfig
-from fairshares.harness.party_reports import ClientsFailed, Ready, line_of, line_of_failure
+from fairshares.harness.party_reports import ClientsFailed, ReadyReport, line_of, line_of_failure
 from fairshares.harness.security_models import get_model
 from fairshares.protocols.spec import PI_LAP
 from tests.support.command import processes_below
@@ -55,7 +55,7 @@ def run(
             config=PartyConfig(
                 party=i,
                 common_names=tuple(f"P{j}" for j in range(len(scripts))),
-                engine=Machine(argv=("/bin/sh", "-c", script)),
+                engine=VirtualMachine(argv=("/bin/sh", "-c", script)),
                 **changes,
             ),
             links=links,
@@ -248,7 +248,9 @@ def test_a_directory_that_another_start_claims_meanwhile_is_refused(
 def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
     """As when whoever started it dies before it says go: no engine starts, no bits are drawn."""
     (tmp_path / DATA).mkdir()
-    write_config(PartyConfig(party=0, common_names=("P0",), engine=Machine(argv=("/bin/false",))), tmp_path)
+    write_config(
+        PartyConfig(party=0, common_names=("P0",), engine=VirtualMachine(argv=("/bin/false",))), tmp_path
+    )
     done = subprocess.run(
         [sys.executable, "-m", "fairshares.harness.engines.parties.main"],
         cwd=tmp_path,
@@ -258,7 +260,7 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (1, f"{line_of(Ready())}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (1, f"{line_of(ReadyReport())}\n", "")
     assert not (tmp_path / LOG).exists() and not list((tmp_path / DATA).glob("Input-*"))
 
 
@@ -357,7 +359,7 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = subprocess.Popen(command, cwd=directory, env=environment, **pipes)
         assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == f"{line_of(Ready())}\n"
+        assert process.stdout.readline() == f"{line_of(ReadyReport())}\n"
         process.stdin.write("go\n")
         process.stdin.flush()
         yield process, ports[2]

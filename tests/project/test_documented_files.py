@@ -18,7 +18,7 @@ from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
 from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
 from fairshares.harness.hosts.inventory import Host
-from fairshares.harness.hosts.policy import Policy, Table
+from fairshares.harness.hosts.policy import Policy, PopulationEntry
 from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from fairshares.harness.inputs import record_schema
@@ -289,7 +289,7 @@ def test_fields_that_are_read() -> None:
     assert {field.partition(".")[0] for field in LISTED["domain.json"]} == {
         field.name for field in fields_of(record_schema._Declared)
     }
-    rules = {f"population[].{name}" for name in Table.__annotations__}
+    rules = {f"population[].{name}" for name in PopulationEntry.__annotations__}
     assert set(LISTED["policy.toml"]) == {*(rule.name for rule in fields_of(Policy)), *rules} - {"population"}
     assert set(LISTED["hosts.toml"]) == {field.name for field in fields_of(Host)}
     assert LISTED["evaluation.csv"] == ["split", "model", *METRICS]

@@ -18,7 +18,7 @@ from fairshares.harness.engines.mpyc import party as honest
 from fairshares.harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.mpyc.exchange import Exchange
-from fairshares.harness.engines.mpyc.machine import Machine
+from fairshares.harness.engines.mpyc.machine import PartyRuntime
 from fairshares.harness.engines.mpyc.party import run_party as honest_run_party
 from fairshares.harness.engines.parties import main as production
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig
@@ -149,7 +149,7 @@ def _run_unpickling(plan: dict[str, Any], config: PartyConfig, engine: Embedded)
     mpyc.runtime.pickle = HostilePickle(plan) if plan["attack"] else pickle
     mpc.run(mpc.start())
     started = time.perf_counter()
-    honest.execute(Path(engine.program), engine.arguments, Machine(mpc, Path(DATA)))
+    honest.execute(Path(engine.program), engine.arguments, PartyRuntime(mpc, Path(DATA)))
     mpc.run(mpc.shutdown())
     print(line_of(Costs(seconds=time.perf_counter() - started, sent_bytes=0)), flush=True)
     return 0

@@ -74,7 +74,7 @@ def main() -> None:
     sys.argv = ["one-party", "--no-log", "-M1", "-K", "40"]
     from mpyc.runtime import mpc
 
-    from fairshares.harness.engines.mpyc.machine import Machine
+    from fairshares.harness.engines.mpyc.machine import PartyRuntime
     from fairshares.harness.engines.mpyc.party import execute
 
     masks: list[int] = []
@@ -87,7 +87,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(printed):
             program = _lay_out(case, Path(directory, "data"))
             try:
-                execute(program, ["case", *case.arguments], Machine(mpc, program.parent))
+                execute(program, ["case", *case.arguments], PartyRuntime(mpc, program.parent))
             except FairSharesError as refusal:
                 error, message = type(refusal).__name__, str(refusal)
         print(json.dumps(asdict(Outcome(printed.getvalue(), error, message, sum(masks)))), flush=True)

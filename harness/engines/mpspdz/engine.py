@@ -17,7 +17,7 @@ from fairshares.harness.engines.mpspdz.compiler import (
     libraries_of,
 )
 from fairshares.harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
-from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.layouts import ReplicatedShares
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.errors import CompileError, UnsupportedError
@@ -126,7 +126,9 @@ class MpSpdzEngine(Engine):
         reads += prepared.links.values()
         reads += libraries_of(machine)
         return EnginePart(
-            engine=Machine(argv=(machine, "-p", str(party), *words), environment=dict(prepared.environment)),
+            engine=VirtualMachine(
+                argv=(machine, "-p", str(party), *words), environment=dict(prepared.environment)
+            ),
             reads=tuple(reads),
             links=prepared.links,
             replicated=_replicated_shares(prepared.model),

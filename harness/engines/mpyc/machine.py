@@ -17,7 +17,7 @@ from fairshares.harness.system.files import create_file
 _BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
 
 
-class Machine:
+class PartyRuntime:
     """One party's side of a run.
 
     Args:

@@ -13,7 +13,7 @@ from typing import ClassVar, NoReturn, Protocol, Self, TypeAlias
 import numpy as np
 
 from fairshares.harness.engines.mpyc.interfaces import Integers, Lanes, SecureArray
-from fairshares.harness.engines.mpyc.machine import Machine
+from fairshares.harness.engines.mpyc.machine import PartyRuntime
 from fairshares.harness.errors import DomainOverflow, UnsupportedFeature
 from fairshares.protocols.circuits.noise import MAX_INPUT_WIDTH
 
@@ -77,7 +77,7 @@ def _refuse(owner: str, name: str) -> NoReturn:
 class Value(metaclass=_Closed):
     """A value that Python can neither compare nor decide by; `_lanes` is an array, shape (n,)."""
 
-    _machine: ClassVar[Machine]
+    _machine: ClassVar[PartyRuntime]
     _lanes: Lanes
     __array_ufunc__ = None  # keeps numpy from iterating over a vector's lanes
 
@@ -153,16 +153,16 @@ class _Vector(Value, name="vector"):
         return other._lanes
 
 
-class Opened(_Vector, name="cint"):
+class OpenedVector(_Vector, name="cint"):
     """MP-SPDZ's cint: known to all while the program runs, not while it is laid out."""
 
     _lanes: Integers
 
     def __init__(self, value: ProgramValue, size: int | None = None) -> None:
-        self._lanes = value._lanes if isinstance(value, Opened) else _constants(value, size)
+        self._lanes = value._lanes if isinstance(value, OpenedVector) else _constants(value, size)
         _check_size(self, size)
 
-    def reveal(self) -> "Opened":
+    def reveal(self) -> "OpenedVector":
         """Return itself."""
         return self
 
@@ -193,7 +193,7 @@ class Secret(_Vector, name="sint"):
         if isinstance(value, Secret | Bits):
             self._lanes = value._lanes
         else:
-            self._lanes = self._machine.array(Opened(value, size)._lanes)
+            self._lanes = self._machine.array(OpenedVector(value, size)._lanes)
         _check_size(self, size)
 
     @classmethod
@@ -239,7 +239,7 @@ class Secret(_Vector, name="sint"):
         """Return the sum of all lanes in one lane."""
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
-    def reveal(self) -> Opened:
+    def reveal(self) -> OpenedVector:
         """Reveal all lanes to all parties.
 
         A garbage share makes a sum any field element. Values outside [-2^63, 2^63), where MP-SPDZ would wrap
@@ -248,7 +248,7 @@ class Secret(_Vector, name="sint"):
         machine = self._machine
         opened = machine.run(machine.mpc.output(self._lanes))
         lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in opened]
-        return Opened._of(np.array(lanes, dtype=object))
+        return OpenedVector._of(np.array(lanes, dtype=object))
 
     def __lt__(self, other: ProgramValue) -> "Secret":
         return self._sign(self - other, "LT")
@@ -353,13 +353,13 @@ ProgramName: TypeAlias = (
 """What a name stands for in a program from the start."""
 
 
-def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, ProgramName]:
+def namespace(machine: PartyRuntime, arguments: Sequence[str]) -> dict[str, ProgramName]:
     """Return a program's first names; all its values act on this machine."""
     Value._machine = machine
     return {
         "program": Program(arguments),
         "sint": Secret,
-        "cint": Opened,
+        "cint": OpenedVector,
         "sbitvec": BitVector,
         "print_ln": _print_ln,
         "check_point": _check_point,
@@ -403,7 +403,7 @@ def _print_ln(text: str = "", *values: ProgramValue) -> None:
 
 
 def _printed(value: ProgramValue) -> str:
-    if isinstance(value, Opened):
+    if isinstance(value, OpenedVector):
         lanes = ", ".join(map(str, value._lanes))
         return lanes if len(value) == 1 else f"[{lanes}]"
     if isinstance(value, int | str):

@@ -14,7 +14,7 @@ from fairshares.harness.engines.mpyc.connection import Peers
 from fairshares.harness.engines.mpyc.exchange import Exchange
 from fairshares.harness.engines.mpyc.installed import fault_of_installation
 from fairshares.harness.engines.mpyc.interfaces import Runtime
-from fairshares.harness.engines.mpyc.machine import Machine, install_fast_splitting
+from fairshares.harness.engines.mpyc.machine import PartyRuntime, install_fast_splitting
 from fairshares.harness.engines.mpyc.names import namespace, unsupported
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig
@@ -45,7 +45,7 @@ def run_party(config: PartyConfig, engine: Embedded) -> int:
     exchange.run(mpc.start())
     _check_peers(mpc, peers)
     started = time.perf_counter()
-    execute(Path(engine.program), engine.arguments, Machine(mpc, Path(DATA), exchange.run))
+    execute(Path(engine.program), engine.arguments, PartyRuntime(mpc, Path(DATA), exchange.run))
     seconds = time.perf_counter() - started
     sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid)
     exchange.end()
@@ -117,7 +117,7 @@ def _check_peers(mpc: Runtime, peers: Peers) -> None:
             notes.write(f"{fingerprint(Path(DATA, certificate_file(peer.pid)).read_bytes())}\n")
 
 
-def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
+def execute(path: Path, arguments: Sequence[str], machine: PartyRuntime) -> None:
     """Run the program to its end; `arguments` begin with its name.
 
     Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError for wrong input.

@@ -24,7 +24,7 @@ Block = tuple[Annotated[int, Meta(ge=1, le=64)], Size]
 """Width and lanes of a block of fair bits: so many integers, each of so many bits."""
 
 
-class Machine(Struct, frozen=True, kw_only=True, tag="machine", forbid_unknown_fields=True):
+class VirtualMachine(Struct, frozen=True, kw_only=True, tag="machine", forbid_unknown_fields=True):
     """A virtual machine of MP-SPDZ, which the party's process becomes.
 
     Attributes:
@@ -52,7 +52,7 @@ class Embedded(Struct, frozen=True, kw_only=True, tag="embedded", forbid_unknown
     security_bits: Annotated[int, Meta(ge=1, le=128)]
 
 
-PartyEngine: TypeAlias = Machine | Embedded
+PartyEngine: TypeAlias = VirtualMachine | Embedded
 
 
 class RoundsOfColumns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ from fairshares.harness.party_reports import (
     Failure,
     LostPeer,
     MalformedReportError,
-    Ready,
+    ReadyReport,
     line_of_failure,
     report_in,
 )
@@ -132,7 +132,7 @@ def _reason_in(line: str) -> Reason | None:
 
 def _says_ready(line: str) -> bool:
     try:
-        return isinstance(report_in(line), Ready)
+        return isinstance(report_in(line), ReadyReport)
     except MalformedReportError:
         return False
 

@@ -1,6 +1,6 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
-It starts in the party's directory with the time in seconds since 1970. It reports `Ready` when its
+It starts in the party's directory with the time in seconds since 1970. It reports `ReadyReport` when its
 certificate is there, and goes on at `go`, when the others' are. Later output goes to `log`. No other process
 sees its key, bits or noise. Before it reports, and so before it reads anything of other parties, it shuts
 itself off from all that is not its run's (`sandbox`); the engine inherits that.
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from fairshares.harness.engines.parties import sandbox
 from fairshares.harness.engines.parties.certificates import expecting, make_key, trust
-from fairshares.harness.engines.parties.config import Machine, PartyConfig, read_config
+from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine, read_config
 from fairshares.harness.engines.parties.randomness import Randomness, integers_as_text
 from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
@@ -37,7 +37,7 @@ from fairshares.harness.engines.parties.working_directory import (
 )
 from fairshares.harness.errors import FairSharesError, LostPeerError
 from fairshares.harness.online.gateway_config import GatewayConfig
-from fairshares.harness.party_reports import Ready, line_of, line_of_failure, line_of_lost_peer
+from fairshares.harness.party_reports import ReadyReport, line_of, line_of_failure, line_of_lost_peer
 from fairshares.harness.system.processes import die_with_parent
 
 GO = "go"  # what a party waits for on its standard input
@@ -76,13 +76,13 @@ def _main(randomness: Randomness) -> int:
         return CLAIMED_EXIT
     make_key(Path(DATA), f"P{config.party}", config.common_names[config.party])
     config = replace(config, addresses=tuple((_numeric(host), port) for host, port in config.addresses))
-    if isinstance(config.engine, Machine):
+    if isinstance(config.engine, VirtualMachine):
         Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
     _write_bytecode(config.packages)
     sandbox.confine(_reach_of(config))
     if config.gateway is None:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
-    print(line_of(Ready()), flush=True)
+    print(line_of(ReadyReport()), flush=True)
     if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1
     columns = os.dup(0)
@@ -90,7 +90,7 @@ def _main(randomness: Randomness) -> int:
     for party, name in enumerate(config.common_names):
         place = DATA if party == config.party else PEERS
         trust(Path(place, certificate_file(party)), Path(DATA), name)
-    if config.gateway is not None and isinstance(config.engine, Machine):
+    if config.gateway is not None and isinstance(config.engine, VirtualMachine):
         return _run_with_gateway(config, config.gateway, config.engine, randomness)
     if config.rounds is None:
         _supply_inputs(config, randomness)
@@ -98,7 +98,7 @@ def _main(randomness: Randomness) -> int:
         from fairshares.harness.engines.parties import rounds  # a party of one round should not pay for it
 
         rounds.begin(config, config.rounds, columns, randomness)
-    if isinstance(config.engine, Machine):
+    if isinstance(config.engine, VirtualMachine):
         _become(config.engine)
     return int(importlib.import_module(_EMBEDDED_ENGINE).run_party(config, config.engine))
 
@@ -154,7 +154,7 @@ def _dump_no_core() -> None:
 
 
 def _run_with_gateway(
-    config: PartyConfig, gateway: GatewayConfig, engine: Machine, randomness: Randomness
+    config: PartyConfig, gateway: GatewayConfig, engine: VirtualMachine, randomness: Randomness
 ) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
     from fairshares.harness.online.gateway import (  # a party without clients should not pay
@@ -183,7 +183,7 @@ def _run_with_gateway(
     return run_gateway(gateway, place, machine)
 
 
-def _become(engine: Machine, *more: str) -> NoReturn:
+def _become(engine: VirtualMachine, *more: str) -> NoReturn:
     os.execve(
         engine.argv[0],
         [*engine.argv, *more],

@@ -14,7 +14,7 @@ from fairshares.harness.engines.base import Prepared
 from fairshares.harness.engines.engine import EnginePart
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpspdz.peer_certificates import ENVIRONMENT
-from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import MODELS
@@ -37,7 +37,7 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opene
 
     def tampering(self: MpSpdzEngine, prepared: Prepared, party: int) -> EnginePart:
         part = part_of(self, prepared, party)
-        assert isinstance(part.engine, Machine)
+        assert isinstance(part.engine, VirtualMachine)
         loaded = {
             "LD_PRELOAD": f"{built}:{ENVIRONMENT['LD_PRELOAD']}",
             "FAIRSHARES_MESSAGES": tmp_path / "messages",

@@ -13,7 +13,7 @@ from msgspec import convert
 from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import main as party
-from fairshares.harness.engines.parties.config import Machine, PartyConfig
+from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine
 from fairshares.harness.engines.parties.layouts import Column, NoiseBehindColumn, RingName, SumsOfColumn
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms
 from fairshares.harness.engines.parties.randomness import Randomness
@@ -117,7 +117,7 @@ def test_a_party_draws_from_the_operating_system_into_memory(
     config = PartyConfig(
         party=1,
         common_names=("P0", "P1"),
-        engine=Machine(argv=("/bin/false",)),
+        engine=VirtualMachine(argv=("/bin/false",)),
         shares=Column(),
         own_noise=SumsOfColumn(ring="ring64", values=2, sums=((0,), (1,)), noise=TERMS),
     )

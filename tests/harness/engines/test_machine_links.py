@@ -14,7 +14,7 @@ from msgspec import structs
 
 from fairshares.harness.engines.base import MadeUpJob
 from fairshares.harness.engines.parties.certificates import make_key, trust
-from fairshares.harness.engines.parties.config import Machine
+from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engine_of
@@ -55,7 +55,7 @@ def machines(
         for i in sorted({*range(model.parties)} - held.keys()):
             setup = engine.setup(prepared, i, [(LOOPBACK, port) for port in ports])
             machine = setup.config.engine
-            assert isinstance(machine, Machine)
+            assert isinstance(machine, VirtualMachine)
             config = structs.replace(
                 setup.config,
                 engine=structs.replace(machine, argv=(*machine.argv, *words)),

@@ -26,7 +26,7 @@ from fairshares.harness.engines.parties.supervisor import WaitingParties
 from fairshares.harness.engines.parties.working_directory import DATA, PEERS
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.errors import LedgerError, OutputError, PartyFailedError
-from fairshares.harness.party_reports import Costs, Ready, line_of
+from fairshares.harness.party_reports import Costs, ReadyReport, line_of
 from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.security_models import get_model
@@ -59,7 +59,7 @@ COSTS = line_of(Costs(seconds=0.5, sent_bytes=5))
     [
         (),
         ("Time = 0.5 seconds", "Data sent = 5 bytes"),
-        (line_of(Ready()),),
+        (line_of(ReadyReport()),),
         (COSTS.replace("0.5", '"fast"'),),
         (COSTS.replace("0.5", "-1"),),
         (COSTS.replace("0.5", "1e9"),),

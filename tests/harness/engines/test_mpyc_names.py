@@ -26,7 +26,7 @@ def party() -> Iterator[OneParty]:
 def test_table_names_all_that_there_is_and_no_more() -> None:
     offered = {
         f"{kind.__name__}.{attribute}"
-        for kind in (names.Secret, names.Opened, names.BitVector, names.Bits, names.Program)
+        for kind in (names.Secret, names.OpenedVector, names.BitVector, names.Bits, names.Program)
         for parent in kind.__mro__[:-1]
         for attribute in vars(parent)
         if not attribute.startswith("_")

@@ -15,7 +15,7 @@ from benchmarks.measure.given_party import GIVEN
 from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.engine import EnginePart, _shares_of
 from fairshares.harness.engines.parties import main as party
-from fairshares.harness.engines.parties.config import Machine, PartyConfig, write_config
+from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine, write_config
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.layouts import Slots
 from fairshares.harness.engines.parties.randomness import Randomness
@@ -26,7 +26,7 @@ from fairshares.harness.inputs.rings import XOR
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.security_models import MODELS, SecurityModel
 
-MACHINE = Machine(argv=("/bin/false",))
+MACHINE = VirtualMachine(argv=("/bin/false",))
 
 
 def config_of(number: int, **more: object) -> PartyConfig:
@@ -75,7 +75,7 @@ def test_a_production_party_takes_no_numbers_from_a_file(name: str, tmp_path: Pa
     (tmp_path / DATA).mkdir()
     (tmp_path / "peers").mkdir()
     (tmp_path / name).write_text("0\n" * 100)
-    shows = Machine(argv=("/bin/cat", f"{DATA}/Input-P0-0"))
+    shows = VirtualMachine(argv=("/bin/cat", f"{DATA}/Input-P0-0"))
     write_config(PartyConfig(party=0, common_names=("P0",), engine=shows, fair_bits=((1, 100),)), tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", party.__name__],

@@ -21,9 +21,9 @@ from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import main as party
 from fairshares.harness.engines.parties.config import (
     Embedded,
-    Machine,
     PartyConfig,
     RoundsOfColumns,
+    VirtualMachine,
     read_config,
     write_config,
 )
@@ -50,7 +50,7 @@ NOISE = NoiseTerms(distribution="laplace", rate="1/2", edge=40, parties=3, hones
 FULL = PartyConfig(
     party=1,
     common_names=("P0", "P1"),
-    engine=Machine(argv=("machine", "-p", "1"), environment={"A": "b"}),
+    engine=VirtualMachine(argv=("machine", "-p", "1"), environment={"A": "b"}),
     addresses=(("a.example", 1), ("b.example", 65535)),
     fair_bits=((63, 4), (5, 0)),
     shares=ReplicatedShares(head=b"\x00\xff", order=(1, 0)),
@@ -129,7 +129,7 @@ def test_a_wrong_field_starts_nothing(wrong: str, tmp_path: Path, monkeypatch: p
 def test_a_party_that_is_told_more_than_it_knows_says_so_and_claims_nothing(tmp_path: Path) -> None:
     (tmp_path / DATA).mkdir()
     told = msgspec.to_builtins(
-        PartyConfig(party=0, common_names=("P0",), engine=Machine(argv=("/bin/true",)))
+        PartyConfig(party=0, common_names=("P0",), engine=VirtualMachine(argv=("/bin/true",)))
     )
     (tmp_path / CONFIG).write_text(json.dumps({**told, "given_bits": [1]}))
     done = subprocess.run(

@@ -17,7 +17,7 @@ from fairshares.harness.party_reports import (
     Failure,
     LostPeer,
     MalformedReportError,
-    Ready,
+    ReadyReport,
     Report,
     line_of,
     line_of_failure,
@@ -27,7 +27,7 @@ from fairshares.harness.party_reports import (
 
 SERVED = ClientsServed(sent_bytes=1, received_bytes=2, absent=3, failed=0, complained=5)
 ALL: list[Report] = [
-    Ready(),
+    ReadyReport(),
     Failure("It failed – ünicode."),
     LostPeer("It lost party 2."),
     ClientsFailed("None came."),
@@ -53,10 +53,10 @@ def changed(report: Report, **fields: Any) -> str:
 MALFORMED = {
     "no JSON": f"{MARK}Party 1 was given fewer input bits.",
     "cut off": line_of(SERVED)[:-1],
-    "two": line_of(Ready()) + "{}",
+    "two": line_of(ReadyReport()) + "{}",
     "a list": f"{MARK}[]",
     "no type": f"{MARK}{{}}",
-    "another type": changed(Ready(), type="shares"),
+    "another type": changed(ReadyReport(), type="shares"),
     "an unknown field": changed(SERVED, shares=[12345]),
     "a missing field": changed(SERVED, failed=...),
     "a negative number": changed(SERVED, failed=-1),
@@ -85,7 +85,7 @@ def test_a_gateway_reports_once() -> None:
         "did not come to all parties in time": 3,
         "said that their masks do not fit: a party may cheat": 5,
     }
-    for lines in ([], [line_of(SERVED)] * 2, [line_of(Ready())]):
+    for lines in ([], [line_of(SERVED)] * 2, [line_of(ReadyReport())]):
         with pytest.raises(OutputError, match="Party 0 ended well but did not report"):
             left_out_by(0, lines)
 

@@ -11,7 +11,7 @@ from fairshares.harness.engines.mpspdz import peer_certificates
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.mpspdz.peer_certificates import asking_library, let_in_by
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
-from fairshares.harness.engines.parties.config import Machine, PartyConfig
+from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.working_directory import MET
 from fairshares.harness.engines.registry import engine_of
@@ -161,7 +161,7 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
     config = PartyConfig(
         party=0,
         common_names=("P0", "P1", "P2"),
-        engine=Machine(argv=("/bin/sh", "-c", f"printf '{notes}' > {MET}")),
+        engine=VirtualMachine(argv=("/bin/sh", "-c", f"printf '{notes}' > {MET}")),
     )
     party = LocalParty(PartySetup(config=config, notes_links=True), tmp_path / "party").start()
     try:

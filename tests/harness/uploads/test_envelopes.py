@@ -20,7 +20,7 @@ from fairshares.harness.uploads import keys as sealing_keys
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.envelope import info_of
 from fairshares.harness.uploads.keys import SealingKey, SealingParty, secrets_in, unseal
-from fairshares.harness.uploads.opening import Opened, open_envelope
+from fairshares.harness.uploads.opening import OpenedEnvelope, open_envelope
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.reasons import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
 from fairshares.harness.uploads.task import Task, task_from_bytes
@@ -52,7 +52,7 @@ def task(place: Path) -> Task:
     return made_task(place)
 
 
-def opened(task: Task, place: Path, party: int, envelope: bytes) -> Opened | str:
+def opened(task: Task, place: Path, party: int, envelope: bytes) -> OpenedEnvelope | str:
     return open_envelope(task, party, opener(task, party, place).keys, envelope)
 
 
@@ -68,7 +68,7 @@ def test_shares_add_up_and_lengths_follow_from_the_task(
     lengths = [task.envelope_bytes(party) for party in range(len(task.parties))]
     assert [*map(len, envelopes)] == [*map(len, others)] == lengths
     parts = [opened(task, tmp_path, party, envelope) for party, envelope in enumerate(envelopes)]
-    assert revealed(task, [part.shares for part in parts if isinstance(part, Opened)]) == values
+    assert revealed(task, [part.shares for part in parts if isinstance(part, OpenedEnvelope)]) == values
     assert {envelope[36:68].hex() for envelope in envelopes} == {identity}
 
 
@@ -133,7 +133,9 @@ def test_known_answers() -> None:
         if "left_out" in case:
             assert answer == case["left_out"], case["name"]
         else:
-            assert isinstance(answer, Opened) and envelope[36:68].hex() == case["identity"], case["name"]
+            assert isinstance(answer, OpenedEnvelope) and envelope[36:68].hex() == case["identity"], case[
+                "name"
+            ]
             assert to_integers(task.ring, answer.shares) == case["elements"]
             assert len(envelope) == task.envelope_bytes(case["party"])
 
@@ -177,9 +179,11 @@ def test_keys_follow_each_other_and_nothing_is_lost(tmp_path: Path) -> None:
     with at("2031-01-01"), pytest.raises(ShareError, match="by this machine's clock"):
         seal_upload(task, np.array(VALUES), None)
     both = secrets_in(tmp_path / "keys-0")
-    assert all(isinstance(open_envelope(task, 0, both, envelope), Opened) for envelope in (before, after))
+    assert all(
+        isinstance(open_envelope(task, 0, both, envelope), OpenedEnvelope) for envelope in (before, after)
+    )
     stolen = {early.id: both[early.id]}
-    assert isinstance(open_envelope(task, 0, stolen, before), Opened)
+    assert isinstance(open_envelope(task, 0, stolen, before), OpenedEnvelope)
     assert open_envelope(task, 0, stolen, after) == OTHER_KEY
     clock = chain(["2030-06-30"] * 7, repeat("2030-07-01"))  # a key ends while many clients share
     with patch.object(sealing_keys, "today", side_effect=clock):
