@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, rounded
 from benchmarks.studies.plans import run_command
-from fairshares.harness.forecast.uploads import costs_of
+from fairshares.harness.forecast.upload_costs import costs_of
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.system.worker_pools import worker_pool
 from fairshares.harness.uploads.client import seal_upload
@@ -21,7 +21,7 @@ from fairshares.harness.uploads.keys import SealingParty, secrets_in, signing_ke
 from fairshares.harness.uploads.lists import read_lists, write_uploads
 from fairshares.harness.uploads.task import ANYONE, Task
 from fairshares.harness.views.parts import Part, Table
-from fairshares.harness.views.uploads import planned
+from fairshares.harness.views.upload_tasks import planned
 from fairshares.protocols.json_values import JsonFields
 
 _POLICY = JsonFields(tasks=["weights"], epsilon="1", delta="1/1048576", unit="record")

@@ -64,7 +64,7 @@ _OF_A_PARTY = ("fairshares.harness.engines.parties.main", "fairshares.harness.en
 _OF_DISTRIBUTED_NOISE = ("fairshares.harness.inputs.rings", "fairshares.protocols.noise.added")
 _OF_MPYC = (
     "mpyc.runtime",
-    "fairshares.harness.engines.mpyc.machine",
+    "fairshares.harness.engines.mpyc.party_runtime",
     "fairshares.harness.engines.mpyc.party",
 )
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}

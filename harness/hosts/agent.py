@@ -21,6 +21,7 @@ from fairshares.harness.errors import FairSharesError, HostUnfitError
 from fairshares.harness.hosts import local_host, wire
 from fairshares.harness.hosts.decision import Benchmark, Contact
 from fairshares.harness.hosts.host_log import Event
+from fairshares.harness.hosts.listed_uploads import release_proposed
 from fairshares.harness.hosts.local_host import LocalHost
 from fairshares.harness.hosts.messages import (
     LONGEST,
@@ -47,7 +48,6 @@ from fairshares.harness.hosts.party_run import Running, RunState
 from fairshares.harness.hosts.policy import FILE
 from fairshares.harness.hosts.runs import noise_proposed, trial_proposed
 from fairshares.harness.hosts.states import HostState, NoRun, State, Stepping
-from fairshares.harness.hosts.uploads import release_proposed
 from fairshares.harness.system.signals import take_interrupts, uninterrupted
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonObject

@@ -21,7 +21,7 @@ from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, HostUnfitError
-from fairshares.harness.hosts import keys
+from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import (
@@ -183,7 +183,7 @@ class LocalHost:
             port = _fault(lambda: self._check_ports("port", [message.port]))
             clients = _fault(lambda: self._check_ports("client_port", message.client_ports))
             policy = _fault(lambda: self.ask_owner(Look(message.security)))
-        run_keys = keys.RunKeys(self.directory, chosen)
+        run_keys = host_keys.RunKeys(self.directory, chosen)
         own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
         return HostFacts(
             time=now,

@@ -75,7 +75,7 @@ Text = Annotated[str, Meta(max_length=1 << 16)]
 Texts = Annotated[list[Text], Meta(max_length=1 << 20)]
 
 SignedByParty = Annotated[dict[str, Signed], Meta(max_length=64)]
-"""What parties' hosts signed, by the parties' numbers, which `keys.by_party` reads."""
+"""What parties' hosts signed, by the parties' numbers, which `host_keys.by_party` reads."""
 
 Certificates = Annotated[dict[str, dict[str, Text]], Meta(max_length=64)]
 """Certificates (PEM), by engine and party."""

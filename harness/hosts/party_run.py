@@ -1,7 +1,7 @@
 """A run at one of its hosts, from its inputs to its end: a state for each step that it has taken.
 
-Each state is a frozen value with all that its steps need. `uploads.py` has the states before a run has its
-inputs, `runs.py` the kinds of runs: releases, noise made ahead, and benchmark runs.
+Each state is a frozen value with all that its steps need. `listed_uploads.py` has the states before a run has
+its inputs, `runs.py` the kinds of runs: releases, noise made ahead, and benchmark runs.
 
 The party's process makes the key of its links in its own directory. The owner's key, whose certificate other
 hosts hold, certifies that key for this run (`agree`). No request brings a certificate of a party.
@@ -29,7 +29,7 @@ from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess, 
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError
-from fairshares.harness.hosts import keys, local_host
+from fairshares.harness.hosts import host_keys, local_host
 from fairshares.harness.hosts.host_log import Event, why_failed
 from fairshares.harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
 from fairshares.harness.hosts.messages import (
@@ -83,7 +83,7 @@ class RunPlace:
     host: LocalHost
     kind: RunKind
     model: SecurityModel
-    keys: keys.RunKeys
+    keys: host_keys.RunKeys
     nonce: str
     scratch: Path
     stack: ExitStack = field(compare=False)
@@ -96,7 +96,7 @@ class RunPlace:
         stack = host.stack.enter_context(ExitStack())
         scratch = stack.enter_context(scratch_directory(host.directory))
         stack.enter_context(local_host.signed(scratch, host.coordinator))
-        run_keys = keys.RunKeys(host.directory, model)
+        run_keys = host_keys.RunKeys(host.directory, model)
         return cls(host, kind, model, run_keys, secrets.token_hex(NONCE_BYTES), scratch, stack)
 
     def common_name(self, party: int) -> str:
@@ -492,7 +492,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
 
         Raises HostUnfitError, CertificateError, or as `check_agreement` and `PlannedRun.begin`.
         """
-        others = check_agreement(self.intent, keys.by_party(message.agreed), self.owners)
+        others = check_agreement(self.intent, host_keys.by_party(message.agreed), self.owners)
         certificates = run_certificates(others, self.place.common_name)
         begun = self.planned.begin(self.intent, others, self)
         charged = Beginning(

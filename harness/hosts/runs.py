@@ -20,7 +20,7 @@ from fairshares.harness.engines.base import Job, parse_outputs
 from fairshares.harness.engines.engine import left_out_by
 from fairshares.harness.engines.parties.handle import LocalProcess, PartyState
 from fairshares.harness.errors import HostUnfitError, OutputError
-from fairshares.harness.hosts import keys, local_host
+from fairshares.harness.hosts import host_keys, local_host
 from fairshares.harness.hosts.guard import Guard, GuardedCharge, GuardedJob
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.local_host import LocalHost
@@ -422,7 +422,7 @@ class Made(Over):
 
     def keep(self, message: Keep) -> Step[None]:
         """Take this party's noise into the stock; HostUnfitError unless all hosts signed its making."""
-        check_made(self.own, keys.by_party(message.made), self.owners)
+        check_made(self.own, host_keys.by_party(message.made), self.owners)
         self.process.keep()
         stock = self.planned.inputs.guard.stock
         about = {"attempts": self.own.attempts}

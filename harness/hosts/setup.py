@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from fairshares.harness.errors import CertificateError, OptionError
-from fairshares.harness.hosts import keys, policy, wire
+from fairshares.harness.hosts import host_keys, policy, wire
 from fairshares.harness.hosts.agent import serve
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
@@ -57,7 +57,7 @@ class Setup(wire.Answers):
             PolicyError: The policy is invalid.
         """
         policy.check_models(message.models)
-        certificates = keys.make_keys(self._directory, message.party, renew=message.renew)
+        certificates = host_keys.make_keys(self._directory, message.party, renew=message.renew)
         if message.policy_text is not None or not (self._directory / policy.FILE).exists():
             text = message.policy_text
             if text is None:  # and there is no policy yet
@@ -67,15 +67,15 @@ class Setup(wire.Answers):
 
     def successors(self, message: GetSuccessors) -> dict[str, list[Signed]]:
         """Return by engine what this host's old keys signed of their successors."""
-        return keys.own_successors(self._directory, message.party)
+        return host_keys.own_successors(self._directory, message.party)
 
     def pin(self, message: Pin) -> None:
         """Accept other parties' certificates, by engine, with their successors. Raises as `keys.pin`."""
-        keys.pin(
+        host_keys.pin(
             self._directory,
             message.party,
-            {name: keys.by_party(texts) for name, texts in message.certificates.items()},
-            {name: keys.by_party(signed) for name, signed in message.successors.items()},
+            {name: host_keys.by_party(texts) for name, texts in message.certificates.items()},
+            {name: host_keys.by_party(signed) for name, signed in message.successors.items()},
         )
 
 
@@ -145,22 +145,22 @@ def set_up_here(
     )
     _write_exported(directory, party, own)
     for export in exports:
-        (other,) = keys.by_party({str(export.party): export})  # refuses what is no party
-        keys.pin(
+        (other,) = host_keys.by_party({str(export.party): export})  # refuses what is no party
+        host_keys.pin(
             directory,
             party,
             {name: {other: text} for name, text in export.certificates.items()},
             {name: {other: signed} for name, signed in export.successors.items()},
             lost,
         )
-    accepted = keys.pinned(directory)
+    accepted = host_keys.pinned(directory)
     return {name: {party: text, **accepted[name]} for name, text in own.items()}
 
 
 def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -> None:
     """Write the file for other owners; version 1.0 reads it unless keys were renewed."""
     fields = {"schema": SCHEMA, "party": party, "certificates": certificates}
-    successors = keys.own_successors(directory, party)
+    successors = host_keys.own_successors(directory, party)
     if any(successors.values()):
         fields["successors"] = to_builtins(successors)
     write_whole(exported(directory, party), json.dumps(fields).encode())

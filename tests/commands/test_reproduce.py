@@ -17,7 +17,7 @@ from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.errors import OptionError
 from fairshares.harness.evaluation.before_after import UNMITIGATED, evaluate
 from fairshares.harness.evaluation.metrics import METRICS
-from fairshares.harness.forecast.uploads import recorded
+from fairshares.harness.forecast.upload_costs import recorded
 from tests.conftest import PROJECT
 from tests.support.command import call, files_below, read_json, refused, succeed
 

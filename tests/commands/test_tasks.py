@@ -86,7 +86,7 @@ def test_a_task_is_shown_in_words_and_never_changes(here: Path) -> None:
 def test_a_task_that_has_ended_says_so(tmp_path: Path) -> None:
     task = made_task(tmp_path)
     assert "over" not in _meaning(task)
-    with patch("fairshares.harness.views.uploads.today", return_value="9999-99"):
+    with patch("fairshares.harness.views.upload_tasks.today", return_value="9999-99"):
         assert "until 9999-12-31, which is over, as this machine has 9999-99;" in _meaning(task)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import fairshares as fs
 from fairshares.harness.errors import HostUnfitError
-from fairshares.harness.hosts.keys import RunKeys
+from fairshares.harness.hosts.host_keys import RunKeys
 from fairshares.harness.hosts.policy import read_policy
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.hosts.signed_results import verify

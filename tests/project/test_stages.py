@@ -225,6 +225,6 @@ def test_stages_hold_values_alone() -> None:
 
 def test_what_is_made_up_has_no_place_for_inputs() -> None:
     of_inputs = {field.name for field in fields(PrivateJob)} - {field.name for field in fields(MadeUpJob)}
-    assert of_inputs == {"party_inputs", "clients"}
+    assert of_inputs == {"party_inputs", "clients", "piece_at_hosts"}
     job: Job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
     assert job.values_of(0) is None and job.sending is None

@@ -28,10 +28,11 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engine_of, engines
-from fairshares.harness.hosts import fleet, keys, remote_parties, runner
+from fairshares.harness.hosts import fleet, host_keys, remote_parties, runner
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.listed_uploads import Listed, _digest
 from fairshares.harness.hosts.messages import (
     Aggregate,
     Aggregated,
@@ -54,7 +55,6 @@ from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, ProposedRelease
 from fairshares.harness.hosts.runs import PlannedRelease
 from fairshares.harness.hosts.signed_results import sign
-from fairshares.harness.hosts.uploads import Listed, _digest
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -101,10 +101,10 @@ def make_hosts(
 ) -> list[Path]:
     """Return hosts' directories: set up, with each its shares of the same clients, and this policy."""
     hosts = [directory / f"host-{i}" for i in range(model.parties)]
-    own = [keys.make_keys(host, i, renew=False) for i, host in enumerate(hosts)]
+    own = [host_keys.make_keys(host, i, renew=False) for i, host in enumerate(hosts)]
     certificates = {name: {i: texts[name] for i, texts in enumerate(own)} for name in engines()}
     for i, host in enumerate(hosts):
-        keys.pin(host, i, certificates)
+        host_keys.pin(host, i, certificates)
         write_rules(host, policy)
     form = PI_RW.input_forms["split"].by(path)
     for _ in range(clients):

@@ -18,8 +18,8 @@ from fairshares.harness.engines.mpyc import party as honest
 from fairshares.harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.mpyc.exchange import Exchange
-from fairshares.harness.engines.mpyc.machine import PartyRuntime
 from fairshares.harness.engines.mpyc.party import run_party as honest_run_party
+from fairshares.harness.engines.mpyc.party_runtime import PartyRuntime
 from fairshares.harness.engines.parties import main as production
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup

@@ -74,8 +74,8 @@ def main() -> None:
     sys.argv = ["one-party", "--no-log", "-M1", "-K", "40"]
     from mpyc.runtime import mpc
 
-    from fairshares.harness.engines.mpyc.machine import PartyRuntime
     from fairshares.harness.engines.mpyc.party import execute
+    from fairshares.harness.engines.mpyc.party_runtime import PartyRuntime
 
     masks: list[int] = []
     _count_masks(mpc, masks)

@@ -13,7 +13,7 @@ from fairshares.harness.cli.options import (
 )
 from fairshares.harness.cli.terminal import announce, plain, say, show, steps
 from fairshares.harness.errors import OptionError
-from fairshares.harness.forecast.uploads import costs_of, recorded
+from fairshares.harness.forecast.upload_costs import costs_of, recorded
 from fairshares.harness.inputs.encoding import as_upload
 from fairshares.harness.inputs.records import read_records
 from fairshares.harness.pipeline.cluster import on_cluster, unprotected
@@ -34,7 +34,7 @@ from fairshares.harness.uploads.lists import described, new_uploads, read_lists,
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.harness.views.run import STEPS
-from fairshares.harness.views.uploads import counted, meaning, planned
+from fairshares.harness.views.upload_tasks import counted, meaning, planned
 from fairshares.protocols.spec import INPUT_FORMS
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, NoReturn, Protocol, Self, TypeAlias
 import numpy as np
 
 from fairshares.harness.engines.mpyc.interfaces import Integers, Lanes, SecureArray
-from fairshares.harness.engines.mpyc.machine import PartyRuntime
+from fairshares.harness.engines.mpyc.party_runtime import PartyRuntime
 from fairshares.harness.errors import DomainOverflow, UnsupportedFeature
 from fairshares.protocols.circuits.noise import MAX_INPUT_WIDTH
 

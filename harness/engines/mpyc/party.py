@@ -14,8 +14,8 @@ from fairshares.harness.engines.mpyc.connection import Peers
 from fairshares.harness.engines.mpyc.exchange import Exchange
 from fairshares.harness.engines.mpyc.installed import fault_of_installation
 from fairshares.harness.engines.mpyc.interfaces import Runtime
-from fairshares.harness.engines.mpyc.machine import PartyRuntime, install_fast_splitting
 from fairshares.harness.engines.mpyc.names import namespace, unsupported
+from fairshares.harness.engines.mpyc.party_runtime import PartyRuntime, install_fast_splitting
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig
 from fairshares.harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file

@@ -20,7 +20,7 @@ from fairshares.harness.engines.parties.certificates import (
     make_key,
 )
 from fairshares.harness.errors import CertificateError, HostUnfitError, ShareError
-from fairshares.harness.hosts import keys
+from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.key_histories import Successor, first_history
 from fairshares.harness.hosts.setup import exported, read_exported, set_up_here
 from fairshares.harness.hosts.signed_results import (
@@ -124,8 +124,8 @@ def _accept(data: bytes) -> None:
     file = _owner().place / "file"
     file.write_bytes(data)
     read = read_exported(file)
-    (other,) = keys.by_party({str(read.party): read})
-    keys.pin(
+    (other,) = host_keys.by_party({str(read.party): read})
+    host_keys.pin(
         own,
         0,
         {name: {other: text} for name, text in read.certificates.items()},

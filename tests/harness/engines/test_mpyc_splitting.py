@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fairshares.harness.engines.mpyc.machine import install_fast_splitting, split
+from fairshares.harness.engines.mpyc.party_runtime import install_fast_splitting, split
 from fairshares.harness.inputs.rings import FIELD
 
 P = FIELD.modulus

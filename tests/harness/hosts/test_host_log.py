@@ -18,7 +18,7 @@ import pytest
 from fairshares.harness.engines.base import PROJECT
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
-from fairshares.harness.hosts import host_log, keys, local_host, wire
+from fairshares.harness.hosts import host_keys, host_log, local_host, wire
 from fairshares.harness.hosts.agent import Agent, Work
 from fairshares.harness.hosts.host_log import (
     FILE,
@@ -494,7 +494,7 @@ def test_what_was_refused_to_the_owner_over_ssh_is_named_where_there_is_a_host(t
 
     answer(none)
     assert list(none.iterdir()) == []
-    keys.make_keys(host, 0, renew=False)
+    host_keys.make_keys(host, 0, renew=False)
     write_rules(host, RULE)
     said = answer(host)
     (line,) = read_log(host).lines

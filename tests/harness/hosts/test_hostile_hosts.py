@@ -25,7 +25,7 @@ from fairshares.harness.errors import (
     OutputError,
     SignatureError,
 )
-from fairshares.harness.hosts import fleet, keys
+from fairshares.harness.hosts import fleet, host_keys
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.fleet import (
     Answered,
@@ -394,8 +394,8 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return lambda request, *said: answers.update({request: list(said)})
 
 
-def collected() -> list[Any]:
-    return [*fleet.leftover_runs(HOSTS, lambda step: None)]
+def collected() -> list[fleet.LeftoverRun]:
+    return fleet.leftover_runs(HOSTS, lambda step: None)
 
 
 def test_what_all_hosts_signed_gives_outputs(
@@ -403,12 +403,12 @@ def test_what_all_hosts_signed_gives_outputs(
 ) -> None:
     answered("collect", *([kept(i)] for i in range(3)))
     (record,) = collected()
-    assert record["outputs"] == {"gap": [7]} and record["parties"] == [0, 1, 2]
-    assert (record["ended"], record["task"]) == ("2026-01-01", "gap")
+    assert record.outputs == {"gap": [7]} and record.parties == [0, 1, 2]
+    assert (record.ended, record.task) == ("2026-01-01", "gap")
     answered("collect", *([kept(i, program_hash=f"{i}")] for i in range(3)))
-    assert collected()[0]["outputs"] is None
+    assert collected()[0].outputs is None
     answered("collect", [kept(0)], [], [kept(2)])
-    assert collected()[0]["outputs"] is None
+    assert collected()[0].outputs is None
 
 
 def test_what_a_host_says_it_keeps_is_what_one_keeps(
@@ -466,7 +466,7 @@ def test_what_was_removed_is_counted(answered: Callable[..., None]) -> None:
 
 
 def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., None], tmp_path: Path) -> None:
-    made = [keys.make_keys(tmp_path / str(i), i, renew=False) for i in range(3)]
+    made = [host_keys.make_keys(tmp_path / str(i), i, renew=False) for i in range(3)]
     (tmp_path / "other").mkdir()
     other = make_key(tmp_path / "other", "P9", "P9").read_text()
 

@@ -13,7 +13,7 @@ import pytest
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.registry import engines
 from fairshares.harness.errors import CertificateError, HostsFileError, HostUnfitError, PolicyError
-from fairshares.harness.hosts import keys
+from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.decision import Contact, Release, Rule, allowed, decide
 from fairshares.harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy, read_policy, write_policy
@@ -197,16 +197,18 @@ def certificates(*made: dict[str, str]) -> dict[str, dict[int, str]]:
 def pair(tmp_path: Path) -> tuple[Path, Path, dict[str, dict[int, str]]]:
     """Return the directories of two hosts that know each other, and their certificates."""
     one, other = tmp_path / "one", tmp_path / "other"
-    certified = certificates(keys.make_keys(one, 0, renew=False), keys.make_keys(other, 1, renew=False))
-    keys.pin(one, 0, certified)
-    keys.pin(other, 1, certified)
+    certified = certificates(
+        host_keys.make_keys(one, 0, renew=False), host_keys.make_keys(other, 1, renew=False)
+    )
+    host_keys.pin(one, 0, certified)
+    host_keys.pin(other, 1, certified)
     return one, other, certified
 
 
 def test_keys_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
-    first = keys.make_keys(tmp_path / "host", 1, renew=False)
-    assert keys.make_keys(tmp_path / "host", 1, renew=False) == first
-    assert keys.own_certificates(tmp_path / "host", 1) == first
+    first = host_keys.make_keys(tmp_path / "host", 1, renew=False)
+    assert host_keys.make_keys(tmp_path / "host", 1, renew=False) == first
+    assert host_keys.own_certificates(tmp_path / "host", 1) == first
     made = list((tmp_path / "host").rglob("*.key"))
     assert len(made) == 2 and {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}
     assert stat.S_IMODE((tmp_path / "host").stat().st_mode) == 0o700
@@ -215,23 +217,23 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
 
 def test_new_keys_hold_the_others_certificates(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
     one, _, certified = pair
-    renewed = keys.make_keys(one, 0, renew=True)
+    renewed = host_keys.make_keys(one, 0, renew=True)
     assert all(renewed[name] != certified[name][0] for name in renewed)
-    assert keys.pinned(one) == {name: {1: held[1]} for name, held in certified.items()}
+    assert host_keys.pinned(one) == {name: {1: held[1]} for name, held in certified.items()}
     assert [path.name for path in one.iterdir()] == ["keys"]
 
 
 def test_another_partys_directory_is_refused(tmp_path: Path) -> None:
-    keys.make_keys(tmp_path, 1, renew=False)
+    host_keys.make_keys(tmp_path, 1, renew=False)
     with pytest.raises(HostUnfitError, match="was set up for party 1, not 0"):
-        keys.make_keys(tmp_path, 0, renew=False)
+        host_keys.make_keys(tmp_path, 0, renew=False)
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    keys.make_keys(tmp_path, 0, renew=False)
+    host_keys.make_keys(tmp_path, 0, renew=False)
     (tmp_path / "keys" / "mp-spdz" / "P0.key").chmod(0o640)
     with pytest.raises(HostUnfitError, match=r"P0\.key can be read by others"):
-        keys.own_certificates(tmp_path, 0)
+        host_keys.own_certificates(tmp_path, 0)
 
 
 def test_a_held_certificate_gives_way_to_no_other(
@@ -240,34 +242,36 @@ def test_a_held_certificate_gives_way_to_no_other(
     """OpenSSL trusts all that a file holds, and people compare the fingerprint of the first."""
     one, other, certified = pair
     renewed = certificates(
-        {name: certified[name][0] for name in certified}, keys.make_keys(other, 1, renew=True)
+        {name: certified[name][0] for name in certified}, host_keys.make_keys(other, 1, renew=True)
     )
     with pytest.raises(CertificateError, match="Party 1 has another certificate now than this host holds"):
-        keys.pin(one, 0, renewed)
-    assert keys.pinned(one)["mp-spdz"] == {1: certified["mp-spdz"][1]}
+        host_keys.pin(one, 0, renewed)
+    assert host_keys.pinned(one)["mp-spdz"] == {1: certified["mp-spdz"][1]}
     one_more = make_key(tmp_path, "more", "P1").read_text()
-    keys.make_keys(tmp_path / "third", 0, renew=False)
+    host_keys.make_keys(tmp_path / "third", 0, renew=False)
     with pytest.raises(CertificateError):
-        keys.pin(tmp_path / "third", 0, {name: {1: held[1] + one_more} for name, held in certified.items()})
+        host_keys.pin(
+            tmp_path / "third", 0, {name: {1: held[1] + one_more} for name, held in certified.items()}
+        )
 
 
 def test_what_a_run_needs_is_there_and_valid(
     pair: tuple[Path, Path, dict[str, dict[int, str]]], tmp_path: Path
 ) -> None:
     one, _, _ = pair
-    keys.RunKeys(one, get_model("semi2k")).check(0)
+    host_keys.RunKeys(one, get_model("semi2k")).check(0)
     with pytest.raises(HostUnfitError, match="No certificate of party 2"):
-        keys.RunKeys(one, get_model("ring")).check(0)
+        host_keys.RunKeys(one, get_model("ring")).check(0)
     place = one / "keys" / "mp-spdz" / "peers" / "P1.pem"
     shutil.copyfile(make_key(tmp_path, "late", "P1", timedelta(minutes=-5)), place)
     with pytest.raises(CertificateError, match=r"The certificate of party 1 .* expired on .* --renew"):
-        keys.RunKeys(one, get_model("semi2k")).check(0)
+        host_keys.RunKeys(one, get_model("semi2k")).check(0)
     shutil.copyfile(make_key(tmp_path, "other", "P0"), place)
     with pytest.raises(CertificateError, match="was made for another party than P1"):
-        keys.RunKeys(one, get_model("semi2k")).check(0)
+        host_keys.RunKeys(one, get_model("semi2k")).check(0)
     place.write_text("none")
     with pytest.raises(CertificateError, match="is not a certificate"):
-        keys.RunKeys(one, get_model("semi2k")).check(0)
+        host_keys.RunKeys(one, get_model("semi2k")).check(0)
 
 
 def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:

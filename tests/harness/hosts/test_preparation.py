@@ -14,6 +14,7 @@ from msgspec import structs
 
 from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError, StockError
 from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.listed_uploads import _noise_ahead
 from fairshares.harness.hosts.messages import (
     Check,
     Keep,
@@ -30,7 +31,6 @@ from fairshares.harness.hosts.runner import HostsBackend
 from fairshares.harness.hosts.signed_results import Intent, Statement, sign
 from fairshares.harness.hosts.states import NoRun, RunKind
 from fairshares.harness.hosts.trials import TERMS, NoiseTrial, ReleaseTrial, Trial
-from fairshares.harness.hosts.uploads import _noise_ahead
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.sources import read_terms
 from fairshares.harness.privacy.ledger.entries import Ledger

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.registry import engines
 from fairshares.harness.errors import CertificateError, HostUnfitError, OptionError
-from fairshares.harness.hosts import keys
+from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.key_histories import (
     History,
     Successor,
@@ -180,7 +180,7 @@ def test_keys_of_1_0_have_no_histories(hosts: list[Path]) -> None:
     old = fingerprint(place(hosts[1], of=0).read_bytes())
     Ledger(hosts[1] / LEDGER).remember({old: HEAD})
     accept(hosts, renew(hosts, 0), 0)
-    run_keys = keys.RunKeys(hosts[1], MODEL)
+    run_keys = host_keys.RunKeys(hosts[1], MODEL)
     assert run_keys.histories(1)[0] == old and fingerprint(place(hosts[1], of=0).read_bytes()) != old
     assert Ledger(hosts[1] / LEDGER).seen()[run_keys.histories(1)[0]] == HEAD
 
@@ -205,9 +205,9 @@ def test_attempts_to_make_noise_are_counted_on_after_a_renewal(hosts: list[Path]
 
 def test_a_renewal_that_is_killed_loses_no_key(hosts: list[Path]) -> None:
     """Between its two last steps the old keys wait aside."""
-    before = keys.own_certificates(hosts[0], 0)
+    before = host_keys.own_certificates(hosts[0], 0)
     (hosts[0] / "keys").rename(hosts[0] / "keys.old")
-    assert keys.make_keys(hosts[0], 0, renew=False) == before
+    assert host_keys.make_keys(hosts[0], 0, renew=False) == before
     held = place(hosts[1], of=0)
     file = renew(hosts, 0)
     longer = History([fingerprint(held.read_bytes()), fingerprint(place(hosts[0]).read_bytes())], [])
@@ -269,5 +269,5 @@ def test_a_lost_key_needs_a_new_one(hosts: list[Path], tmp_path: Path) -> None:
 
 def test_both_engines_keys_have_one_history(hosts: list[Path]) -> None:
     """A ledger is one, whichever engine's key its host has signed by."""
-    firsts = keys.RunKeys(hosts[0], MODEL).all_histories(0)
+    firsts = host_keys.RunKeys(hosts[0], MODEL).all_histories(0)
     assert [len(of_party) for of_party in firsts.values()] == [len(engines())] * 2

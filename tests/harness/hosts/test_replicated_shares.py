@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
-from fairshares.harness.hosts import keys
+from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.listed_uploads import _digest
 from fairshares.harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
 from fairshares.harness.hosts.states import State
-from fairshares.harness.hosts.uploads import _digest
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.rings import RING
@@ -252,7 +252,7 @@ def lists(
             write_uploads(change(report), own)
             said = replace(state.own, digest=_digest(own))
             work.state = replace(state, own=said)
-            key = site.hosts[signer].joinpath(keys.DIRECTORY, "mp-spdz", f"P{signer}.pem")
+            key = site.hosts[signer].joinpath(host_keys.DIRECTORY, "mp-spdz", f"P{signer}.pem")
             return sign(said, key)
 
         return lie
@@ -371,7 +371,7 @@ def test_who_may_have_said_different_things_is_named(
         *(["0", "1", "2"], 0, "", "", asked, {}, UPLOADS, {}, "aa", "hash", "MPyC", 0),
         {"0": "x", "1": "y", "2": "z"},
     )
-    held = keys.pinned(hosts[0])["embedded"]
+    held = host_keys.pinned(hosts[0])["embedded"]
     signed = {}
     for i in (1, 2):
         other = replace(own, party=i, lists={**own.lists, **(lists if i == 1 else {})})

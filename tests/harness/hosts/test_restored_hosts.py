@@ -17,7 +17,7 @@ from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engines
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts.agent import Work
-from fairshares.harness.hosts.keys import RunKeys
+from fairshares.harness.hosts.host_keys import RunKeys
 from fairshares.harness.hosts.messages import GetReport, Kill, Propose
 from fairshares.harness.hosts.policy import LEDGER
 from fairshares.harness.hosts.runner import HostsSource

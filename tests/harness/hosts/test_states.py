@@ -28,8 +28,9 @@ from fairshares.harness.engines.base import Prepared
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.certificates import check
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState
-from fairshares.harness.hosts import host_log, keys, local_host, party_run, policy, signed_results, wire
+from fairshares.harness.hosts import host_keys, host_log, local_host, party_run, policy, signed_results, wire
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.listed_uploads import AGGREGATES, SHARES
 from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
     TO_AGENT,
@@ -47,7 +48,6 @@ from fairshares.harness.hosts.runs import Made
 from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial
-from fairshares.harness.hosts.uploads import AGGREGATES, SHARES
 from fairshares.harness.pipeline.manifest_of_run import environment, machine
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.system.files import PREFIX
@@ -458,7 +458,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         patch.object(party_run, "read_policy", read_policy_once),
         patch.object(local_host, "environment", lambda: known_environment),
         patch.object(local_host, "machine", lambda: known_machine),
-        patch.object(keys, "check", check_once),
+        patch.object(host_keys, "check", check_once),
         patch.object(signed_results, "check", check_once),
         patch.object(party_run, "check", check_once),
         patch.object(threading, "Timer", NoTimer),

@@ -19,8 +19,9 @@ import pytest
 
 from fairshares.harness.engines.base import PROJECT
 from fairshares.harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
-from fairshares.harness.hosts import host_log, local_host, uploads, wire
+from fairshares.harness.hosts import host_log, listed_uploads, local_host, wire
 from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.listed_uploads import CHECKPOINT
 from fairshares.harness.hosts.messages import (
     Aggregate,
     Check,
@@ -36,7 +37,6 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
 from fairshares.harness.hosts.states import State
-from fairshares.harness.hosts.uploads import CHECKPOINT
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -492,7 +492,7 @@ def test_a_coordinator_passes_lists_on_once_and_in_order(
         with pytest.raises(HostUnfitError, match="from byte 0 on, and has 5 bytes of it"):
             answered(work, TakeList(lister=1, signed=nobody, at=0, piece="others"))
         answered(work, TakeList(lister=1, signed=nobody, at=5, piece="6789"))
-        monkeypatch.setattr(uploads, "LONGEST_LIST", 12)
+        monkeypatch.setattr(listed_uploads, "LONGEST_LIST", 12)
         with pytest.raises(HostUnfitError, match="more uploads of party 1 than the 100,000,000 that a run"):
             answered(work, TakeList(lister=1, signed=nobody, at=9, piece="0123"))
         assert list_of(0).read_bytes() == own and list_of(1).read_text() == "123456789"

@@ -16,7 +16,7 @@ from fairshares.harness.errors import (
     RecordsError,
     ShareError,
 )
-from fairshares.harness.hosts.keys import make_keys
+from fairshares.harness.hosts.host_keys import make_keys
 from fairshares.harness.hosts.local_host import check_directory as check_directory_of_host
 from fairshares.harness.hosts.policy import first_policy, read_policy, write_policy
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.forecast.uploads import costs_of, recorded
+from fairshares.harness.forecast.upload_costs import costs_of, recorded
 from fairshares.harness.inputs.record_schema import RecordDomain
 from tests.support.command import succeed
 from tests.support.envelopes import made_task

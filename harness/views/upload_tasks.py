@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairshares.harness.forecast.uploads import UploadCosts
+from fairshares.harness.forecast.upload_costs import UploadCosts
 from fairshares.harness.privacy.ledger.populations import spent_text
 from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.keys import today
