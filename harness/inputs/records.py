@@ -31,7 +31,7 @@ from fairshares.harness.inputs.record_schema import (
     even_grid,
     shown,
 )
-from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, Say, TabularRecords, table_at
+from fairshares.harness.inputs.tables import MISSING, Counted, Say, Table, TabularRecords, table_at
 from fairshares.protocols.arrays import Bools, Floats, Integers
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration
@@ -266,7 +266,7 @@ def read_singly(
 
 
 def as_records(
-    table: RecordTable,
+    table: Table,
     counted: Counted,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
@@ -339,7 +339,7 @@ class _Lines:
         check: Refuses the lines that are no records, or leaves them out.
     """
 
-    table: RecordTable
+    table: Table
     counted: Counted
     texts: _Texts
     bins: Mapping[str, Integers]
@@ -542,7 +542,7 @@ def _by_client(
 class _Check:
     """Marks lines that are valid records; refuses or reports others."""
 
-    def __init__(self, table: RecordTable, counted: Counted, say: Say | None) -> None:
+    def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
         self._table = table
         self._counted = counted
         self._say = say

@@ -71,7 +71,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class RecordTable:
+class Table:
     """Records at their source.
 
     Attributes:
@@ -230,7 +230,7 @@ TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
 """What `table_at` reads; it refuses None, as calls have where shares take the records' place."""
 
 
-def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> RecordTable:
+def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> Table:
     """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
     A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
@@ -252,7 +252,7 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
         raise _unreadable(where, error) from None
 
 
-def _renamed(source: Named, names: Sequence[str], optional: str) -> RecordTable:
+def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
     """Return records as a table under our names of the columns."""
     theirs = {name: source.names.get(name, name) for name in names}
     is_named = optional in source.names  # then it has to be there
@@ -296,11 +296,11 @@ def _sql(files: Sequence[str]) -> str:
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
-def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> RecordTable:
+def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
     csv_files = _CsvFiles(where, files, names, optional)
     dtypes = dict.fromkeys(csv_files.names, "")
-    table = RecordTable(
+    table = Table(
         where, csv_files.frame(), dtypes, csv_files.in_order, csv_files.report_faults, csv_files.by_file
     )
     # The engine, and the methods above, may read pipes' copies again as long as the table is there.
@@ -471,7 +471,7 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         raise RecordsError(_NO_CSV.format(where, 0)) from None
 
 
-def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> RecordTable:
+def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
     connection = _engine().cursor()
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
@@ -498,7 +498,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
                 yield f"{file}, row {row}", value
 
     frame = _lazy(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
-    return RecordTable(where, frame, dtypes_of(frame, names), in_order)
+    return Table(where, frame, dtypes_of(frame, names), in_order)
 
 
 def frame_of(source: IntoFrame | None) -> Frame:
@@ -516,12 +516,12 @@ def frame_of(source: IntoFrame | None) -> Frame:
     return frame
 
 
-def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> RecordTable:
+def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> Table:
     frame = frame_of(source)
     names = present(TABLE, [str(name) for name in frame.collect_schema().names()], names, optional)
     dtypes = dtypes_of(frame, names)
     if isinstance(frame, nw.LazyFrame):
-        return RecordTable(TABLE, frame, dtypes)
+        return Table(TABLE, frame, dtypes)
     index = nw.maybe_get_index(frame)
     rows = range(1, len(frame) + 1) if index is None else index.tolist()
     frame = nw.maybe_reset_index(frame.select(*names))
@@ -537,7 +537,7 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
         for row, value in zip(rows, frame[name].to_list(), strict=True):
             yield f"{TABLE}, row {row}", value
 
-    return RecordTable(TABLE, frame.lazy(), dtypes, in_order)
+    return Table(TABLE, frame.lazy(), dtypes, in_order)
 
 
 def table_of(columns: Mapping[str, ColumnValues]) -> pd.DataFrame:

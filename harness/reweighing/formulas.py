@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from fairshares.harness.inputs.record_schema import RecordDomain, scale_of
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR, CountTable, noise_of
+from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR, Table, noise_of
 from fairshares.harness.reweighing.names import weighting_names
 from fairshares.harness.reweighing.weighting import Weighting
-from fairshares.protocols.noise.added import Noise
+from fairshares.protocols.noise.added import Noise as NoiseOfCount
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class GroupWeights:
     """
 
     domain: RecordDomain
-    noisy_counts: CountTable
+    noisy_counts: Table
     floored: npt.NDArray[np.bool_]
-    weights: CountTable
-    interval: CountTable
+    weights: Table
+    interval: Table
     reweighing: str
     confidence: Fraction = CONFIDENCE
 
@@ -49,12 +49,12 @@ def weighting_of(name: str) -> Weighting:
     return weighting
 
 
-def weights_of_counts(counts: CountTable, reweighing: str) -> CountTable:
+def weights_of_counts(counts: Table, reweighing: str) -> Table:
     """Return the weights of noisy counts, shape (..., groups, labels)."""
     return weighting_of(reweighing).of_counts(np.maximum(counts, FLOOR))
 
 
-def count_intervals(counts: CountTable, reweighing: str, of_count: Noise) -> CountTable:
+def count_intervals(counts: Table, reweighing: str, of_count: NoiseOfCount) -> Table:
     """Return each weight's interval from noisy counts raised to 1, shape (groups, labels, 2).
 
     `of_count` is the noise of each count.

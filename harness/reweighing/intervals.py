@@ -13,9 +13,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.protocols.noise.added import Distribution, Noise, error_bound, noise_sum
+from fairshares.protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum
 
-CountTable = npt.NDArray[np.float64]
+Table = npt.NDArray[np.float64]
 
 CONFIDENCE = Fraction(95, 100)
 FLOOR = 1.0
@@ -34,7 +34,7 @@ _BLOCK = 64  # points of the grid of ratios that are computed together
 
 
 @dataclass(frozen=True)
-class CountsNoise:
+class Noise:
     """The noise of a release's counts.
 
     Attributes:
@@ -43,7 +43,7 @@ class CountsNoise:
         raised: Whether any of them may be raised to the floor.
     """
 
-    of_count: Noise
+    of_count: NoiseOfCount
     cells: int
     raised: bool
 
@@ -52,24 +52,18 @@ class CountsNoise:
         return noise_sum(self.of_count, terms, positive=self.raised)
 
 
-def noise_of(of_count: Noise, cells: int, least: float) -> CountsNoise:
+def noise_of(of_count: NoiseOfCount, cells: int, least: float) -> Noise:
     """Return the noise of counts of which the smallest noisy count is at least `least`.
 
     If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true count above T + 1.
     """
     furthest = float(error_bound(of_count, Fraction(RAISED_FAILURE) / cells))
-    return CountsNoise(of_count, cells, raised=least <= 2 * furthest + 1)
+    return Noise(of_count, cells, raised=least <= 2 * furthest + 1)
 
 
 def ratio_interval(
-    ratio: CountTable,
-    own: CountTable,
-    terms: int,
-    most: CountTable,
-    noise: CountsNoise,
-    *,
-    failure: float = FAILURE,
-) -> CountTable:
+    ratio: Table, own: Table, terms: int, most: Table, noise: Noise, *, failure: float = FAILURE
+) -> Table:
     """Return, per weight, an interval of the ratio B/A of two sums of raised true counts, shape (weights, 2).
 
     `ratio` is b/a, `own` is a, a sum of `terms` counts, and `most` bounds each ratio.
@@ -98,8 +92,8 @@ def ratio_interval(
 
 
 def share_intervals(
-    a: CountTable, b: CountTable, terms: tuple[int, int], noise: Noise, failure: float = FAILURE
-) -> CountTable:
+    a: Table, b: Table, terms: tuple[int, int], noise: NoiseOfCount, failure: float = FAILURE
+) -> Table:
     """Return, for each pair of noisy sums a and b of `terms` counts, an interval of the true A/(A + B).
 
     The larger sum is the divisor of a ratio, from whose interval that of the share follows. Where the larger
@@ -108,7 +102,7 @@ def share_intervals(
     [test: tests/statistical/test_intervals.py]
     """
     terms_of_a, terms_of_b = terms
-    both = CountsNoise(noise, terms_of_a + terms_of_b, raised=False)
+    both = Noise(noise, terms_of_a + terms_of_b, raised=False)
     intervals = np.tile([0.0, 1.0], (*a.shape, 1))
     above_noise = a > both.sum(terms_of_a).quantile(_main(failure) / 2)
     certain = above_noise & (a >= b)
@@ -123,9 +117,7 @@ def share_intervals(
     return intervals
 
 
-def _shares_of_larger(
-    larger: CountTable, smaller: CountTable, terms: int, noise: CountsNoise, failure: float
-) -> CountTable:
+def _shares_of_larger(larger: Table, smaller: Table, terms: int, noise: Noise, failure: float) -> Table:
     """Return intervals of the shares of larger sums, of `terms` counts each; shape (sums, 2)."""
     ratio = np.maximum(smaller, 0) / larger
     unbounded = np.full(larger.shape, np.inf)
@@ -134,10 +126,7 @@ def _shares_of_larger(
 
 
 def difference_bound(
-    noise: Noise,
-    estimates: Sequence[float] | CountTable,
-    sizes: Sequence[float] | CountTable,
-    means: CountTable,
+    noise: NoiseOfCount, estimates: Sequence[float] | Table, sizes: Sequence[float] | Table, means: Table
 ) -> float:
     """Return a bound on the error of the difference of two groups' noisy means, m = (a - b)/(a + b).
 
@@ -178,9 +167,7 @@ def difference_bound(
     return bound
 
 
-def quantiles_of_sums(
-    distributions: Sequence[Distribution], factors: CountTable, failure: float
-) -> CountTable:
+def quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
     """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up.
 
     Computes: each row's values are rounded to a grid of its own, and the masses on it are convolved by
@@ -207,9 +194,7 @@ def _main(failure: float) -> float:
     return failure * (0.98 / 2 - _BETWEEN)
 
 
-def _grid(
-    noise: CountsNoise, terms: int, failure: float, start: float, end: float
-) -> tuple[CountTable, CountTable]:
+def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
     """Return points of the grid of ratios that cover start to end, and a bound on q from each to the next."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     first_block = _block_of(first)
@@ -230,7 +215,7 @@ def _block_of(ratio: float) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _quantiles(noise: CountsNoise, terms: int, failure: float, block: int) -> CountTable:
+def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
     """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure."""
     distribution = noise.sum(terms)
     others = noise.sum(noise.cells - terms)

@@ -8,8 +8,8 @@ from fairshares.harness.reweighing.intervals import (
     FAILURE,
     FLOOR,
     RAISED_FAILURE,
-    CountsNoise,
-    CountTable,
+    Noise,
+    Table,
     quantiles_of_sums,
 )
 from fairshares.harness.reweighing.weighting import Weighting, sums
@@ -25,10 +25,10 @@ class KamiranCalders(Weighting):
     Source: Kamiran and Calders 2012.
     """
 
-    def of_counts(self, counts: CountTable) -> CountTable:
+    def of_counts(self, counts: Table) -> Table:
         return sums(counts, -1) * sums(counts, -2) / (sums(counts, -2, -1) * counts)
 
-    def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
+    def intervals(self, counts: Table, noise: Noise) -> Table:
         """Return an interval of W = R L/(N a) for each count a, with its row sum R, column sum L and total N.
 
         Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the
@@ -78,11 +78,11 @@ class KamiranCalders(Weighting):
         return np.stack([least, largest], axis=-1)
 
 
-def _bend(x: CountTable) -> CountTable:
+def _bend(x: Table) -> Table:
     return x - np.log1p(x)
 
 
-def _boxed_weights(low: Sequence[CountTable], high: Sequence[CountTable]) -> tuple[CountTable, CountTable]:
+def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
     """Return the lowest and the highest weight in a box.
 
     `low` and `high` are the ends of the count itself, of the others of its row, of the others of its column,
@@ -101,7 +101,7 @@ def _boxed_weights(low: Sequence[CountTable], high: Sequence[CountTable]) -> tup
     return lowest, np.maximum(at_own_low, at_own_high)
 
 
-def _weight(own: CountTable, row: CountTable, column: CountTable, rest: CountTable) -> CountTable:
+def _weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
     """Return the weight of a count, with the others of its row and of its column, and the rest."""
     return (own + row) * (own + column) / ((own + row + column + rest) * own)
 
