@@ -32,7 +32,7 @@ from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suit
 from fairshares.harness.engines.program_hash import sources_of
 from fairshares.harness.errors import MixedResultsError, OptionError
 from fairshares.harness.hosts.inventory import read_hosts
-from fairshares.harness.pipeline.manifest_of_run import environment, machine
+from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.request.fields import typed
 from fairshares.harness.system.documents import as_type
 from fairshares.harness.system.files import working_directory
@@ -328,6 +328,6 @@ def _alone(path: Path) -> Iterator[None]:
 def _change_about(directory: Path, **changes: Any) -> None:
     partial = directory / f"{ABOUT}.new"
     about = read_result(directory, ABOUT)
-    now = {"machine": to_builtins(machine()), "environment": to_builtins(environment())}
+    now = {"machine": to_builtins(hardware()), "environment": to_builtins(environment())}
     write_json(partial, {**about, **now, **changes})
     partial.rename(directory / ABOUT)

@@ -30,14 +30,13 @@ from fairshares.harness.hosts.messages import (
     HostFacts,
     LinkTimes,
     Listen,
-    Machine,
     Reach,
     Removed,
     StopListening,
     TimeLinks,
 )
 from fairshares.harness.hosts.policy import ask_owner, read_policy
-from fairshares.harness.pipeline.manifest_of_run import environment, machine
+from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_json
 from fairshares.harness.system.files import (
@@ -191,7 +190,7 @@ class LocalHost:
             code=sources_hash(*SOURCES[CODE]),
             commit=git(PROJECT, "rev-parse", "HEAD") or "unknown",
             environment=environment(),
-            machine=Machine(**machine()),
+            machine=hardware(),
             engine_version=engine.version(),
             unavailable=engine.availability(chosen) or engine.fault_of_links(chosen),
             unprotected=list(missing()),

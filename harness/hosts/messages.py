@@ -30,6 +30,7 @@ from fairshares.harness.hosts.states import (
     Stepping,
 )
 from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.pipeline.manifest_of_run import Hardware
 from fairshares.harness.privacy.manifest import Environment
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.system.documents import Refusal, as_type
@@ -282,13 +283,6 @@ class Forget(Message[None], tag="forget", frozen=True, kw_only=True):
 # Looking at a host before a run.
 
 
-class Machine(Struct, frozen=True, kw_only=True):
-    """The name of a machine's processor, and its memory in bytes."""
-
-    processor: Text
-    memory_bytes: Size
-
-
 class HostFacts(Struct, frozen=True, kw_only=True):
     """The facts about a host on which a run depends; a fault is a sentence, or None.
 
@@ -317,7 +311,7 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     code: Text
     commit: Text
     environment: Environment
-    machine: Machine
+    machine: Hardware
     engine_version: Text | None
     unavailable: Text | None
     unprotected: Annotated[list[Protection], Meta(max_length=64)]

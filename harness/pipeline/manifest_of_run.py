@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import Annotated, TypeVar
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from fairshares.harness import __version__
+from fairshares.harness.bounds import Size
 from fairshares.harness.computation import Computation, Preprocessing
 from fairshares.harness.engines.base import EngineResult
 from fairshares.harness.privacy.ledger.stated import StatedCharge
@@ -113,23 +114,23 @@ def environment() -> Environment:
     )
 
 
-class Machine(TypedDict):
-    """A machine's processor and memory."""
+class Hardware(Struct, frozen=True, kw_only=True):
+    """The name of a machine's processor, and its memory in bytes."""
 
-    processor: str
-    memory_bytes: int
+    processor: Annotated[str, Meta(max_length=1 << 16)]
+    memory_bytes: Size
 
 
-def machine() -> Machine:
-    """Return the memory and, on Linux, the processor."""
+def hardware() -> Hardware:
+    """Return this machine's memory and, on Linux, its processor."""
     try:
         processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         processor = None
-    return {
-        "processor": processor[1] if processor else platform.processor(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-    }
+    return Hardware(
+        processor=processor[1] if processor else platform.processor(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
 
 
 def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee | None = None) -> Manifest:

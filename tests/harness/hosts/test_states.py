@@ -48,7 +48,7 @@ from fairshares.harness.hosts.runs import Made
 from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial
-from fairshares.harness.pipeline.manifest_of_run import environment, machine
+from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.system.files import PREFIX
 from fairshares.protocols.spec import SPLIT
@@ -424,7 +424,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     Their directories are in memory where there is such a place, as each order of requests writes some files.
     """
     prepared: dict[object, Prepared] = {}
-    known_environment, known_machine = environment(), machine()
+    known_environment, known_machine = environment(), hardware()
     known_version = EmbeddedEngine().version()
     prepare = EmbeddedEngine.prepared
 
@@ -457,7 +457,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         patch.object(local_host, "read_policy", read_policy_once),
         patch.object(party_run, "read_policy", read_policy_once),
         patch.object(local_host, "environment", lambda: known_environment),
-        patch.object(local_host, "machine", lambda: known_machine),
+        patch.object(local_host, "hardware", lambda: known_machine),
         patch.object(host_keys, "check", check_once),
         patch.object(signed_results, "check", check_once),
         patch.object(party_run, "check", check_once),
