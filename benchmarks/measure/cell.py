@@ -49,6 +49,7 @@ from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.circuits.gaussian import JointGaussian
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
@@ -269,8 +270,7 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     if cell["protocol"] == PI_LAP.name:
         return NoiseTrial(
             security=model,
-            epsilon=str(request.protect.epsilon),
-            delta=str(request.protect.delta),
+            guarantee=Guarantee(request.protect.epsilon, request.protect.delta),
             samples=int(cell["samples"]),
         )
     federation = federation_of(cell, statistic_of(cell))

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from msgspec import to_builtins
-
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.base import Job, parse_outputs
 from fairshares.harness.engines.engine import left_out_by
@@ -45,6 +43,7 @@ from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.privacy.ledger.entries import next_head
 from fairshares.harness.privacy.ledger.populations import Status
 from fairshares.harness.privacy.stock import new_name, shares_of
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import create_file, write_whole
 from fairshares.harness.uploads.signatures import Signed
 
@@ -495,7 +494,7 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
         return self.file
 
     def intent(self, prepared: PreparedParty, message: Agree) -> BenchmarkIntent:
-        text = json.dumps(to_builtins(self.trial), sort_keys=True)
+        text = json.dumps(as_json(self.trial), sort_keys=True)
         return BenchmarkIntent(
             nonces=message.nonces,
             party=prepared.party,

@@ -5,7 +5,6 @@ makes its inputs itself, so that no record can be in such a run.
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -26,15 +25,12 @@ from fairshares.harness.releases.noise_samples import joint_sampler
 from fairshares.harness.request.base import Request
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.security_models import SecurityModel, get_model
-from fairshares.protocols.accounting.rounding import exact_number
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import CLIENTS, InputForm
 
 ModelName = Annotated[str, Meta(max_length=64)]
 """The name of a security model."""
-
-ExactText = Annotated[str, Meta(max_length=1 << 10)]
-"""A rational number as text, which `positive` reads."""
 
 TERMS: dict[str, JsonValue] = {"task": "benchmark"}
 """What clients that send in a benchmark are told. Whoever has something to protect refuses these terms."""
@@ -100,20 +96,20 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
     """A trial of the joint noise, of which the parties open samples.
 
     Attributes:
-        epsilon: The exact ε of a sample, `p` or `p/q`.
-        delta: The exact δ of a sample, likewise.
+        guarantee: The ε and δ that a sample costs, both above 0.
         samples: The number of samples.
     """
 
-    epsilon: ExactText
-    delta: ExactText
+    guarantee: Guarantee
     samples: Size
 
     def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
         """Return every party's job. Raises OptionError or HostUnfitError."""
         if not 0 < self.samples <= MOST:
             raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
-        sampler = joint_sampler(positive(self.epsilon), positive(self.delta))
+        if min(self.guarantee.epsilon, self.guarantee.delta) <= 0:
+            raise OptionError("It was asked for noise of no epsilon or delta.")
+        sampler = joint_sampler(self.guarantee.epsilon, self.guarantee.delta)
         return noise_job(sampler, self.samples, self.model)
 
     def values(self, party: int) -> None:  # noqa: ARG002
@@ -123,14 +119,6 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
 
 Trial = ReleaseTrial | NoiseTrial
 """What a benchmark run measures."""
-
-
-def positive(text: str) -> Fraction:
-    """Return a positive number `p` or `p/q`; OptionError without one."""
-    value = exact_number(text)
-    if value is None or value <= 0:
-        raise OptionError("It was asked for noise of no epsilon or delta.")
-    return value
 
 
 def inputs_of_size(

@@ -16,7 +16,7 @@ from msgspec import to_builtins
 
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
-from fairshares.harness.system.documents import MESSAGE, strict_json
+from fairshares.harness.system.documents import MESSAGE, number_as_text, strict_json
 from fairshares.protocols.json_values import JsonObject
 
 VERSION = 17  # of requests and answers; rises with each change of them
@@ -174,7 +174,7 @@ class Endpoint(ABC):
 
 def encode(message: Mapping[str, object] | Message[object]) -> bytes:
     """Return a message as it is sent."""
-    return json.dumps(to_builtins(message)).encode() + b"\n"
+    return json.dumps(to_builtins(message, enc_hook=number_as_text)).encode() + b"\n"
 
 
 def decode(line: bytes) -> Received | None:

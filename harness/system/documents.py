@@ -238,7 +238,7 @@ def as_json(value: "AnyStruct | DataclassInstance | None") -> dict[str, JsonValu
     """Return a struct as JSON has it; fractions become texts, as `"355/113"`."""
     import msgspec
 
-    fields: dict[str, JsonValue] | None = msgspec.to_builtins(value, enc_hook=_to_text)
+    fields: dict[str, JsonValue] | None = msgspec.to_builtins(value, enc_hook=number_as_text)
     return fields
 
 
@@ -257,7 +257,8 @@ def _fraction(value: TomlValue) -> Fraction:
         raise ValueError(expected) from None
 
 
-def _to_text(value: object) -> str:
+def number_as_text(value: object) -> str:
+    """Return an exact number as JSON has it, for msgspec, which knows no fractions."""
     if not isinstance(value, Fraction):
         raise NotImplementedError(f"no file has a {type(value).__name__}")
     return str(value)

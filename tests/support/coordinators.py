@@ -64,6 +64,7 @@ from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.request.base import Request
 from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.system.documents import number_as_text
 from fairshares.harness.uploads.lists import UploadReport, _read_list
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.spec import SHARES, InputPath
@@ -462,7 +463,7 @@ class Loopback:
 
 def as_sent(answer: object) -> Any:
     """Return an answer as JSON has it."""
-    return json.loads(json.dumps(to_builtins(answer)))
+    return json.loads(json.dumps(to_builtins(answer, enc_hook=number_as_text)))
 
 
 def answered(work: Work, message: Message[T]) -> T:

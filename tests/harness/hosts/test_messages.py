@@ -6,6 +6,7 @@ import sys
 import weakref
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,6 +65,7 @@ from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.guarantee import Guarantee
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.type_checks import check_lines
@@ -73,8 +75,8 @@ HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
 NAME, DIGEST = "0a" * 16, "0a" * 32
 SIGNED = Signed(said="{}", signature="00", certificate="none")
 OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
-NOISE_FIELDS = {"security": MODEL.name, "epsilon": "1", "delta": "1/1024", "samples": 3}
-OF_NOISE = NoiseTrial(security=MODEL.name, epsilon="1", delta="1/1024", samples=3)
+NOISE_FIELDS = {"security": MODEL.name, "guarantee": {"epsilon": "1", "delta": "1/1024"}, "samples": 3}
+OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 1024)), samples=3)
 OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=FederationSize(7, 23, 2, 2))
 TOLD: tuple[Message[Any], ...] = (
     Bye(),
@@ -142,6 +144,9 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("benchmark", {"trial": {"kind": "another", **NOISE_FIELDS}}),
     ("benchmark", {"trial": NOISE_FIELDS}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "samples": -1}}),
+    ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": 1, "delta": 1}}}),
+    ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "-1", "delta": "1"}}}),
+    ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "1", "delta": "x"}}}),
     ("propose", {"asked": {"Task": "weights"}}),
     ("propose", {"asked": {"task": "w" * 65537}}),
     ("read_list", {"at": -1}),

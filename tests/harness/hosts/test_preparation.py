@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.files import PREFIX
 from fairshares.harness.uploads.signatures import Signed
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.spec import CLIENTS
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (
@@ -272,7 +274,7 @@ RUN_NAME = "0" * 32
 OF_WEIGHTS = ReleaseTrial(
     security=MODEL.name, asked=asked(population=None), federation=FederationSize(7, 23, 2, 2)
 )
-OF_NOISE = NoiseTrial(security=MODEL.name, epsilon="1", delta=f"1/{2**40}", samples=3)
+OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 2**40)), samples=3)
 
 
 @pytest.fixture
@@ -406,9 +408,8 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
         structs.replace(OF_WEIGHTS, security="ring"),
         structs.replace(OF_WEIGHTS, asked={}),
         structs.replace(OF_WEIGHTS, asked=asked(population=None, task="pi_cf")),
-        structs.replace(OF_NOISE, epsilon="-1"),
-        structs.replace(OF_NOISE, delta="0"),
-        structs.replace(OF_NOISE, delta="no number"),
+        structs.replace(OF_NOISE, guarantee=Guarantee(Fraction(-1), Fraction(1))),
+        structs.replace(OF_NOISE, guarantee=Guarantee(Fraction(1), Fraction(0))),
     ],
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:

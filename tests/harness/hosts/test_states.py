@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -22,7 +23,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from msgspec import to_builtins
 
 from fairshares.harness.engines.base import Prepared
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
@@ -50,7 +50,9 @@ from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import PREFIX
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.spec import SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
@@ -79,7 +81,7 @@ ASKED = asked()
 OF_OTHERS = asked(population="others")
 AHEAD = asked(offline="True")
 TOO_MUCH = asked(offline="True", epsilon="3")
-OF_NOISE = NoiseTrial(security=MODEL.name, epsilon="1", delta=f"1/{2**40}", samples=3)
+OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 2**40)), samples=3)
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
 EVENTS = (PARTY_FAILS, PARTY_ENDS)
@@ -301,7 +303,7 @@ class Walker:
                 [{"asked": TOO_MUCH, "domain": DOMAIN.to_json()}],
             ],
             "benchmark": [
-                [{"party": 0, "trial": to_builtins(OF_NOISE)}],
+                [{"party": 0, "trial": as_json(OF_NOISE)}],
                 [{"party": 0, "trial": {"kind": "release", "security": MODEL.name, "asked": ASKED}}],
             ],
             "check": [[{"party": 0, "security": MODEL.name, "port": 0, "client_ports": []}]],
