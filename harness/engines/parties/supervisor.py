@@ -223,7 +223,7 @@ class Waiting:
                 Server(*address, self.certificates[party], signed.get(party))
                 for party, address in enumerate(addresses)
             ]
-            begun = clients.begin(servers)
+            begun = clients.clients.begin(servers)
         with begun:
             _watch(self.parties, deadline, self.timeout_s)
         return [party.state() for party in self.parties]
