@@ -373,7 +373,7 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
         f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
         f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
         "that out: the owners of both compare their runs, by ./inv ledger --ledger with their hosts' "
-        "ledger.sqlite, before anything else (docs/how-to/own-a-host.md)."
+        "ledger.sqlite, before anything else, as the page on owning a host in the documentation says."
     )
 
 

@@ -108,7 +108,7 @@ class Clients(Protocol):
         ...
 
 
-class StartedElsewhere:
+class StartedElsewhere(Clients):
     """Clients that another process starts."""
 
     def begin(self, servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG002

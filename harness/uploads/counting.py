@@ -9,7 +9,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -681,7 +681,7 @@ class _ByWorkers:
     """Opens envelopes in worker processes."""
 
     opener: Opener
-    executor: ProcessPoolExecutor
+    executor: Executor
     most_waiting: int
 
     def start(self, envelopes: bytes, apart: bool) -> Opening:

@@ -31,7 +31,7 @@ from fairshares.harness.hosts.signed_results import signers_of, verify
 from fairshares.harness.inputs.record_schema import read_domain
 from fairshares.harness.inputs.records import ClientRecords, read_records
 from fairshares.harness.online.client import read_invitation
-from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.system.documents import DECLARATION, Refusal, read_toml
 from fairshares.harness.training.features import read_features
@@ -88,7 +88,7 @@ def result_beside_signatures(path: Path) -> object:
     directory = path.with_name("unsigned")
     shutil.copytree(GOLDEN / "weights", directory)
     path.rename(directory / "signatures.json")
-    return add_up([directory], signers_of)
+    return add_up([directory], signers_of([directory]))
 
 
 @cache
