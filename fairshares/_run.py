@@ -102,8 +102,8 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
 
 def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released:
     """Return the sum of a chain's runs; raise ResultFileError, SignatureError or OptionError."""
-    from fairshares.harness.cli.commands.choices import read_fingerprints
     from fairshares.harness.hosts.signed_results import signers_of  # loads cryptography
+    from fairshares.harness.uploads.signatures import read_fingerprints
 
     known = None if fingerprints is None else read_fingerprints(fingerprints)
     total = add_up(directories, signers_of(directories), known)

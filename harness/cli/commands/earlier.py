@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
 
-from fairshares.harness.cli.commands.choices import read_fingerprints
 from fairshares.harness.cli.report import present
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_curves import choose_again, read_curves
@@ -26,6 +25,7 @@ from fairshares.harness.request.base import Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import default_out, write_files
+from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.views.run import in_short, privacy, view_of
 
 

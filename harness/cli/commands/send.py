@@ -1,10 +1,10 @@
 """`send`."""
 
-from fairshares.harness.cli.commands.choices import read_fingerprints
 from fairshares.harness.cli.options import SendOptions
 from fairshares.harness.cli.terminal import announce, plain, say
 from fairshares.harness.pipeline.sending import nothing_sent, read_asked, send_values
 from fairshares.harness.privacy.ledger.charge import chosen_account
+from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.views import ledger as ledger_view, sending as view
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from fairshares.harness.cli.commands.choices import read_fingerprints
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.hosts.host_log import FILE as LOG, read_log
@@ -40,6 +39,7 @@ from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.keys import read_party, secrets_in, signing_key
 from fairshares.harness.uploads.lists import read_lists
+from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.exact_numbers import MAX_DIGITS
 from tests.conftest import PROJECT
