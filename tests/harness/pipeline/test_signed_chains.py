@@ -78,6 +78,7 @@ def signed_by(keys: Sequence[Path], directory: Path) -> None:
             program_hash="",
             engine_version="rigged",
             compared=0,
+            run_certificate=key.read_text(),
         )
         spent = (manifest["privacy"]["epsilon_exact"], manifest["privacy"]["delta_exact"])
         met = {str(i): fingerprint(other.read_bytes()) for i, other in enumerate(keys) if i != party}
