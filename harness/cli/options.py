@@ -60,7 +60,11 @@ def parse_last_day(text: str, option: str) -> str:
     return text
 
 
-HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
+HOSTS = usual(
+    "hosts.toml",
+    parse_path,
+    "the file that describes the hosts; the page on several hosts in the documentation has an example",
+)
 
 
 FOR_TASKS = optional(

@@ -213,6 +213,11 @@ class Steps:
             progress = self._progress or "running"
             say(plain(f"{step.name}: {progress}, {now - step.begun:.0f} s so far"), err)
 
+    def keep_telling(self, ended: Event) -> None:
+        """Report the step in a log, again and again until the event is set."""
+        while not ended.wait(1):
+            self.tell_log()
+
     def finish(self) -> None:
         """End the step, if any."""
         step = self._running
@@ -241,12 +246,7 @@ def steps(names: dict[str, str]) -> Iterator[Steps]:
     )
     shown = Steps(display, names)
     ended = Event()
-
-    def keep_telling() -> None:
-        while not ended.wait(1):
-            shown.tell_log()
-
-    teller = Thread(target=keep_telling, daemon=True)
+    teller = Thread(target=shown.keep_telling, args=(ended,), daemon=True)
     teller.start()
     try:
         with display, listening(shown.count):

@@ -78,6 +78,23 @@ Progress = Callable[[str], None]  # receives the name of each step as it begins
 
 
 @dataclass(frozen=True)
+class StepsOfRun:
+    """Names the steps of one of several runs: the run's own name comes before the step's.
+
+    Attributes:
+        run: The run's name.
+        progress: Receives the names.
+    """
+
+    run: str
+    progress: Progress
+
+    def begin(self, step: str) -> None:
+        """Tell that a step of the run begins."""
+        self.progress(f"{self.run} {step}")
+
+
+@dataclass(frozen=True)
 class DistributedNoiseInput:
     """How a party's own noise enters its input.
 

@@ -1,6 +1,7 @@
 """A model's accuracy and fairness with and without a mitigation, in the clear, on public data."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,28 +97,44 @@ def held_out_scores(data: LabeledData, rows: Integers) -> Floats:
     return np.asarray(predicted[:, 1])
 
 
-Mitigation = Callable[[Fold], Integers]  # returns predictions, 0 or 1, for a fold's test rows
+class Mitigation(ABC):
+    """What makes a model fairer, or its decisions."""
+
+    @abstractmethod
+    def predict(self, fold: Fold) -> Integers:
+        """Return predictions, 0 or 1, for a fold's test rows."""
 
 
-def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
-    """Return the mitigation that fits anew with these weights."""
+class Unmitigated(Mitigation):
+    """The model as it is."""
 
-    def predict(fold: Fold) -> Integers:
-        return np.asarray(fit(fold.data, fold.train, weights(fold)).predict(fold.tested))
-
-    return predict
+    def predict(self, fold: Fold) -> Integers:
+        return np.asarray(fold.unmitigated.predict(fold.tested))
 
 
-def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
-    """Return the mitigation by each group's rule; mixed rules draw from the split's seed."""
+class Reweighed(Mitigation):
+    """A model that is fitted anew, with weights."""
 
-    def predict(fold: Fold) -> Integers:
-        predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
+    @abstractmethod
+    def weights(self, fold: Fold) -> WeightsTable:
+        """Return the weights by group and label, from a fold's training rows."""
+
+    def predict(self, fold: Fold) -> Integers:
+        return np.asarray(fit(fold.data, fold.train, self.weights(fold)).predict(fold.tested))
+
+
+class Thresholded(Mitigation):
+    """Decisions by each group's rule on the model's scores; mixed rules draw from the split's seed."""
+
+    @abstractmethod
+    def rules(self, fold: Fold) -> Mapping[str, ThresholdRule]:
+        """Return each group's rule, from a fold's training rows."""
+
+    def predict(self, fold: Fold) -> Integers:
+        predictor = GroupThresholdPredictor(self.rules(fold), fold.unmitigated)
         groups = fold.data.sensitive_feature[fold.test]
         predicted = predictor.predict(fold.tested, sensitive_features=groups, random_state=fold.seed)
         return predicted.astype(np.int64)
-
-    return predict
 
 
 def summary(runs: pd.DataFrame, **more: "Callable[[pd.Series[float]], int]") -> pd.DataFrame:
@@ -145,8 +162,16 @@ def changes(runs: pd.DataFrame) -> pd.DataFrame:
     wide = runs.set_index(["split", "model"])[list(METRICS)]
     before = wide.xs(UNMITIGATED, level="model")
     change = wide - before.reindex(wide.index.get_level_values("split")).to_numpy()
-    counted = {"lower": lambda values: (values < 0).sum(), "higher": lambda values: (values > 0).sum()}
-    return summary(change.drop(UNMITIGATED, level="model").reset_index(), **counted)
+    others = change.drop(UNMITIGATED, level="model").reset_index()
+    return summary(others, lower=_number_below_0, higher=_number_above_0)
+
+
+def _number_below_0(values: "pd.Series[float]") -> int:
+    return int((values < 0).sum())
+
+
+def _number_above_0(values: "pd.Series[float]") -> int:
+    return int((values > 0).sum())
 
 
 def evaluate(
@@ -160,17 +185,17 @@ def evaluate(
     The caller states the source of weights or thresholds beside the figures. Each call is one more release on
     people that are in most splits.
     """
-    every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
+    every = {UNMITIGATED: Unmitigated(), **mitigations}
     seeds = list(splits)
     rows: list[dict[str, str | float]] = []
     # On small data threads wait for each other: one is faster, many times so on a busy machine.
     with threadpool_limits(limits=1):
         for done, seed in enumerate(seeds, start=1):
             fold = Fold(data, seed, *data.split(seed))
-            for name, predict in every.items():
+            for name, mitigation in every.items():
                 truth = data.y_true[fold.test]
                 feature = data.sensitive_feature[fold.test]
-                figures = assess(truth, predict(fold), feature, data.groups)
+                figures = assess(truth, mitigation.predict(fold), feature, data.groups)
                 rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))

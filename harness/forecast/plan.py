@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -457,13 +457,13 @@ def plan_model(
     units: UnitCosts,
     network: NetworkProfile | None,
     *,
-    started: Callable[[], float] = float,
+    start_s: float = 0.0,
     design_s: float = 0.0,
     derive_s: float = 0.0,
 ) -> ModelPlan:
     """Predict the cost of a run in this model; no party is started.
 
-    `started` returns the seconds in which a command begins. Raises CompileError, or OptionError if no noise
+    `start_s` are the seconds in which a command begins. Raises CompileError, or OptionError if no noise
     fits the budget.
     """
     engine = engine_of(model)
@@ -490,7 +490,7 @@ def plan_model(
         return ModelPlan(model, tuple(costs), None, missing, ahead=before)
     last = asked_here[-1]
     wall = WallClock(
-        start_s=started() + sum(parties_start_s(asked.request) for asked in asked_here),
+        start_s=start_s + sum(parties_start_s(asked.request) for asked in asked_here),
         design_s=design_s,
         read_s=last.records * reading_s(last.statistic.kind),
         share_s=sum(sharing_s(asked.federation, asked.request) for asked in asked_here),

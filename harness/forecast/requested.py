@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.errors import OptionError, named
+from fairshares.harness.errors import OptionError, named, naming
 from fairshares.harness.forecast.plan import (
     ModelPlan,
     PlannedRelease,
@@ -17,6 +17,7 @@ from fairshares.harness.forecast.plan import (
     expected_cap,
     plan_model,
     plan_releases,
+    starting_s,
 )
 from fairshares.harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
 from fairshares.harness.inputs.record_schema import (
@@ -34,12 +35,13 @@ from fairshares.harness.inputs.tables import Named, TabularRecords
 from fairshares.harness.pipeline.release import cap_and_release, request_of_cap
 from fairshares.harness.releases.base import kind_of, statistic_class, statistic_of
 from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget
-from fairshares.harness.releases.registry import REQUESTS, capped_releases
+from fairshares.harness.releases.registry import RELEASES, REQUESTS, capped_releases, planned_by
 from fairshares.harness.request.base import Request
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.networks import NetworkProfile
-from fairshares.harness.request.plans import DEFAULT_ERROR, Expected
+from fairshares.harness.request.plans import DEFAULT_ERROR, FILE, IN_PLAN, Expected
 from fairshares.harness.request.readers import parse_shares
+from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 
@@ -62,12 +64,13 @@ def planned(
     request: Request,
     expected: Expected,
     table: TabularRecords = None,
-    started: Callable[[], float] = float,
+    command: str = "",
 ) -> Plan:
     """Return the plan of a release, in all models if the request names none.
 
-    `table` holds the records if `expected` names no file; `started` returns the seconds in which a command
-    begins.
+    `table` holds the records if `expected` names no file. `command` is Python code that begins a command as
+    a shell would; the time that it takes here counts in each model. A call in Python begins none.
+
     Raises FairSharesError if the release cannot run.
     """
     stages = _stages(request, expected, expected.from_records if table is None else table)
@@ -82,6 +85,7 @@ def planned(
             largest = Cap(caps_to_choose_from(release.asked.max_count)[-1])
             if release.asked.cap is not None:
                 _ = replace(release.asked, cap=largest).prepared
+    start_s = starting_s(command) if command else 0.0
     plans = []
     for model in models:
         with_its_noise = [release for release in releases if model in release.models]
@@ -90,7 +94,7 @@ def planned(
             model,
             units,
             expected.network,
-            started=started,
+            start_s=start_s,
             design_s=sum(release.design_s for release in with_its_noise),
             derive_s=sum(release.derive_s for release in with_its_noise),
         )
@@ -130,7 +134,7 @@ def _stages(request: Request, expected: Expected, table: TabularRecords) -> list
         labels=labels or parse_shares("2", "labels"),
         max_count=max_count,
         thresholds=expected.thresholds or DEFAULT_THRESHOLDS,
-        steps=expected.steps or DEFAULT_STEPS,
+        steps=expected.value_steps or DEFAULT_STEPS,
         cap=cap,
         held=counts,
     )
@@ -170,6 +174,43 @@ def _shares_of(names: Sequence[str], sizes: npt.NDArray[np.int64], total: int) -
     return {name: Fraction(size, total) for name, size in zip(names, sizes.tolist(), strict=True)}
 
 
+def expected_of(call: ReleaseCall, sizes: Mapping[str, str]) -> Expected:
+    """Return the sizes with which a command plans: those that the call declares, and those of its plan.
+
+    `sizes` are texts of fields of `Expected`, as `parse_plan` reads them.
+
+    Raises OptionError if there are both records and a number of clients, or neither; or as `Expected`.
+    """
+    records = call.source.records
+    is_of_file = not sizes["clients"]
+    if bool(records) != is_of_file:
+        raise OptionError(
+            f"{named('plan', FILE)} is of the clients of {named('records')}: give both; or give a number of "
+            "clients, and no records."
+        )
+    task = call.request.task
+    texts = {**call.planned_sizes(), "from_records": as_text(records)}
+    if call.declares.domain and not is_of_file:
+        declared = call.declares.of_kind(kind_of(task))
+        assert declared is not None  # a file declares it
+        texts |= of_domain(declared, task)
+    given = {name: text for name, text in {**texts, **sizes}.items() if text}
+    with naming(IN_PLAN):
+        return class_of_sizes(task, given)(**given)
+
+
+def class_of_sizes(task: str, given: Iterable[str]) -> type[Expected]:
+    """Return the class of the sizes that a plan of a task is told, some of which are given by these names.
+
+    Raises OptionError for a size of another release.
+    """
+    kind = RELEASES[task].expected
+    for name in given:
+        if name not in kind.declared:
+            raise _goes_with(named(name), planned_by(name), task)
+    return kind
+
+
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
     """Return a domain as a plan of a task shows it, each field as text."""
     declared: dict[str, Sequence[str] | int | None] = {"groups": domain.groups, "labels": domain.labels}
@@ -199,9 +240,6 @@ def _refuse_strangers(request: Request, expected: Expected) -> None:
     kind = kind_of(task)
     if expected.thresholds is not None and not _takes_thresholds(task):
         raise _goes_with(named("thresholds"), filter(_takes_thresholds, REQUESTS), task)
-    if expected.steps is not None and kind is not RecordKind.VALUE:
-        of_values = (other for other in REQUESTS if kind_of(other) is RecordKind.VALUE)
-        raise _goes_with(named("steps"), of_values, task)
     if request.protect.cap == AUTO and task not in capped_releases():
         raise _goes_with(named("cap", AUTO), capped_releases(), task)
     if kind is RecordKind.VALUE and (expected.labels or expected.records or expected.max_count):

@@ -11,8 +11,8 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -135,13 +135,13 @@ class Agent(wire.Endpoint):
 
     def _within(self, seconds: float, what: str) -> AbstractContextManager[None]:
         """End this process in an orderly way if the block, or sending what it says, takes longer."""
-
-        def end(why: str) -> None:
-            self._note_end(why)
-            local_host.end_agent(why)
-
         why = f"{what} took longer than its limit, {seconds:g} s, and the agent ended."
-        return wire.limited(seconds, end, why)
+        return wire.limited(seconds, self._end, why)
+
+    def _end(self, why: str) -> None:
+        """End this process in an orderly way, as `why` says."""
+        self._note_end(why)
+        local_host.end_agent(why)
 
     def _say(self, message: dict[str, object]) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
@@ -340,8 +340,31 @@ class _Taking(Answering):
         return step.answer
 
 
-def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
-    """Serve one connection; return the exit code."""
+@dataclass(frozen=True)
+class Connection:
+    """This process's connection with the other side.
+
+    Attributes:
+        incoming: What the other side sends.
+        outgoing: Takes messages to the other side, and nothing else.
+        stack: Is closed when the connection ends, and leaves no process and no file of a run.
+    """
+
+    incoming: BinaryIO
+    outgoing: BinaryIO
+    stack: ExitStack
+
+    def serve(self, work: wire.Answers, role: str) -> None:
+        """Answer requests by `work` until the other side says goodbye."""
+        Agent(self.incoming, self.outgoing, work, role).serve()
+
+
+@contextmanager
+def connected() -> Iterator[Connection]:
+    """Yield the connection of this process, which serves nothing else.
+
+    An interrupt ends the process with exit code 1.
+    """
     take_interrupts()
     os.umask(0o077)
     # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
@@ -349,15 +372,14 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
     outgoing = os.fdopen(os.dup(_STANDARD_OUTPUT), "wb")
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side
     try:
-        with ExitStack() as stack:  # leaves no process and no file of a run
-            Agent(incoming, outgoing, made(stack), role).serve()
+        with ExitStack() as stack:
+            yield Connection(incoming, outgoing, stack)
     except KeyboardInterrupt:
-        return 1
-    return 0
+        sys.exit(1)
 
 
-def main(arguments: list[str]) -> int:
-    """Serve a coordinator; return the exit code.
+def main(arguments: list[str]) -> None:
+    """Serve a coordinator.
 
     Args:
         arguments: The host's directory, and optionally MP-SPDZ's directory and the coordinator's name.
@@ -367,14 +389,11 @@ def main(arguments: list[str]) -> int:
     coordinator = arguments[2] if len(arguments) > 2 else ""
     if home:
         os.environ["MP_SPDZ_HOME"] = home
-
-    def made(stack: ExitStack) -> Work:
-        work = Work(Path(directory), stack, coordinator)
+    with connected() as connection:
+        work = Work(Path(directory), connection.stack, coordinator)
         work.host.expect_turn()
-        return work
-
-    return serve("agent", made)
+        connection.serve(work, "agent")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

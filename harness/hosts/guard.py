@@ -9,7 +9,6 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -107,14 +106,14 @@ class Guard:
         """Return the account that an allowed event is charged to; its ledger asks again before it writes."""
         rule = self._ask(event)
         population = self.facts.charged_to
-
-        def refuse(
-            state: LedgerState, _name: str | None, _budget: Budget | None, release: PrivacyEvent
-        ) -> None:
-            self._ask(release, state)
-
         budget = rule.budget if population is not None else None
-        return Account(self.ledger, population, budget, refuse)
+        return Account(self.ledger, population, budget, self._check_charge)
+
+    def _check_charge(
+        self, state: LedgerState, _population: str | None, _budget: Budget | None, event: PrivacyEvent
+    ) -> None:
+        """Raise PolicyError unless the host's policy allows a charge, given the state of its ledger."""
+        self._ask(event, state)
 
     def check_attempt(self, number: int) -> None:
         """Raise PolicyError if a piece of noise was begun too often."""
@@ -137,7 +136,8 @@ class Guard:
         Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
         """
         chain = self.release.charged_with
-        report = new_uploads(report, partial(self.ledger.counted, self.facts.charged_to, chain))
+        counted = self.ledger.counted(self.facts.charged_to, chain, report.sound)
+        report = new_uploads(report, counted)
         event = event_of(self.prepared(domain), self.statistic.name, self.directory)
         return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))
 
@@ -374,7 +374,7 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
         f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
         f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
         "that out: the owners of both compare their runs, by ./inv ledger --ledger with their hosts' "
-        "ledger.sqlite, before anything else (docs/how-to/own-a-host.md)."
+        "ledger.sqlite, before anything else, as the page on owning a host in the documentation says."
     )
 
 

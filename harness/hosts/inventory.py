@@ -12,7 +12,10 @@ from fairshares.harness.system.documents import Refusal, as_type, read_toml
 ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
 _PORTS = frozenset(range(1, 1 << 16))
-_WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts names another file"
+_WAY_OUT = (
+    "the page on several hosts in the documentation shows what it says of each host, and --hosts names "
+    "another file"
+)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class LocalHost:
         return [
             Check.answered_by(self.check),
             Listen.answered_by(self.listen),
-            StopListening.answered_by(lambda _message: self.stop_listening()),
+            StopListening.answered_by(self._leave_ports),
             Reach.answered_by(self.reach),
             TimeLinks.answered_by(self.time_links),
         ]
@@ -154,17 +154,17 @@ class LocalHost:
             seconds: The time.
             why: The sentence for the host's log and the coordinator.
         """
-
-        def end() -> None:
-            self.log.write(Event.ENDED, "", why)
-            self.ends("", BY_HOST)
-            end_agent(why)
-
         self.run_begins()
-        self._idle = threading.Timer(seconds, end)
+        self._idle = threading.Timer(seconds, self._end, [why])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
+
+    def _end(self, why: str) -> None:
+        """End this connection, as `why` says in the host's log and to the coordinator."""
+        self.log.write(Event.ENDED, "", why)
+        self.ends("", BY_HOST)
+        end_agent(why)
 
     def check(self, message: Check) -> HostFacts:
         """Take the turn, so that others meet this host's party; return the facts on which a run depends."""
@@ -227,20 +227,11 @@ class LocalHost:
             refused.pop_all()  # the socket stays open
         self.stack.callback(listening.close)
         self._listening.append(listening)
-        free = threading.Semaphore(_AT_ONCE)
-
-        def answer() -> None:
-            while True:
-                free.acquire()
-                try:
-                    reached, _ = listening.accept()
-                except OSError:  # closed
-                    return
-                # In threads, so that a slow peer keeps few others from an answer.
-                threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
-
-        threading.Thread(target=answer, daemon=True).start()
+        threading.Thread(target=_greet_callers, args=(listening, greeting), daemon=True).start()
         return greeting
+
+    def _leave_ports(self, _message: StopListening) -> None:
+        self.stop_listening()
 
     def stop_listening(self) -> None:
         """Leave the ports to the party."""
@@ -345,6 +336,18 @@ def _fault(check: Callable[[], object]) -> str | None:
     except FairSharesError as error:
         return str(error)
     return None
+
+
+def _greet_callers(listening: socket.socket, greeting: str) -> None:
+    """Greet all callers, each in a thread, so that a slow peer keeps few others from an answer."""
+    free = threading.Semaphore(_AT_ONCE)
+    while True:
+        free.acquire()
+        try:
+            reached, _ = listening.accept()
+        except OSError:  # closed
+            return
+        threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
 
 
 def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> None:

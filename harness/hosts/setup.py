@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from fairshares.harness.errors import CertificateError, OptionError
 from fairshares.harness.hosts import host_keys, policy, wire
-from fairshares.harness.hosts.agent import serve
+from fairshares.harness.hosts.agent import connected
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
@@ -70,7 +70,7 @@ class Setup(wire.Answers):
         return host_keys.own_successors(self._directory, message.party)
 
     def pin(self, message: Pin) -> None:
-        """Accept other parties' certificates, by engine, with their successors. Raises as `keys.pin`."""
+        """Accept other parties' certificates, by engine, with their successors. Raises as `host_keys.pin`."""
         host_keys.pin(
             self._directory,
             message.party,
@@ -166,10 +166,11 @@ def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -
     write_whole(exported(directory, party), json.dumps(fields).encode())
 
 
-def main(arguments: list[str]) -> int:
-    """Serve a host's owner; return the exit code."""
-    return serve("setup", lambda _stack: Setup(Path(arguments[0])))
+def main(arguments: list[str]) -> None:
+    """Serve a host's owner, whose host's directory is the argument."""
+    with connected() as connection:
+        connection.serve(Setup(Path(arguments[0])), "setup")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -7,6 +7,7 @@ docs/reference/files.md has the fields.
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -306,12 +307,18 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     return signers
 
 
-def signers_of(directory: Path) -> list[str]:
-    """Return the SHA-256 of the certificates that signed a run's results, party 0 first.
+def signers_of(directories: Sequence[Path]) -> dict[Path, list[str]]:
+    """Return the SHA-256 of the certificates that signed each run's results, party 0 first.
+
+    Runs without signatures are left out.
 
     Raises as `verify`.
     """
-    return [certificate for _, certificate in verify(directory)]
+    signers: dict[Path, list[str]] = {}
+    for directory in directories:
+        if os.path.lexists(directory / SIGNATURES):
+            signers[directory] = [certificate for _, certificate in verify(directory)]
+    return signers
 
 
 def check_ended(

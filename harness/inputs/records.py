@@ -373,7 +373,7 @@ class _Lines:
                     f"the {name}s in the column {name}, or declare all of them with {named('domain')}."
                 )
             refuse_variants(inferred, f"{where} has the {name}s")
-            check_alike(self.table.by_file(name), name, inferred)
+            check_alike(self.table.at_source.by_file(name), name, inferred)
         return replace(self, texts=self.texts.as_in_frames())
 
     def places(self, name: str, declared: Sequence[str]) -> Integers:

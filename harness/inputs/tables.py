@@ -13,8 +13,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from itertools import chain
+from functools import cache, cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
@@ -29,7 +28,7 @@ from fairshares.harness.inputs.record_schema import Grid, even_grid
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb
     import pandas as pd
-    from narwhals.stable.v2.typing import IntoFrame, IntoLazyFrame
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoFrame, IntoLazyFrame
 
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
@@ -38,6 +37,7 @@ _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(
 MISSING = -2
 WRONG = -1
 _BLOCK = 1 << 20  # bytes of a file that are looked at together
+_ROWS_AT_ONCE = 10**5  # of a Parquet file
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -70,6 +70,24 @@ class Counted:
         return {name: as_text(values) for name, values in self.values.items()}
 
 
+class SourceRows:
+    """What messages say of rows at their source. This class is of rows without an order, in no file."""
+
+    def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:  # noqa: ARG002
+        """Yield each row's name, and its value in a column; nothing if rows have no order."""
+        return iter(())
+
+    def report_faults(self, say: Say | None) -> None:
+        """Report the malformed rows that were left out so far; without `say`, RecordsError for the first."""
+
+    def by_file(self, name: str) -> Iterable[tuple[str, list[str]]]:  # noqa: ARG002
+        """Return each CSV file's name, and a column's texts there; nothing for rows of other files."""
+        return ()
+
+
+UNORDERED = SourceRows()
+
+
 @dataclass(frozen=True)
 class Table:
     """Records at their source.
@@ -77,17 +95,13 @@ class Table:
     Attributes:
         where: The source's name in messages.
         dtypes: By column, as pandas writes them; "" for a CSV file's texts.
-        in_order: Yields each row's name and value; nothing if rows are unordered.
-        faults: Reports or refuses malformed rows of CSV files that were read.
-        by_file: Yields each CSV file's name and a column's texts there.
+        at_source: Its rows, for messages.
     """
 
     where: str
     frame: LazyRows
     dtypes: Mapping[str, str]
-    in_order: Callable[[str], Iterator[tuple[str, Hashable]]] = lambda _: iter(())
-    faults: Callable[[Say | None], None] = lambda _: None
-    by_file: Callable[[str], Iterable[tuple[str, list[str]]]] = lambda _: ()
+    at_source: SourceRows = UNORDERED
 
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
@@ -116,7 +130,7 @@ class Table:
     def first(self, name: str, wrong: Sequence[Hashable]) -> tuple[str, str]:
         """Return the first row's name, or else the table's, with one of these values, and the value."""
         texts = {as_text([value])[0] for value in wrong}
-        for place, value in self.in_order(name):
+        for place, value in self.at_source.in_order(name):
             if (text := as_text([value])[0]) in texts:
                 return place, text
         return self.where, min(texts)
@@ -132,7 +146,7 @@ class Table:
                 values = frame.collect().to_dict(as_series=False)
         except Exception as error:  # noqa: BLE001  engines have no class in common
             raise _unreadable(self.where.replace(TABLE, TABLE.lower()), error) from None
-        self.faults(say)
+        self.at_source.report_faults(say)
         return values
 
 
@@ -262,9 +276,30 @@ def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
         table,
         frame=table.frame.select(**{name: nw.col(column) for name, column in read.items()}),
         dtypes={name: table.dtypes[column] for name, column in read.items()},
-        in_order=lambda name: table.in_order(read[name]),
-        by_file=lambda name: table.by_file(read[name]),
+        at_source=_RenamedRows(table, read),
     )
+
+
+@dataclass(frozen=True)
+class _RenamedRows(SourceRows):
+    """Rows of a table under our names of the columns.
+
+    Attributes:
+        table: The table, which is kept as long as these rows are: its end closes copies of files.
+        theirs: The source's name of each column.
+    """
+
+    table: Table
+    theirs: Mapping[str, str]
+
+    def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
+        return self.table.at_source.in_order(self.theirs[name])
+
+    def report_faults(self, say: Say | None) -> None:
+        self.table.at_source.report_faults(say)
+
+    def by_file(self, name: str) -> Iterable[tuple[str, list[str]]]:
+        return self.table.at_source.by_file(self.theirs[name])
 
 
 def _files(path: Path, where: str) -> list[str]:
@@ -300,15 +335,13 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
     csv_files = _CsvFiles(where, files, names, optional)
     dtypes = dict.fromkeys(csv_files.names, "")
-    table = Table(
-        where, csv_files.frame(), dtypes, csv_files.in_order, csv_files.report_faults, csv_files.by_file
-    )
-    # The engine, and the methods above, may read pipes' copies again as long as the table is there.
+    table = Table(where, csv_files.frame(), dtypes, csv_files)
+    # The engine, and the rows' methods, may read pipes' copies again as long as the table is there.
     weakref.finalize(table, csv_files.close)
     return table
 
 
-class _CsvFiles:
+class _CsvFiles(SourceRows):
     """CSV files that are read together, with one header.
 
     Attributes:
@@ -361,7 +394,6 @@ class _CsvFiles:
         return self._columns[self._header.index(name)]
 
     def report_faults(self, say: Say | None) -> None:
-        """Report the malformed rows that were left out so far; without `say`, RecordsError for the first."""
         rejected = self._connection.sql(
             "SELECT DISTINCT file_path, line, csv_line, error_type FROM reject_errors JOIN reject_scans "
             r"USING (scan_id, file_id) WHERE coalesce(regexp_matches(csv_line, '\S'), true) ORDER BY ALL"
@@ -379,7 +411,6 @@ class _CsvFiles:
             say(f"{fault}; left out.")
 
     def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
-        """Yield each row's name, and its text in a column."""
         place = self._header.index(name)
         for path in self._paths:
             with suppress(FileNotFoundError), Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -388,7 +419,6 @@ class _CsvFiles:
                         yield f"{self._shown[path]}, row {row}", values[place]
 
     def by_file(self, name: str) -> Iterator[tuple[str, list[str]]]:
-        """Yield each file that has rows, and a column's texts there."""
         texts = f"list(DISTINCT {self._column(name)})"
         found = self._connection.sql(f"SELECT filename, {texts} FROM {self._rows}, filename=true) GROUP BY 1")
         by_path = dict(found.fetchall())
@@ -414,7 +444,8 @@ def _kept_for_later(file: str) -> IO[bytes] | None:
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     """Yield a file's bytes from where it is read on, in blocks."""
-    return iter(partial(file.read, _BLOCK), b"")
+    while block := file.read(_BLOCK):
+        yield block
 
 
 def _has_mixed_line_ends(path: Path) -> bool:
@@ -486,19 +517,27 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
                 f"{file} has the column {name} as {kind} where {first} has {same}; files that are read "
                 "together have columns of the same types."
             )
-
-    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
-        column = _quoted(name)
-        cursor = connection.cursor()
-        for file in files:
-            cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
-            for row, (value,) in enumerate(
-                chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), [])), 1
-            ):
-                yield f"{file}, row {row}", value
-
     frame = _lazy(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
-    return Table(where, frame, dtypes_of(frame, names), in_order)
+    return Table(where, frame, dtypes_of(frame, names), _ParquetRows(connection, files))
+
+
+@dataclass(frozen=True)
+class _ParquetRows(SourceRows):
+    """Rows of Parquet files, in the order of the files."""
+
+    connection: duckdb.DuckDBPyConnection
+    files: Sequence[str]
+
+    def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
+        column = _quoted(name)
+        cursor = self.connection.cursor()
+        for file in self.files:
+            cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
+            number = 0
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                for (value,) in rows:
+                    number += 1
+                    yield f"{file}, row {number}", value
 
 
 def frame_of(source: IntoFrame | None) -> Frame:
@@ -532,12 +571,24 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
             if frame.schema[name] == nw.Object
         )
     )
+    return Table(TABLE, frame.lazy(), dtypes, _FrameRows(frame, rows))
 
-    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
-        for row, value in zip(rows, frame[name].to_list(), strict=True):
+
+@dataclass(frozen=True)
+class _FrameRows(SourceRows):
+    """Rows of a data frame.
+
+    Attributes:
+        frame: The frame, with the columns that are read.
+        names: Each row's name: that in the index, or its number from 1.
+    """
+
+    frame: nw.DataFrame[IntoDataFrame]
+    names: Sequence[Hashable]
+
+    def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
+        for row, value in zip(self.names, self.frame[name].to_list(), strict=True):
             yield f"{TABLE}, row {row}", value
-
-    return Table(TABLE, frame.lazy(), dtypes, in_order)
 
 
 def table_of(columns: Mapping[str, ColumnValues]) -> pd.DataFrame:

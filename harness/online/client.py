@@ -343,32 +343,43 @@ def _add_up(shares: Sequence[bytes]) -> masks.Words:
     return np.asarray(np.sum(words, axis=0, dtype=np.uint64))
 
 
-@contextmanager
-def sending(
-    senders: Sequence[Sender], servers: Sequence[Server], expected: JsonObject, seconds: float
-) -> Iterator[None]:
-    """Have clients send from this process while parties run, in another thread for the time of the block.
+@dataclass(frozen=True)
+class LocalClients:
+    """Clients that send from this process.
 
     The run of these parties is charged for all of its clients (`Ready.go`), before any party takes a client.
     So these clients have no charge of their own.
+
+    Attributes:
+        senders: The clients.
+        terms: The terms with which they agree.
+        seconds: How long each may take.
     """
-    loop = asyncio.new_event_loop()
 
-    async def send(sender: Sender) -> None:
+    senders: Sequence[Sender]
+    terms: JsonObject
+    seconds: float
+
+    @contextmanager
+    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+        """Have the clients send in another thread, for the time of the block."""
+        loop = asyncio.new_event_loop()
+        with closing(loop), ThreadPoolExecutor(1) as pool:
+            task = loop.create_task(self._send_all(servers))
+            pool.submit(loop.run_until_complete, task)
+            try:
+                yield
+            finally:
+                loop.call_soon_threadsafe(task.cancel)
+
+    async def _send_all(self, servers: Sequence[Server]) -> None:
+        """Have all clients send at once, as parties need them at the same time."""
+        await asyncio.gather(*(self._send(sender, servers) for sender in self.senders))
+
+    async def _send(self, sender: Sender, servers: Sequence[Server]) -> None:
         with suppress(ClientError, MaskError):
-            async with ready_to_send(sender, servers, expected, seconds) as ready:
+            async with ready_to_send(sender, servers, self.terms, self.seconds) as ready:
                 await ready._send()
-
-    async def send_all() -> None:  # at once: parties need all clients at the same time
-        await asyncio.gather(*map(send, senders))
-
-    with closing(loop), ThreadPoolExecutor(1) as pool:
-        task = loop.create_task(send_all())
-        pool.submit(loop.run_until_complete, task)
-        try:
-            yield
-        finally:
-            loop.call_soon_threadsafe(task.cancel)
 
 
 SCHEMA = 1
@@ -428,31 +439,41 @@ def check_directory(directory: Path, clients: int) -> None:
             )
 
 
-@contextmanager
-def invitations(
-    clients: Sequence[tuple[str, str]], terms: JsonObject, directory: Path, servers: Sequence[Server]
-) -> Iterator[None]:
-    """Write `client-<k>.json` for each certificate and key (PEM), and remove them after the run.
+@dataclass(frozen=True)
+class Invitations:
+    """Clients that are invited by files.
 
     Guarantees: an invitation is whole or absent. No other file of that name is overwritten or removed.
     [test: tests/harness/online/test_client.py]
 
-    Raises WriteError.
+    Attributes:
+        pairs: Each client's certificate and key (PEM).
+        terms: The run's terms.
+        directory: The directory of the files.
     """
-    paths = _paths(directory, len(clients))
-    with ExitStack() as stack:
-        try:
-            own = stack.enter_context(scratch_directory(directory))
-            for number, path in enumerate(paths):
-                certificate, key = clients[number]
-                invitation = Invitation(number, certificate, key, tuple(servers), JsonFields(terms))
-                fields = {"schema": SCHEMA, **asdict(invitation)}
-                create_file(own / path.name, json.dumps(fields, indent=1).encode())
-                stack.callback(_remove_if_same, path, own / path.name)
-                os.link(own / path.name, path)  # a rename would overwrite
-        except OSError as error:
-            raise WriteError(f"Cannot write invitations to {directory}: {error.strerror}.") from None
-        yield
+
+    pairs: Sequence[tuple[str, str]]
+    terms: JsonObject
+    directory: Path
+
+    @contextmanager
+    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+        """Write `client-<k>.json` for each client, and remove them after the run. Raises WriteError."""
+        directory = self.directory
+        paths = _paths(directory, len(self.pairs))
+        with ExitStack() as stack:
+            try:
+                own = stack.enter_context(scratch_directory(directory))
+                for number, path in enumerate(paths):
+                    certificate, key = self.pairs[number]
+                    invitation = Invitation(number, certificate, key, tuple(servers), JsonFields(self.terms))
+                    fields = {"schema": SCHEMA, **asdict(invitation)}
+                    create_file(own / path.name, json.dumps(fields, indent=1).encode())
+                    stack.callback(_remove_if_same, path, own / path.name)
+                    os.link(own / path.name, path)  # a rename would overwrite
+            except OSError as error:
+                raise WriteError(f"Cannot write invitations to {directory}: {error.strerror}.") from None
+            yield
 
 
 def _paths(directory: Path, clients: int) -> list[Path]:

@@ -17,7 +17,7 @@ import ssl
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -99,10 +99,10 @@ class GatewayPlace:
 class Front:
     """One run's gateway at a party."""
 
-    def __init__(self, config: GatewayConfig, place: GatewayPlace, machine_runs: Callable[[], bool]) -> None:
+    def __init__(self, config: GatewayConfig, place: GatewayPlace, machine: "Machine") -> None:
         self._config = config
         self._place = place
-        self._machine_runs = machine_runs
+        self._machine = machine
         # Client k's values are those from ends[k] to ends[k + 1] of all values.
         self._ends = [0, *accumulate(config.uploads)]
         self._part = gcd(*config.uploads)  # values of a part
@@ -161,7 +161,7 @@ class Front:
         Args:
             deadline: Ends the wait for the machine, and is lifted once the masks are here.
         """
-        machine = await wire.connected("127.0.0.1", self._config.machine_port, self._machine_runs)
+        machine = await wire.connected("127.0.0.1", self._config.machine_port, self._machine.runs)
         try:
             width = await self._greet(machine)
             own = masks.low_words(await machine.receive(self._ends[-1] * width), width)
@@ -484,6 +484,22 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
         pending.set_result(value)
 
 
+@dataclass(frozen=True)
+class Machine:
+    """A party's virtual machine, which is a child of this process with this number."""
+
+    process: int
+
+    def runs(self) -> bool:
+        """Return whether it runs, without taking its exit code."""
+        return os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+async def _serve(config: GatewayConfig, place: GatewayPlace, machine: Machine) -> ClientsServed:
+    """Serve all clients of a run, as `Front.run`."""
+    return await Front(config, place, machine).run()
+
+
 def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int:
     """Run a gateway until its virtual machine ends.
 
@@ -496,18 +512,11 @@ def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int
         The exit code of the virtual machine, or 1 if the gateway failed. If a signal ended the machine, the
         same signal ends this process.
     """
-
-    def machine_runs() -> bool:
-        return os.waitid(os.P_PID, machine, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-
-    async def run() -> ClientsServed:
-        return await Front(config, place, machine_runs).run()
-
     served: ClientsServed | None = None
     try:
-        served = asyncio.run(run())
+        served = asyncio.run(_serve(config, place, Machine(machine)))
     except ClientFailure as error:
-        if machine_runs():  # otherwise the machine ended first, and clients left for that reason
+        if Machine(machine).runs():  # otherwise the machine ended first, and clients left for that reason
             os.kill(machine, signal.SIGKILL)
             os.waitpid(machine, 0)
             report: ClientsFailed | Failure = Failure(str(error))

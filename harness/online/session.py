@@ -1,10 +1,11 @@
 """The public facts on which parties and clients of a run agree before it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
+from typing import Protocol
 
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
@@ -99,12 +100,22 @@ def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
         refusal.say("the owners of its parties signed different runs")
 
 
-Begin = Callable[[Sequence[Server]], AbstractContextManager[None]]
+class Clients(Protocol):
+    """Clients that send to the parties of one run, as seen by whoever runs the parties."""
+
+    def begin(self, servers: Sequence[Server], /) -> AbstractContextManager[None]:
+        """Return a context that is entered while the parties run, whose servers these are."""
+        ...
 
 
-def started_elsewhere(servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG001
-    """Start no client: another process starts them."""
-    return nullcontext()
+class StartedElsewhere(Clients):
+    """Clients that another process starts."""
+
+    def begin(self, servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+
+ELSEWHERE = StartedElsewhere()
 
 
 @dataclass(frozen=True)
@@ -114,12 +125,12 @@ class ClientInputs:
     Attributes:
         uploads: What each client sends.
         terms: The terms with which every client agrees.
-        begin: Returns a context for the parties' servers, which is entered while the parties run.
+        clients: The clients.
     """
 
     uploads: tuple[Upload, ...]
     terms: dict[str, JsonValue]
-    begin: Begin = started_elsewhere
+    clients: Clients = ELSEWHERE
 
     @property
     def parts(self) -> int:

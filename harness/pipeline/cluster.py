@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 from urllib.parse import urlsplit
@@ -23,11 +24,13 @@ from fairshares.harness.errors import ShareError, named
 from fairshares.harness.pipeline import cluster_client
 from fairshares.harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
 from fairshares.harness.system.files import working_directory
-from fairshares.harness.uploads.counting import Batch, Opener, OpeningPool, unpacked
+from fairshares.harness.uploads.counting import Batch, Opener, Opening, OpeningPool, unpacked
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCHEMES = ("tcp", "tls")
 USUAL_PORT = 8786  # of a scheduler
+_LENGTH_BYTES = 8  # of the length of the answers
+_WORD_BYTES = 8
 _MOST_TEXT = 1 << 10  # bytes of a message in words
 _ANSWER_BYTES = 1 << 10  # of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
 # Variables that a client needs: others may hold the owner's secrets.
@@ -35,8 +38,9 @@ _VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "TZ", "LANG")
 _PREFIXES = ("LC_", "DASK_", "PYTHON")
 
 
-def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[OpeningPool]]:
-    """Return what opens envelopes on a cluster, given by its scheduler's address.
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster at which envelopes are opened, given by its scheduler; `on_cluster` makes it.
 
     Workers see the sealing keys that the task names for this party, and the envelopes. They can return false
     values, which nobody finds out.
@@ -45,8 +49,34 @@ def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Openin
     is plain bytes of one length, or a text.
     [test: tests/harness/pipeline/test_hostile_cluster.py]
 
-    Raises ShareError for an address that is none, at once; later if the cluster fails.
+    Attributes:
+        address: The scheduler's, as it was given.
+        scheme: How it is reached, of `SCHEMES`.
+        host: Its machine.
+        port: Its port.
     """
+
+    address: str
+    scheme: str
+    host: str
+    port: int
+
+    @contextmanager
+    def opening(self, opener: Opener) -> Iterator[OpeningPool]:
+        """Yield what opens envelopes by an opener. Raises ShareError if the cluster fails."""
+        with _client(self.address) as client:
+            told = {
+                "scheme": self.scheme,
+                "host": self.host,
+                "port": self.port,
+                "opener": opener.to_json(),
+            }
+            threads = client.begin(json.dumps(told).encode())
+            yield _OnCluster(client, opener, 2 * threads)
+
+
+def on_cluster(address: str) -> Cluster:
+    """Return the cluster whose scheduler has an address. Raises ShareError for an address that is none."""
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         host = parts.hostname
@@ -59,23 +89,7 @@ def on_cluster(address: str) -> Callable[[Opener], AbstractContextManager[Openin
             "tcp://10.0.0.1:8786, or tls://10.0.0.1:8786."
         )
 
-    @contextmanager
-    def opened_by(opener: Opener) -> Iterator[OpeningPool]:
-        with _client(address) as client:
-            told = {"scheme": parts.scheme, "host": host, "port": port, "opener": opener.to_json()}
-            threads = client.begin(json.dumps(told).encode())
-
-            def start(envelopes: bytes, apart: bool) -> Callable[[], Batch]:
-                number = len(envelopes) // opener.task.envelope_bytes(opener.party)
-                client.send(APART if apart else TOGETHER, envelopes)
-                rows = number if apart or not opener.summed else 1
-                columns, _, words = opener.nothing.values.shape
-                most = 8 + _ANSWER_BYTES * number + 8 * columns * rows * words
-                return lambda: unpacked(client.opened(most), opener, number, apart)
-
-            yield OpeningPool(start, 2 * threads)
-
-    return opened_by
+    return Cluster(address, parts.scheme, host, port)
 
 
 def unprotected() -> str | None:
@@ -149,6 +163,50 @@ class _Client:
     def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
         assert pipe is not None, "it was started with pipes"
         return pipe
+
+
+@dataclass(frozen=True)
+class _SentBatch:
+    """Envelopes that were sent to a cluster.
+
+    Attributes:
+        client: The process that talks to the cluster.
+        opener: The opener that the cluster has.
+        number: The number of the envelopes.
+        apart: Whether each upload's values come apart.
+    """
+
+    client: _Client
+    opener: Opener
+    number: int
+    apart: bool
+
+    def result(self) -> Batch:
+        """Return what the cluster found. Batches are asked for in the order in which they were sent."""
+        content = self.client.opened(self._most_bytes)
+        return unpacked(content, self.opener, self.number, self.apart)
+
+    @property
+    def _most_bytes(self) -> int:
+        """The most bytes that the cluster may answer: the answers in JSON, with their length, and values."""
+        rows = self.number if self.apart or not self.opener.summed else 1
+        columns, _, words = self.opener.nothing.values.shape
+        most: int = _LENGTH_BYTES + _ANSWER_BYTES * self.number + _WORD_BYTES * columns * rows * words
+        return most
+
+
+@dataclass(frozen=True)
+class _OnCluster:
+    """Opens envelopes on a cluster."""
+
+    client: _Client
+    opener: Opener
+    most_waiting: int
+
+    def start(self, envelopes: bytes, apart: bool) -> Opening:
+        number = len(envelopes) // self.opener.task.envelope_bytes(self.opener.party)
+        self.client.send(APART if apart else TOGETHER, envelopes)
+        return _SentBatch(self.client, self.opener, number, apart)
 
 
 @contextmanager

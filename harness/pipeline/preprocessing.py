@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct, convert
+
 from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, Progress
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, StockError, UsedNoiseError
@@ -17,8 +19,47 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.files import scratch_directory
 from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
-from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
+
+
+class PieceCosts(Struct):
+    """The costs of a piece of noise that views show: its seconds, and the bytes that each party sent."""
+
+    mpc_s: float
+    sent_bytes: list[int]
+
+
+@dataclass(frozen=True)
+class MadeNoise:
+    """Noise that was made ahead.
+
+    Attributes:
+        place: Where it is, for people.
+        pieces: What each piece cost, as recorded.
+    """
+
+    place: str
+    pieces: list[dict[str, JsonValue]]
+
+    @property
+    def costs(self) -> list[PieceCosts]:
+        """The costs of each piece."""
+        return convert(self.pieces, list[PieceCosts])
+
+    @property
+    def seconds(self) -> list[float]:
+        """The seconds of each piece."""
+        return [piece.mpc_s for piece in self.costs]
+
+    @property
+    def sent_bytes(self) -> list[int]:
+        """The bytes that all parties sent for each piece."""
+        return [sum(piece.sent_bytes) for piece in self.costs]
+
+    def to_json(self) -> JsonObject:
+        """Return what a command prints as JSON."""
+        return {"stock": self.place, "pieces": [*self.pieces]}
 
 
 @dataclass(frozen=True)

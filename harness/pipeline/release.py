@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from fairshares.harness.engines.base import Backend, Progress
+from fairshares.harness.engines.base import Backend, Progress, StepsOfRun
 from fairshares.harness.engines.registry import choose_model, chosen_model, engine_of
-from fairshares.harness.errors import OptionError, named, refuse
+from fairshares.harness.errors import OptionError, cannot, named, refuse
 from fairshares.harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
@@ -21,9 +21,10 @@ from fairshares.harness.inputs.record_schema import (
 )
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.tables import TabularRecords
+from fairshares.harness.online.client import check_directory
 from fairshares.harness.pipeline.planning import event_of
 from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
-from fairshares.harness.pipeline.sources import RecordsSource
+from fairshares.harness.pipeline.sources import InvitedSource, RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
     Entry,
     Say,
@@ -56,6 +57,13 @@ from fairshares.protocols.spec import CLIENTS, REPLICATED, SHARES
 
 _ANY = ("a", "b")  # groups or labels, where names do not matter
 
+# Receives the chosen bound, the number of clients, and the budget that is left for the release.
+SayCap = Callable[[ChosenCap, int, Guarantee], None]
+
+
+def nothing_said_of_cap(_cap: ChosenCap, _clients: int, _left: Guarantee) -> None:
+    """Say nothing."""
+
 
 def settings_of(
     call: ReleaseCall,
@@ -78,7 +86,7 @@ def settings_of(
     if invited is not None:
         request = request.but(input_path=CLIENTS)
     request.check_unit()
-    _check_sources(call, clients_send=invited is not None, at_hosts=hosts is not None)
+    _check_sources(call, invited, at_hosts=hosts is not None)
     request = request.but(security=chosen_model(request.security, say))
     if request.randomness.offline:
         _check_undivided(call)
@@ -135,6 +143,25 @@ def _check_undivided(call: ReleaseCall) -> None:
         )
 
 
+def invited_source(call: ReleaseCall, invited: Invited, request: Request) -> InvitedSource:
+    """Return the source of a run to which clients are invited, and make the directory of invitations.
+
+    Raises OptionError if no domain is declared, or the directory cannot be used.
+    """
+    domain = call.declares.of_kind(statistic_of(request).kind)
+    if domain is None:
+        raise OptionError(
+            f"{named(invited.field)} needs {named('domain')}, or {named('groups')} and {named('labels')}: "
+            "nobody has all records."
+        )
+    domain = with_cap(domain, request.protect.bound, request.protect.privacy_unit)
+    directory = invited.directory
+    with cannot(f"write to {named(invited.field, directory)}", OptionError):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_directory(directory, invited.clients)
+    return InvitedSource(domain, directory, invited.clients)
+
+
 def stock_of(where: Where, account: Account) -> Stock:
     """Return the stock of runs on this machine."""
     return Stock(where.stock or chosen_ledger(account.ledger).path.parent / "stock")
@@ -145,15 +172,16 @@ def chooses_cap(call: ReleaseCall) -> bool:
     return call.request.protect.chooses_cap and call.source.records is not None
 
 
-def _check_sources(call: ReleaseCall, *, clients_send: bool, at_hosts: bool) -> None:
+def _check_sources(call: ReleaseCall, invited: Invited | None, *, at_hosts: bool) -> None:
     """Raise OptionError if the inputs conflict with each other, or with other fields of a call."""
+    clients_send = invited is not None
     records = call.source.records
     shares = call.source.shares
     path = call.request.inputs.input_path
     protect = call.request.protect
     or_invitations = "."
-    if clients_send:
-        or_invitations = f", or {named('invite')} (a directory for invitations of clients)."
+    if invited is not None:
+        or_invitations = f", or {named(invited.field)} (a directory for invitations of clients)."
     refuse(
         OptionError,
         (
@@ -175,12 +203,12 @@ def _check_sources(call: ReleaseCall, *, clients_send: bool, at_hosts: bool) -> 
             f"Shares were sent before the run, not by {named('input_path', 'clients')}; leave out "
             f"{named('input_path')}, or say replicated if they are.",
         ),
-        (
-            clients_send and path is REPLICATED,
-            f"{named('input_path', 'replicated')} is of shares that wait for the run, and "
-            f"{named('invite')} has clients send during it; leave out one of them.",
-        ),
     )
+    if invited is not None and path is REPLICATED:
+        raise OptionError(
+            f"{named('input_path', 'replicated')} is of shares that wait for the run, and "
+            f"{named(invited.field)} has clients send during it; leave out one of them."
+        )
     if protect.chooses_cap and records is None:
         parse_cap(AUTO)  # raises with the reason
     declared = [*call.declares.values().values(), protect.cap]
@@ -244,12 +272,12 @@ def run_on_records(
     out: Path,
     progress: Progress,
     *,
-    chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
+    say_cap: SayCap = nothing_said_of_cap,
 ) -> Run[Answer]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
-    `chosen` receives the bound, the number of clients, and the remaining budget. If a bound is chosen, the
-    call's own request has the ε of both, and that of `settings` the ε that is left for the release.
+    If a bound is chosen, the call's own request has the ε of both, and that of `settings` the ε that is left
+    for the release. `say_cap` is told of the bound before the release begins.
     """
     whole = call.request
     rest = settings.release
@@ -265,7 +293,7 @@ def run_on_records(
         capped = with_cap(records.domain, protect.bound, protect.privacy_unit)
         records = replace(records, domain=capped)
         return run_release(statistic, RecordsSource(records), settings, out, progress)
-    of_cap, left = cap_and_release(whole)
+    of_cap, _ = cap_and_release(whole)
     return run_with_chosen_cap(
         statistic,
         records,
@@ -273,7 +301,7 @@ def run_on_records(
         settings,
         out,
         progress=progress,
-        chosen=lambda cap: chosen(cap, records.clients, left),
+        say_cap=say_cap,
     )
 
 
@@ -290,7 +318,7 @@ def run_with_chosen_cap(
     out: Path,
     *,
     progress: Progress,
-    chosen: Callable[[ChosenCap], None],
+    say_cap: SayCap,
 ) -> Run[Answer]:
     """Choose a contribution bound by π_CAP (`of_cap`), then run the statistic with it (`settings`).
 
@@ -323,10 +351,10 @@ def run_with_chosen_cap(
             RecordsSource(sizes_alone(records)),
             of_cap,
             cap_out,
-            lambda step: progress(f"cap {step}"),
+            StepsOfRun("cap", progress).begin,
             within=within,
         )
-        chosen(cap.found)
+        say_cap(cap.found, records.clients, release.protect.guarantee)
         capped = RecordsSource(replace(records, domain=replace(domain, cap=Cap(cap.found.cap))))
         return run_release(
             statistic, capped, settings, out, progress, earlier={"cap": cap.manifest}, within=within

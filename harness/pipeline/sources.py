@@ -4,7 +4,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,8 @@ from fairshares.harness.inputs.encoding import (
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
-from fairshares.harness.online.client import Sender, invitations, sending
-from fairshares.harness.online.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, started_elsewhere
+from fairshares.harness.online.client import Invitations, LocalClients, Sender
+from fairshares.harness.online.session import ELSEWHERE, MAX_CONNECTIONS, ClientInputs, Clients, Upload
 from fairshares.harness.privacy.manifest import Inputs
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.releases.registry import request_from_json
@@ -37,7 +36,7 @@ from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.envelope import pieces_of
 from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
 from fairshares.harness.uploads.identities import hash_of
-from fairshares.harness.uploads.lists import common_uploads, new_uploads
+from fairshares.harness.uploads.lists import UploadReport, common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.arrays import Integers, Words
@@ -268,7 +267,10 @@ class SharesSource(Source):
             for party in range(model.parties)
         ]
         counts = self._counts(openers)
-        reports = [new_uploads(count.report(), run.admission.counted) for count in counts]
+        reports: list[UploadReport] = []
+        for count in counts:
+            report = count.report()
+            reports.append(new_uploads(report, run.admission.counted(report.sound)))
         sound = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
         uncovered = run.admission.uncovered(task.domain, sound)
         agreement = common_uploads([report.without(uncovered) for report in reports])
@@ -330,7 +332,7 @@ class InvitedSource(Source):
             release.form,
             release.model,
             terms,
-            begin=partial(invitations, pairs, terms, self.directory),
+            clients=Invitations(pairs, terms, self.directory),
         )
 
 
@@ -341,20 +343,20 @@ def sent_inputs(
     model: SecurityModel,
     terms: dict[str, JsonValue],
     *,
-    begin: Begin = started_elsewhere,
+    clients: Clients = ELSEWHERE,
 ) -> PartyInputs:
     """Return the inputs of a run to which clients send."""
     columns = count_columns(domain, form.name)
-    clients = len(certificates)
-    check_sent(columns * clients)
+    number = len(certificates)
+    check_sent(columns * number)
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
     return PartyInputs(
         domain=domain,
-        clients=clients,
-        uploads=clients,
-        rows=clients,
+        clients=number,
+        uploads=number,
+        rows=number,
         values=[None] * model.parties,
-        sending=ClientInputs(uploads, terms, begin),
+        sending=ClientInputs(uploads, terms, clients),
     )
 
 
@@ -419,7 +421,7 @@ def local_clients(
     keys = _client_keys(directory, len(sent))
     senders = [Sender(number, keys[number], values) for number, values in enumerate(sent)]
     uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)
-    return ClientInputs(uploads, terms, partial(sending, senders, expected=terms, seconds=seconds))
+    return ClientInputs(uploads, terms, LocalClients(senders, terms, seconds))
 
 
 def _client_keys(directory: Path, clients: int) -> list[Path]:

@@ -5,7 +5,7 @@ Expected errors follow from the noise's exact variance, to first order in noise 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -235,24 +235,48 @@ class PreparedRelease(Generic[R]):
         return self.release.program_of(self.spec)
 
 
-@dataclass(frozen=True)
-class AuditTarget:
+@dataclass(frozen=True, kw_only=True)
+class AuditTarget(ABC):
     """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
     Attributes:
+        spec: Its protocol.
         sizes: The default sizes, by name.
-        cells: A function of the sizes: the number of records' cells.
-        declared: A function of the sizes, the neighbors, ε, δ and the distribution of distributed noise: the
-            protocol and its arguments.
         relations: The neighboring relations under which it is released.
         malleable_slots: Whether a party can change clients' slots.
     """
 
+    spec: ProtocolSpec
     sizes: Mapping[str, int]
-    cells: Callable[[Mapping[str, int]], int]
-    declared: Callable[[Mapping[str, int], Neighbors, Fraction, Fraction, NoiseDistribution | None], Declared]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
     malleable_slots: bool = False
+
+    @abstractmethod
+    def cells(self, sizes: Mapping[str, int]) -> int:
+        """Return the number of records' cells, of these sizes."""
+
+    def arguments(self, sizes: Mapping[str, int]) -> dict[str, int | str]:
+        """Return those of the program's arguments on which its linear map depends, of these sizes."""
+        return {**sizes}
+
+    def declared(
+        self,
+        sizes: Mapping[str, int],
+        neighbors: Neighbors,  # noqa: ARG002
+        epsilon: Fraction,  # noqa: ARG002
+        delta: Fraction,  # noqa: ARG002
+        distribution: NoiseDistribution | None,  # noqa: ARG002
+    ) -> Declared:
+        """Return the protocol and its arguments, which may depend on the noise, too.
+
+        Args:
+            sizes: The sizes, by name.
+            neighbors: The neighbors that the noise is for.
+            epsilon: The release's ε.
+            delta: The release's δ.
+            distribution: The distribution of distributed noise; None for joint noise.
+        """
+        return self.spec, self.arguments(sizes)
 
     @property
     def counts_records(self) -> bool:
@@ -270,13 +294,19 @@ class AuditTarget:
         return replace(self, relations=OF_CLIENTS, malleable_slots=True)
 
 
-def table_of(spec: ProtocolSpec) -> AuditTarget:
+TABLE_SIZES: Mapping[str, int] = {"groups": 2, "labels": 2}
+
+
+class TableTarget(AuditTarget):
+    """The target of a protocol that counts per group and label."""
+
+    def cells(self, sizes: Mapping[str, int]) -> int:
+        return prod(sizes.values())
+
+
+def table_of(spec: ProtocolSpec) -> TableTarget:
     """Return the target of a protocol that counts per group and label."""
-    return AuditTarget(
-        {"groups": 2, "labels": 2},
-        lambda chosen: prod(chosen.values()),
-        lambda chosen, *_: (spec, {**chosen}),
-    )
+    return TableTarget(spec=spec, sizes=TABLE_SIZES)
 
 
 class Statistic(ABC, Generic[R]):
@@ -286,12 +316,23 @@ class Statistic(ABC, Generic[R]):
     kind: ClassVar[RecordKind] = RecordKind.NONE
     audited: ClassVar[Mapping[str, AuditTarget]]
     file_types: ClassVar[tuple[type[ResultFile], ...]] = ()
+    # The file with which later results go on. A run's guarantee covers them, so it is read more strictly.
+    gone_on_with: ClassVar[type[ResultFile] | None] = None
     spec: ProtocolSpec
 
     @classmethod
     def for_request(cls, request: Request) -> Self:
         """Return the statistic that a request asks for."""
         return cls(**{field.name: getattr(request, field.name) for field in fields(cls)})  # type: ignore[arg-type]
+
+    @classmethod
+    def is_as_written(cls, files: Sequence[ResultFile], privacy: StatedPrivacy) -> bool:  # noqa: ARG003
+        """Return whether the file of `gone_on_with` is as a run with this privacy would write its values.
+
+        True without that file, for whose absence `read_files` has an error. It may raise what reading values
+        does that no run writes.
+        """
+        return True
 
     @abstractmethod
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:

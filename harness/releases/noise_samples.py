@@ -1,10 +1,11 @@
 """Opened samples of π_LAP's noise, compared with their exact distribution."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
 from math import log, sqrt
 from typing import ClassVar, Literal
@@ -22,7 +23,7 @@ from fairshares.protocols.accounting.calibration import (
     plan_distributed_noise,
 )
 from fairshares.protocols.accounting.rounding import float_up
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import Coin, design_coins
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
@@ -36,8 +37,8 @@ FALSE_ALARM = 1e-9  # probability that fair noise exceeds the bound
 _EPSILON_GRID = 10**12  # rounds ε down, as it is part of the compiled program's name
 
 
-@dataclass(frozen=True)
-class Sampler:
+@dataclass(frozen=True, kw_only=True)
+class Sampler(ABC):
     """A kind of noise at an ε and a δ.
 
     Attributes:
@@ -48,7 +49,6 @@ class Sampler:
         center: The mean.
         mean_square: The mean squared distance from the center.
         edges: The smallest and the largest sample.
-        cumulative: The distribution function.
         guarantee: The guarantee of a count that moves by 1 and carries a single secret sample.
     """
 
@@ -59,8 +59,38 @@ class Sampler:
     center: Fraction
     mean_square: Fraction
     edges: tuple[int, int]
-    cumulative: Callable[[int], Fraction]
     guarantee: Guarantee
+
+    @abstractmethod
+    def cumulative(self, x: int) -> Fraction:
+        """Return the probability of a sample of at most x, any integer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _JointSampler(Sampler):
+    """Joint noise, of these coins."""
+
+    coins: tuple[Coin, ...]
+
+    def cumulative(self, x: int) -> Fraction:
+        return cumulative(self.coins, x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OwnSampler(Sampler):
+    """The sum of distributed noise.
+
+    Attributes:
+        weights_below: The weights of all sums below each value from the smallest on; the last is the total.
+        largest: The largest sum; the smallest is its opposite.
+    """
+
+    weights_below: Sequence[int]
+    largest: int
+
+    def cumulative(self, x: int) -> Fraction:
+        place = min(max(x + self.largest + 1, 0), len(self.weights_below) - 1)
+        return Fraction(self.weights_below[place], self.weights_below[-1])
 
 
 @lru_cache(maxsize=16)
@@ -70,7 +100,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
         coins = design_coins(rounded, bits)
-    return Sampler(
+    return _JointSampler(
         name="default",
         spec=PI_LAP,
         arguments={"epsilon": rounded, "delta_bits": bits},
@@ -78,7 +108,7 @@ def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
         center=Fraction(-1, 2),
         mean_square=mean_square_error(coins),
         edges=(smallest(coins), largest(coins)),
-        cumulative=partial(cumulative, coins),
+        coins=coins,
         guarantee=guarantee(coins),
     )
 
@@ -100,7 +130,7 @@ def own_sampler(
     noise = plan.own
     assert noise is not None
     weights_below = [0, *accumulate(noise.summed(model.parties))]  # of each value; the last is the total
-    return Sampler(
+    return _OwnSampler(
         name=f"own, {distribution}",
         spec=PI_SUM,
         arguments=noise.arguments(),
@@ -108,21 +138,10 @@ def own_sampler(
         center=Fraction(0),
         mean_square=noise.mean_square_error,
         edges=(smallest(noise), largest(noise)),
-        cumulative=partial(_cumulative_of_sum, weights_below, noise.largest),
+        weights_below=weights_below,
+        largest=noise.largest,
         guarantee=plan.exact,
     )
-
-
-def _cumulative_of_sum(weights_below: Sequence[int], largest: int, x: int) -> Fraction:
-    """Return P(sum <= x).
-
-    Args:
-        weights_below: The weights of all sums below each value from the smallest on; the last is the total.
-        largest: The largest sum; the smallest is its opposite.
-        x: Any integer.
-    """
-    place = min(max(x + largest + 1, 0), len(weights_below) - 1)
-    return Fraction(weights_below[place], weights_below[-1])
 
 
 class SampleSummary(Struct, frozen=True, kw_only=True):

@@ -32,14 +32,24 @@ CALLS: Mapping[str, type[ReleaseCall]] = {task: options.call.kind for task, opti
 REQUESTS: Mapping[str, type[Request]] = {task: call.request.kind for task, call in CALLS.items()}
 
 
+def offering(field: str) -> tuple[str, ...]:
+    """Return the tasks whose commands have an option."""
+    return tuple(task for task, options in RELEASES.items() if field in options.declared)
+
+
+def planned_by(size: str) -> tuple[str, ...]:
+    """Return the tasks whose plans may be told a size."""
+    return tuple(task for task, options in RELEASES.items() if size in options.expected.declared)
+
+
 def capped_releases() -> tuple[str, ...]:
     """Return the tasks whose releases take a contribution bound."""
-    return tuple(task for task, kind in REQUESTS.items() if "cap" in kind.declared)
+    return offering("cap")
 
 
 def with_distributed_noise() -> tuple[str, ...]:
     """Return the tasks whose releases have a place for noise that each party makes by itself."""
-    return tuple(task for task, kind in REQUESTS.items() if "noise" in kind.declared)
+    return offering("noise")
 
 
 def request_from_json(fields: object) -> Request:

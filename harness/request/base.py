@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from fairshares.harness.errors import OptionError, named
@@ -169,6 +170,13 @@ class Where(Options):
     )
 
 
+class BesideTraining(Enum):
+    """What a release beside a training's model is for, from which its part of the budget follows."""
+
+    WEIGHING = "weighs the records on which the model is trained, from a part of the model's budget"
+    DECIDING = "decides by the model's scores of clients whom training does not see, with the model's budget"
+
+
 class Request(Options):
     """A release: what is revealed, about whom, and with which guarantee.
 
@@ -179,12 +187,17 @@ class Request(Options):
         protocols: The names of its protocols by variant, the default first.
         slots: The name of the protocol where clients are the privacy unit, if there is another one.
         online: Whether clients can send to a run.
+        capped_variants: The variants that a contribution bound may be chosen for, the default first; () if
+            there is no choice.
+        beside_training: What it is for beside a training's model; None if it is not released there.
     """
 
     task: ClassVar[str]
     protocols: ClassVar[Mapping[str, str]]
     slots: ClassVar[str] = ""
     online: ClassVar[bool] = False
+    capped_variants: ClassVar[Sequence[str]] = ()
+    beside_training: ClassVar[BesideTraining | None] = None
 
     protect = Part(Protect, without=("cap", "cap_epsilon"))
     randomness = Part(Randomness, without=("noise", "offline"))

@@ -7,10 +7,10 @@ from typing import ClassVar
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import PLOT, PREPROCESS
 from fairshares.harness.request.fields import Options, Part, optional
+from fairshares.harness.request.plans import FILE, Expected
 from fairshares.harness.request.readers import parse_path
 from fairshares.harness.request.releases import Invited, ReleaseCall
 
-FILE = "file"  # in place of a number of clients: plan for the given records
 _SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
 _MORE = ",(?=(?:network|error|units)=)"
 
@@ -48,6 +48,22 @@ class InsteadOfARun(Options):
     preprocess = PREPROCESS
 
 
+def refuse_beside_plan(options: Options) -> None:
+    """Raise OptionError if a command that plans has options of runs, too."""
+    others = [named(name) for name in options.stated(*options.names_of_runs(), "preprocess")]
+    if others:
+        raise OptionError(f"{named('plan')} runs nothing: leave out {', '.join(others)}.")
+
+
+def refuse_beside_noise(options: Options) -> None:
+    """Raise OptionError if a command that makes noise ahead has records, or options of runs but the hosts."""
+    others = [named(name) for name in options.stated("records", *options.names_of_runs()) if name != "hosts"]
+    if others:
+        raise OptionError(
+            f"{named('preprocess')} makes noise and reads no record: leave out {', '.join(others)}."
+        )
+
+
 class Earlier(Options):
     """What earlier runs revealed, with which a command goes on in place of a run.
 
@@ -60,17 +76,23 @@ class Earlier(Options):
 
 
 class ReleaseOptions(Options):
-    """A command's options: those of its call, and others. `again` are those that go with earlier results."""
+    """A command's options: those of its call, and others.
+
+    Attributes:
+        again: The options that go with earlier results.
+        expected: The sizes that a plan of the release may be told.
+    """
 
     again: ClassVar[tuple[str, ...]] = ()
+    expected: ClassVar[type[Expected]] = Expected
 
     call = Part(ReleaseCall)
     instead = Part(InsteadOfARun)
     earlier = Part(Earlier)
     hosts = optional(
         parse_path,
-        "a file that describes hosts, of which each runs one party on the shares that it has "
-        "(docs/how-to/hosts.md)",
+        "a file that describes hosts, of which each runs one party on the shares that it has; the page on "
+        "several hosts in the documentation has an example",
     ).but(of_runs=True)
     plot = PLOT
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairshares.harness.errors import Surface, as_command, as_flag
-from fairshares.harness.request.commands import FILE
 from fairshares.harness.request.fields import Options, optional, required_unless, usual
 from fairshares.harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
-from fairshares.harness.request.releases import STEPS, DeclaredDomain
+from fairshares.harness.request.releases import DeclaredDomain
 
 if TYPE_CHECKING:
     from fairshares.harness.request.networks import NetworkProfile
 
+FILE = "file"  # in place of a number of clients: plan for the given records
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
 
@@ -25,7 +25,10 @@ def parse_link(text: str, _option: str = "network") -> NetworkProfile | None:
 
 
 class Expected(Options):
-    """Sizes of a planned federation, and what the plan reports."""
+    """Sizes of a planned federation, and what the plan reports.
+
+    A release whose records have further sizes has a subclass with these, as `ReleaseOptions.expected`.
+    """
 
     from_records = optional(
         parse_path,
@@ -45,7 +48,6 @@ class Expected(Options):
         whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
         "how many; default: 101",
     )
-    steps = STEPS
     max_count = DeclaredDomain.max_count
     network = usual(
         "none",
@@ -61,6 +63,11 @@ class Expected(Options):
     units = optional(
         parse_path, "directory of unit costs that `./inv bench.run units` measured; default: those recorded"
     )
+
+    @property
+    def value_steps(self) -> int | None:
+        """The steps to which performance values are rounded; None if the release has none, or by default."""
+        return None
 
 
 def in_plan(field: str, value: object = "") -> str:

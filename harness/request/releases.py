@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Account, Protect, Request, Where
 from fairshares.harness.request.fields import Options, Part, as_text, optional
-from fairshares.harness.request.readers import in_module, parse_max_count, parse_names, parse_path, whole
+from fairshares.harness.request.readers import parse_max_count, parse_names, parse_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from fairshares.harness.inputs.records import ClientRecords
     from fairshares.harness.inputs.tables import TabularRecords
     from fairshares.protocols.spec import ProtocolSpec
-
-STEPS = optional(
-    whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
-    "values are rounded to so many steps on each side of the range's center; default: 1000",
-)
 
 
 class Source(Options):
@@ -81,10 +76,12 @@ class Invited:
     Attributes:
         directory: Where their invitations are written.
         clients: Their number.
+        field: The field that invites them, for messages.
     """
 
     directory: Path
     clients: int
+    field: str
 
 
 class ReleaseCall(Options):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 Listener = Callable[[int, int], None]
 
@@ -20,16 +21,30 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener = before
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One of several equal parts of a step.
+
+    Attributes:
+        listener: Who is told of the step; None for nobody.
+        number: The part's, from 0.
+        parts: The number of parts.
+    """
+
+    listener: Listener | None
+    number: int
+    parts: int
+
+    def told(self, done: int, total: int) -> None:
+        """Report how many parts of this part are done."""
+        if self.listener is not None:
+            self.listener(self.number * total + done, self.parts * total)
+
+
 @contextmanager
 def part_of_step(number: int, parts: int) -> Iterator[None]:
     """Count progress in the block as that of part `number` (from 0) of a step of equal parts."""
-    outer = _listener
-
-    def told(done: int, total: int) -> None:
-        if outer is not None:
-            outer(number * total + done, parts * total)
-
-    with listening(told):
+    with listening(_Part(_listener, number, parts).told):
         yield
 
 

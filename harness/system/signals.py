@@ -18,13 +18,13 @@ def end_at_once() -> None:
 
     [test: tests/harness/system/test_signals.py]
     """
-
-    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
-        os.write(2, b"\nInterrupted: nothing was begun.\n")
-        os._exit(130)
-
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, leave)
+        signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    os.write(2, b"\nInterrupted: nothing was begun.\n")
+    os._exit(130)
 
 
 def take_interrupts() -> None:

@@ -2,12 +2,14 @@
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypedDict, TypeVar
 
 from fairshares.harness.errors import MissingPackageError, ShareError
 from fairshares.harness.system.files import open_regular
@@ -66,12 +68,52 @@ class Store(Protocol):
         """Open a file to read it."""
 
 
-class File(NamedTuple):
-    """A file's name without a directory, size in bytes, and opener."""
+@dataclass(frozen=True)
+class File(ABC):
+    """A file.
+
+    Attributes:
+        name: Its name, without a directory.
+        size: Its bytes.
+    """
 
     name: str
     size: int
-    read: Callable[[], BinaryIO]
+
+    @abstractmethod
+    def read(self) -> BinaryIO:
+        """Open it; raises as whatever holds it."""
+
+
+@dataclass(frozen=True)
+class _LocalFile(File):
+    """A file of a directory."""
+
+    path: Path
+
+    def read(self) -> BinaryIO:
+        return open_regular(self.path)
+
+
+@dataclass(frozen=True)
+class _StoredFile(File):
+    """A file of a store, which is read as a stream."""
+
+    store: Store
+    path: str
+
+    def read(self) -> BinaryIO:
+        return self.store.open(self.path)
+
+
+@dataclass(frozen=True)
+class _FetchedFile(File):
+    """A file of a store whose bytes are here."""
+
+    body: bytes
+
+    def read(self) -> BinaryIO:
+        return io.BytesIO(self.body)
 
 
 def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
@@ -87,7 +129,7 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
             for entry in entries:
                 if entry.name.endswith(suffix):
                     size = entry.stat(follow_symlinks=False).st_size
-                    yield File(entry.name, size, partial(open_regular, Path(entry.path)))
+                    yield _LocalFile(entry.name, size, Path(entry.path))
         return
     store, root = store_of(place)
     try:
@@ -103,8 +145,11 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
                 small = [path for path, size in some.items() if fetch and size <= _LARGE]
                 bodies = dict(zip(small, pool.map(partial(_fetched, store), small), strict=True))
                 for path, size in some.items():
-                    read = partial(io.BytesIO, bodies[path]) if path in bodies else partial(store.open, path)
-                    yield File(path.rpartition("/")[2], size, read)
+                    name = path.rpartition("/")[2]
+                    if path in bodies:
+                        yield _FetchedFile(name, size, bodies[path])
+                    else:
+                        yield _StoredFile(name, size, store, path)
     except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
         why = str(error) or type(error).__name__
         if isinstance(error, TimeoutError):
@@ -119,8 +164,8 @@ def _fetched(store: Store, path: str) -> bytes:
 
 def put(store: Store, path: str, body: bytes) -> None:
     """Write a new file into a store; raise FileExistsError, TimeoutError, or what its library raises."""
-    write = partial(store.pipe_file, path, body, mode="create")
-    within(FILE_S + len(body) / LEAST_RATE, store, write)
+    seconds = FILE_S + len(body) / LEAST_RATE
+    within(seconds, store, partial(store.pipe_file, path, body, mode="create"))
 
 
 def within(seconds: float, store: Store | None, act: StoreCall[T]) -> T:

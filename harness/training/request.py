@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.releases.registry import CALLS
+from fairshares.harness.releases.registry import CALLS, REQUESTS
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.request.base import (
@@ -15,6 +15,7 @@ from fairshares.harness.request.base import (
     DISTRIBUTED,
     JOINT,
     Account,
+    BesideTraining,
     Protect,
     Randomness,
     Request,
@@ -53,9 +54,17 @@ UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 
+FAIRGRAD = "fairgrad"
+
+
+def released_beside(purpose: BesideTraining) -> list[str]:
+    """Return the tasks that are released beside a model for a purpose."""
+    return [task for task, kind in REQUESTS.items() if kind.beside_training is purpose]
+
+
 @several()
 def _parse_with(given: Given, option: str) -> list[str]:
-    known = ["weights", "thresholds", "fairgrad"]
+    known = [task for task, kind in REQUESTS.items() if kind.beside_training] + [FAIRGRAD]
     return [parse_choice(option, name, known) for name in parse_names(given, option)]
 
 
@@ -135,19 +144,23 @@ class TrainRequest(Options):
         """The releases beside the model."""
         return [name for name in self.with_ or () if name in CALLS]
 
+    def part(self, purpose: BesideTraining) -> str | None:
+        """Return the release beside the model for a purpose, if there is one."""
+        return next((task for task in released_beside(purpose) if task in self.parts), None)
+
     @property
     def sought(self) -> str | None:
         """The fairness for which groups are weighed, if any; OptionError if options conflict."""
-        if "fairgrad" not in (self.with_ or ()):
+        if FAIRGRAD not in (self.with_ or ()):
             if self.fairness:
                 raise OptionError(
-                    f"{named('fairness')} is for {named('with_', 'fairgrad')}; give both, or neither."
+                    f"{named('fairness')} is for {named('with_', FAIRGRAD)}; give both, or neither."
                 )
             return None
-        if "weights" in self.parts:
-            raise OptionError(
-                f"{named('with_', 'weights,fairgrad')} would weigh each record twice; choose one of the two."
-            )
+        weighing = self.part(BesideTraining.WEIGHING)
+        if weighing:
+            both = f"{weighing},{FAIRGRAD}"
+            raise OptionError(f"{named('with_', both)} would weigh each record twice; choose one of the two.")
         return self.fairness or "equalized_odds"
 
     @property
@@ -163,10 +176,11 @@ class TrainRequest(Options):
 
         Raises OptionError if it is given without weights, or leaves nothing for the model.
         """
-        if "weights" not in self.parts:
+        if not self.part(BesideTraining.WEIGHING):
             if self.weights_epsilon:
+                weighing = " or ".join(released_beside(BesideTraining.WEIGHING))
                 raise OptionError(
-                    f"{named('weights_epsilon')} is for {named('with_', 'weights')}; give both, or neither."
+                    f"{named('weights_epsilon')} is for {named('with_', weighing)}; give both, or neither."
                 )
             return NOTHING
         total = self.protect.guarantee
@@ -184,14 +198,16 @@ class TrainRequest(Options):
         return self.protect.guarantee - self.of_weights
 
     def of_release(self, task: str) -> ReleaseCall:
-        """Return the call of weights or thresholds beside the model.
+        """Return the call of a release beside the model.
 
         The call has its part of the budget. It is charged to nobody, as the training is charged as a whole.
         """
         from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
-        budget = self.of_weights if task == "weights" else self.of_model
+        budget = self.of_model
+        if REQUESTS[task].beside_training is BesideTraining.WEIGHING:
+            budget = self.of_weights
         own = {"population", "out", "offline", "stock"}
         left_out = own.union(Spending.declared, Account.declared)
         same = {

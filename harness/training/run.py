@@ -28,7 +28,7 @@ from fairshares.harness.inputs.record_schema import (
 from fairshares.harness.inputs.records import ClientRecords, read_singly
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
-from fairshares.harness.pipeline.preprocessing import charging_for, preprocess
+from fairshares.harness.pipeline.preprocessing import MadeNoise, charging_for, preprocess
 from fairshares.harness.pipeline.release import (
     domain_of_noise,
     settings_of,
@@ -66,7 +66,7 @@ from fairshares.harness.releases.base import Answer, Statistic, statistic_of
 from fairshares.harness.releases.files import files_to_json
 from fairshares.harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
-from fairshares.harness.request.base import DISTRIBUTED
+from fairshares.harness.request.base import DISTRIBUTED, BesideTraining
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
@@ -90,7 +90,6 @@ from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.arrays import Bools, Floats
 from fairshares.protocols.circuits.coins import exp_bounds
 from fairshares.protocols.guarantee import Guarantee, compose
-from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import SHARES, SPLIT
 
@@ -539,12 +538,12 @@ def _state(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) ->
     planned = revealed.allowed.planned
     parts: dict[str, Manifest] = {}
     if revealed.weights is not None:
-        parts["weights"] = revealed.weights.manifest
+        parts[revealed.weights.manifest.task] = revealed.weights.manifest
     parts["training"] = _own_manifest(
         planned.chosen, revealed.sums, revealed.examples, charging, domain.inferred
     )
     if revealed.thresholds is not None:
-        parts["thresholds"] = revealed.thresholds.manifest
+        parts[revealed.thresholds.manifest.task] = revealed.thresholds.manifest
     return _manifest(planned.chosen, parts, planned.total)
 
 
@@ -659,10 +658,8 @@ def trained(
     return train(records, features, features.encode(rows.texts), chosen, target, progress=begin)
 
 
-def preprocessed(
-    request: TrainRequest, features: Features, runs: int, progress: Progress
-) -> tuple[Path, list[dict[str, JsonValue]]]:
-    """Make the noise of all rounds of `runs` trainings; return its directory and costs.
+def preprocessed(request: TrainRequest, features: Features, runs: int, progress: Progress) -> MadeNoise:
+    """Make the noise of all rounds of `runs` trainings.
 
     After an error, finished noise stays.
     """
@@ -672,7 +669,7 @@ def preprocessed(
     sums = plan_sums(chosen, domain, features, chosen.fairgrad(domain), 1)
     sums.check_supported()
     pieces = preprocess(sums.noise, chosen.stock, runs, request.where.timeout, progress)
-    return chosen.stock.directory, pieces
+    return MadeNoise(str(chosen.stock.directory), pieces)
 
 
 def _chosen(request: TrainRequest, account: Account) -> Training:
@@ -683,7 +680,7 @@ def _chosen(request: TrainRequest, account: Account) -> Training:
     if domain is not None and domain.thresholds:
         grid = domain.thresholds
     usual_largest_weight = 1.0
-    if "weights" in request.parts:
+    if request.part(BesideTraining.WEIGHING):
         usual_largest_weight = 2.0
     elif request.sought:
         usual_largest_weight = 1.25
@@ -696,7 +693,6 @@ def _chosen(request: TrainRequest, account: Account) -> Training:
         momentum=request.momentum,
     )
     fairness = request.sought
-    beside = {task: settings_of(request.of_release(task)) for task in request.parts}
     return Training(
         request=request,
         account=account,
@@ -704,6 +700,14 @@ def _chosen(request: TrainRequest, account: Account) -> Training:
         how=descent,
         grid=grid,
         fairness=fairness,
-        weights=beside.get("weights"),
-        thresholds=beside.get("thresholds"),
+        weights=_settings_beside(request, BesideTraining.WEIGHING),
+        thresholds=_settings_beside(request, BesideTraining.DECIDING),
     )
+
+
+def _settings_beside(request: TrainRequest, purpose: BesideTraining) -> RunSettings | None:
+    """Return how a release beside the model is run, for a purpose; None if there is none."""
+    task = request.part(purpose)
+    if task is None:
+        return None
+    return settings_of(request.of_release(task))

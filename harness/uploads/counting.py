@@ -8,13 +8,12 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +47,6 @@ _AGAIN = "again"  # in place of a reason: a sound envelope of the same upload ca
 # What opening a batch gives: for each envelope the reason to leave it out, or its client's bounds, or None;
 # and the values of the others.
 Batch = tuple[list[str | ClientPolicy | None], Words]
-# Starts to open envelopes, and returns a function that waits for the result.
-Start = Callable[[bytes, bool], Callable[[], Batch]]
 
 
 @dataclass(frozen=True)
@@ -73,16 +70,33 @@ def opener_from_json(fields: JsonValue) -> "Opener":
     return Opener(task_from_bytes(said.task.encode(), where), said.party, keys, policy)
 
 
-class OpeningPool(NamedTuple):
-    """How batches of envelopes are opened.
+class Opening(Protocol):
+    """A batch of envelopes that is being opened, as a future of the standard library is."""
 
-    Attributes:
-        start: Starts to open envelopes.
-        most_waiting: How many results may wait to be taken.
-    """
+    def result(self) -> Batch:
+        """Wait until the batch is open, and return what was found; raises as whatever opens it."""
+        ...
 
-    start: Start
-    most_waiting: int
+
+class OpeningPool(Protocol):
+    """What opens batches of an opener's envelopes, in the order in which they were started."""
+
+    @property
+    def most_waiting(self) -> int:
+        """How many results may wait to be taken."""
+        ...
+
+    def start(self, envelopes: bytes, apart: bool) -> Opening:
+        """Start to open envelopes; the arguments are those of `Opener.__call__`."""
+        ...
+
+
+class OpeningPlace(Protocol):
+    """Where envelopes are opened: in this process, in others of this machine, or on a cluster."""
+
+    def opening(self, opener: "Opener", /) -> AbstractContextManager[OpeningPool]:
+        """Yield what opens envelopes there by an opener, and end it afterwards."""
+        ...
 
 
 class Part(NamedTuple):
@@ -190,9 +204,6 @@ class Opener:
         return self.task.ring.total(joined)[:, np.newaxis]
 
 
-OpenedBy = Callable[[Opener], AbstractContextManager[OpeningPool]]
-
-
 def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -> Opener:
     """Return what opens a party's envelopes, for runs that a policy states.
 
@@ -225,13 +236,13 @@ class _BatchInWork(NamedTuple):
         identities: The identities that they claim.
         files: The digests of their files' names.
         apart: Whether each upload's values come apart.
-        result: Waits until they are open, and returns what was found.
+        opening: Their opening.
     """
 
     identities: Sequence[bytes]
     files: Sequence[bytes]
     apart: bool
-    result: Callable[[], Batch]
+    opening: Opening
 
 
 class Count:
@@ -305,14 +316,17 @@ class Count:
             self._parts = [self.opener.together(*self._parts)]
         return self._parts[0]
 
-    def add(self, place: Path | str, processes: int | None = None, opened_by: OpenedBy | None = None) -> None:
+    def add(
+        self, place: Path | str, processes: int | None = None, opened_by: OpeningPlace | None = None
+    ) -> None:
         """Count the uploads in the files of a directory, or of an object store, that end in .share.
 
         Args:
             place: The directory, or the store's address.
             processes: How many processes open them. With 0 this process does. By default there is one for
                 each processor, and none for few envelopes.
-            opened_by: What opens them in place of processes of this machine.
+            opened_by: Where they are opened, in place of this machine.
+
         Raises:
             ShareError: The place, the checkpoint or what opens them failed, or a worker process died.
         """
@@ -322,7 +336,8 @@ class Count:
         batch_size = self._at_once
         if processes is None:
             processes = _processes_for(total)
-        with _pool(self.opener, processes, opened_by) as pool:
+        where = opened_by or opening_here(processes)
+        with where.opening(self.opener) as pool:
             envelopes = envelopes_in(place, task, party, self.opener.keys, self._left_out)
             for number, envelope in enumerate(envelopes):
                 others = self._claims.get(envelope.identity, 0)
@@ -332,27 +347,27 @@ class Count:
                     self._batch.append(envelope)
                 self._claims[envelope.identity] = others + 1
                 if len(self._batch) == batch_size or len(self._suspects) == batch_size:
-                    self._open(pool.start)
+                    self._open(pool)
                     self._collect(pool.most_waiting)
                     tell(min(number, total), total)
-            self._open(pool.start)
+            self._open(pool)
             self._collect(0)
 
-    def _open(self, start: Start) -> None:
+    def _open(self, pool: OpeningPool) -> None:
         """Start to open both batches, the suspects after the envelopes that they may repeat.
 
         Openings are collected in the order in which they started. So when a batch is collected, no other
         opening has taken one of its identities, and when suspects are, all earlier ones are known.
         """
-        self._open_batch(self._batch, start, apart=False)
-        self._open_batch(self._suspects, start, apart=True)
+        self._open_batch(self._batch, pool, apart=False)
+        self._open_batch(self._suspects, pool, apart=True)
 
-    def _open_batch(self, envelopes: list[Envelope], start: Start, *, apart: bool) -> None:
+    def _open_batch(self, envelopes: list[Envelope], pool: OpeningPool, *, apart: bool) -> None:
         """Start to open those envelopes of a batch that may count and do not yet, and empty the batch.
 
         Args:
             envelopes: The batch.
-            start: Starts to open envelopes.
+            pool: What opens them.
             apart: Whether each upload's values come apart, so that those of some of them can be left out.
         """
         digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
@@ -369,13 +384,13 @@ class Count:
             else:
                 self._release([envelope.identity])
         if chosen:
-            result = start(b"".join(envelope.content for envelope in chosen), apart)
+            opening = pool.start(b"".join(envelope.content for envelope in chosen), apart)
             self._waiting.append(
                 _BatchInWork(
                     identities=[envelope.identity for envelope in chosen],
                     files=[envelope.file for envelope in chosen],
                     apart=apart,
-                    result=result,
+                    opening=opening,
                 )
             )
         envelopes.clear()
@@ -383,10 +398,10 @@ class Count:
     def _collect(self, most: int) -> None:
         """Take the results of openings, until at most so many are left."""
         while len(self._waiting) > most:
-            opening = self._waiting.popleft()
-            answers, values = opening.result()
+            batch = self._waiting.popleft()
+            answers, values = batch.opening.result()
             sound: list[bytes] = []
-            for identity, file, answer in zip(opening.identities, opening.files, answers, strict=True):
+            for identity, file, answer in zip(batch.identities, batch.files, answers, strict=True):
                 if answer == _AGAIN:
                     self._not_opened += 1
                 elif isinstance(answer, str):
@@ -395,9 +410,9 @@ class Count:
                     sound.append(identity)
                     if answer:
                         self.bounds[identity.hex()] = answer
-            self._release(opening.identities)
+            self._release(batch.identities)
             digests = digests_in(b"".join(sound))
-            if opening.apart:
+            if batch.apart:
                 new = ~self._counted(digests)
                 self._not_opened += int((~new).sum())
                 digests = digests[new]
@@ -623,25 +638,73 @@ class Count:
             self._checkpoint.unlink(missing_ok=True)
 
 
-@contextmanager
-def _pool(opener: Opener, processes: int, opened_by: OpenedBy | None) -> Iterator[OpeningPool]:
-    """Yield how batches are opened, as `Count.add` says."""
-    if opened_by is not None:
-        with opened_by(opener) as pool:
-            yield pool
-    elif processes:
+def opening_here(processes: int) -> OpeningPlace:
+    """Return the place at which so many processes of this machine open envelopes; with 0 this process."""
+    if processes:
+        return _Workers(processes)
+    return _ThisProcess()
+
+
+@dataclass(frozen=True)
+class _Later:
+    """Envelopes that this process opens once their result is asked for."""
+
+    opener: Opener
+    envelopes: bytes
+    apart: bool
+
+    def result(self) -> Batch:
+        return self.opener(self.envelopes, self.apart)
+
+
+@dataclass(frozen=True)
+class _ByThisProcess:
+    """Opens envelopes in this process, one batch after the other."""
+
+    opener: Opener
+    most_waiting: int = 0
+
+    def start(self, envelopes: bytes, apart: bool) -> Opening:
+        return _Later(self.opener, envelopes, apart)
+
+
+class _ThisProcess:
+    """This process, as a place."""
+
+    @contextmanager
+    def opening(self, opener: Opener) -> Iterator[OpeningPool]:
+        yield _ByThisProcess(opener)
+
+
+@dataclass(frozen=True)
+class _ByWorkers:
+    """Opens envelopes in worker processes."""
+
+    opener: Opener
+    executor: Executor
+    most_waiting: int
+
+    def start(self, envelopes: bytes, apart: bool) -> Opening:
+        return self.executor.submit(self.opener, envelopes, apart)
+
+
+@dataclass(frozen=True)
+class _Workers:
+    """Worker processes of this machine, as a place."""
+
+    processes: int
+
+    @contextmanager
+    def opening(self, opener: Opener) -> Iterator[OpeningPool]:
+        """Yield workers that open envelopes. Raises ShareError if one of them was ended."""
         try:
-            with worker_pool(processes) as executor:
-                yield OpeningPool(
-                    lambda envelopes, apart: executor.submit(opener, envelopes, apart).result, 2 * processes
-                )
+            with worker_pool(self.processes) as executor:
+                yield _ByWorkers(opener, executor, 2 * self.processes)
         except BrokenExecutor:
             raise ShareError(
                 "A process that opened uploads was ended by something else, as where memory ends; make room, "
                 "and go on by the same command."
             ) from None
-    else:
-        yield OpeningPool(lambda envelopes, apart: partial(opener, envelopes, apart), 0)
 
 
 def _processes_for(envelopes: int) -> int:

@@ -6,7 +6,7 @@ A client that sends one party something else, or all of them something invalid, 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
@@ -28,7 +28,6 @@ SCHEMA = 3
 LIST_SUFFIX = ".uploads"
 _FIRST_LINE_BYTES = 1 << 16
 # Returns those of some uploads that earlier runs counted.
-CountedUploads = Callable[[Iterable[str]], Collection[str]]
 
 # The bytes of the longest list: its first line, the most identities of a run, and the ends of its lines, of
 # which there is one for the sound uploads and one for each reason.
@@ -93,17 +92,16 @@ class _Head:
     signature: str = ""
 
 
-def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a report without the uploads that earlier runs counted.
+def new_uploads(report: UploadReport, counted: Collection[str]) -> UploadReport:
+    """Return a report without those of its sound uploads that earlier runs counted.
 
     Raises:
         UsedUploadsError: No sound upload is left.
     """
-    before = counted(report.sound)
-    new = report.without(before, COUNTED)
-    if before and not new.sound:
+    new = report.without(counted, COUNTED)
+    if counted and not new.sound:
         raise UsedUploadsError(
-            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}. Go on "
+            f"Earlier runs counted all {len(counted)} uploads that are sound at party {report.party}. Go on "
             f"when others have arrived, as {named('add')} adds up a chain's results so far; or charge the "
             f"{named('population')} that they are of again, without {named('chain')}."
         )

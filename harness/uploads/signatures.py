@@ -1,6 +1,7 @@
 """Signatures of what parties and hosts state: results, lists of uploads, runs, and successors of keys."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.utils import CryptographyDeprecationWarning
 
+from fairshares.harness.errors import OptionError, cannot, named
+from fairshares.harness.system.documents import SMALL
+from fairshares.harness.system.files import read_bounded
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+_FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 
@@ -66,3 +72,20 @@ def is_signed(signed: Signed, kind: str) -> bool:
 
 def _to_sign(kind: str, text: str) -> bytes:
     return f"FairShares {kind} 1\n{text}".encode()
+
+
+def read_fingerprints(path: Path) -> list[str]:
+    """Read fingerprints in OpenSSL's notation, or raise OptionError."""
+    try:
+        with cannot(f"read {named('fingerprints')} {path}", OptionError, "name a file of fingerprints"):
+            lines = read_bounded(path, SMALL.size).decode().splitlines()
+    except UnicodeDecodeError:
+        lines = []
+    fingerprints = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
+    are_well_formed = all(_FINGERPRINT.fullmatch(line) for line in fingerprints)
+    if not fingerprints or not are_well_formed:
+        raise OptionError(
+            f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
+            "openssl x509 -fingerprint -sha256 writes it."
+        )
+    return fingerprints

@@ -22,7 +22,7 @@ from fairshares.harness.engines.base import PROGRAMS, EngineResult, PrivateJob
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.online import client as sending, messages as wire
-from fairshares.harness.online.client import SCHEMA
+from fairshares.harness.online.client import SCHEMA, LocalClients
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import local_clients
@@ -126,8 +126,10 @@ SUMS = checks(len(SENT) + 1)
 def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
     """Return the job with a last client that speaks the protocol as it likes."""
     assert one.clients is not None
-    begin = one.clients.begin
-    *senders, liar = begin.args[0]  # type: ignore[attr-defined]
+    clients = one.clients.clients
+    assert isinstance(clients, LocalClients)
+    *senders, liar = clients.senders
+    honest = replace(clients, senders=senders)
 
     async def lie(servers: Sequence[Server]) -> None:
         channels: list[Channel] = []
@@ -148,15 +150,16 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
                 channel.writer.close()
                 await channel.writer.wait_closed()
 
-    @contextmanager
-    def both(servers: Sequence[Server]) -> Iterator[None]:
-        with begin.func(senders, servers, **begin.keywords), ThreadPoolExecutor(1) as pool:  # type: ignore[attr-defined]
-            lied = pool.submit(lambda: asyncio.run(lie(servers)))
-            yield
-        with suppress(OSError, asyncio.IncompleteReadError):
-            lied.result()
+    class Both:
+        @contextmanager
+        def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+            with honest.begin(servers), ThreadPoolExecutor(1) as pool:
+                lied = pool.submit(lambda: asyncio.run(lie(servers)))
+                yield
+            with suppress(OSError, asyncio.IncompleteReadError):
+                lied.result()
 
-    return replace(one, clients=replace(one.clients, begin=both))
+    return replace(one, clients=replace(one.clients, clients=Both()))
 
 
 @needs_proc

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,12 @@ from fairshares.harness.engines.base import PrivateJob
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.online import gateway as gateways, messages as wire
+from fairshares.harness.online.client import LocalClients
 from fairshares.harness.online.gateway import Front, GatewayPlace
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.online.session import Server
 from tests.commands.test_clients import SENT, are_counts, job, needs_proc, nothing_is_left, run
+from tests.support.fronts import RunningMachine
 
 FILES = 256  # that a gateway may have open, less than what attackers hold at a time
 
@@ -39,29 +41,42 @@ def few_files() -> Iterator[None]:
 def among(one: PrivateJob, attacks: Sequence[str], work: Path) -> PrivateJob:
     """Return the job with attackers, who begin before the clients, and have the last ones' certificates."""
     assert one.clients is not None
-    begin = one.clients.begin
-    senders, hostile = begin.args[0][: len(SENT)], begin.args[0][len(SENT) :]  # type: ignore[attr-defined]
-    certificates = [str(sender.certificate.resolve()) for sender in hostile or len(attacks) * senders]
+    clients = one.clients.clients
+    assert isinstance(clients, LocalClients)
+    senders, hostile = clients.senders[: len(SENT)], clients.senders[len(SENT) :]
+    certificates = [str(sender.certificate.resolve()) for sender in hostile or len(attacks) * [*senders]]
+
+    attacked = Attacked(replace(clients, senders=senders), attacks, certificates[: len(attacks)], work)
+    return replace(one, clients=replace(one.clients, clients=attacked))
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Clients, and attackers that begin before them."""
+
+    clients: LocalClients
+    attacks: Sequence[str]
+    certificates: Sequence[str]
+    work: Path
 
     @contextmanager
-    def attacked(servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
         told = {
             "servers": [asdict(server) for server in servers],
-            "attacks": attacks,
-            "certificates": certificates[: len(attacks)],
+            "attacks": self.attacks,
+            "certificates": self.certificates,
         }
-        (work / "attacks.json").write_text(json.dumps(told))
-        command = [sys.executable, "-m", "tests.support.hostile_clients", str(work / "attacks.json")]
+        place = self.work / "attacks.json"
+        place.write_text(json.dumps(told))
+        command = [sys.executable, "-m", "tests.support.hostile_clients", str(place)]
         limit = ["prlimit", "--nofile=4096:"]
         with subprocess.Popen([*limit, *command], stdout=subprocess.PIPE) as attacker:
             try:
                 assert attacker.stdout and attacker.stdout.readline() == b"ready\n"
-                with begin.func(senders, servers, **begin.keywords):  # type: ignore[attr-defined]
+                with self.clients.begin(servers):
                     yield
             finally:
                 attacker.kill()
-
-    return replace(one, clients=replace(one.clients, begin=attacked))
 
 
 STRANGERS = ("idle", "many_addresses", "slow", "garbage", "stranger", "knocking")
@@ -88,7 +103,7 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
         most_failures=1,
     )
     place = GatewayPlace(party=0, parties=1, number=1, data=directory / "data", started=time.time())
-    return Front(config, place, lambda: True), Server("", port, own.read_text()), client
+    return Front(config, place, RunningMachine(0)), Server("", port, own.read_text()), client
 
 
 async def greeted(server: Server, client: Path) -> wire.Channel:

@@ -23,7 +23,7 @@ from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from fairshares.harness.inputs import record_schema
 from fairshares.harness.inputs.record_schema import domain_from_json
-from fairshares.harness.online.client import invitations
+from fairshares.harness.online.client import Invitations
 from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import terms_of
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
@@ -212,7 +212,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         unit=PrivacyUnit.RECORD,
     )
     server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
-    with invitations([("certificate", "key")], terms_of(asked, domain), place, [server]):
+    with Invitations([("certificate", "key")], terms_of(asked, domain), place).begin([server]):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
     yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()

@@ -4,7 +4,8 @@ A new release would be left out there, or taken for another one, without a word.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,39 +16,68 @@ from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, with
 from tests.conftest import PROJECT
 
 PACKAGES = ("harness", "protocols", "fairshares")
-OF_RELEASES = ("harness/releases/",)
-# Training joins certain releases: its `with_` names them, not a task that is asked for.
-OF_TRAINING = ("harness/training/",)
+OF_RELEASES = "harness/releases/"  # a release's own folder may name the release, and no other one
+# A word that is a release's name, and a field's or a mitigation's, too: where it is asked for such a one.
+OTHER_WORDS = ("declared", "sizes", "model")
 
 MODULES = {statistic_class(task).__module__ for task in REQUESTS}
 STATISTICS = [statistic for statistic in Statistic.__subclasses__() if statistic.__module__ in MODULES]
 NAMES = {"train", *REQUESTS, *PROTOCOLS, *(statistic.name for statistic in STATISTICS)}
-TYPES = {kind.__name__ for kind in (*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), *STATISTICS)}
-PROTOCOL_CONSTANTS = {name.upper() for name in PROTOCOLS}
+FILE_TYPES = {kind for statistic in STATISTICS for kind in statistic.file_types}
+CLASSES = (*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), *STATISTICS, *FILE_TYPES)
+TYPES = {kind.__name__ for kind in CLASSES}
 
 
-def _names_a_release(node: ast.expr) -> bool:
-    """Whether an operand is a task's, a statistic's or a protocol's name, or a collection with one."""
-    if isinstance(node, ast.Constant):
-        return node.value in NAMES
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return any(map(_names_a_release, node.elts))
-    if isinstance(node, ast.Attribute) and node.attr == "name":
-        return _last_name(node.value) in PROTOCOL_CONSTANTS
-    return _last_name(node) in PROTOCOL_CONSTANTS
+@dataclass(frozen=True)
+class Named:
+    """What names a release: its names, its classes, and constants of its protocols."""
+
+    names: Collection[str] = frozenset(NAMES)
+    types: Collection[str] = frozenset(TYPES)
+    protocols: Collection[str] = frozenset(name.upper() for name in PROTOCOLS)
+
+    def without(self, task: str) -> "Named":
+        """Return what names any release but one, in whose folder this is asked."""
+        folder = f"fairshares.harness.releases.{task}."
+        own_types = {kind.__name__ for kind in CLASSES if kind.__module__.startswith(folder)}
+        own = {statistic.name for statistic in STATISTICS if statistic.__module__.startswith(folder)}
+        own |= {task, *REQUESTS[task].programs()}
+        return Named(
+            names={*self.names} - own,
+            types={*self.types} - own_types,
+            protocols={*self.protocols} - {name.upper() for name in own},
+        )
+
+    def by_name(self, node: ast.expr) -> bool:
+        """Whether an operand is a task's, a statistic's or a protocol's name, or a collection with one."""
+        if isinstance(node, ast.Constant):
+            return node.value in self.names
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return any(map(self.by_name, node.elts))
+        if isinstance(node, ast.Attribute) and node.attr == "name":
+            return _last_name(node.value) in self.protocols
+        return _last_name(node) in self.protocols
+
+    def by_task(self, node: ast.expr) -> bool:
+        """Whether an operand is the name of a command, or a collection with one."""
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return any(map(self.by_task, node.elts))
+        return isinstance(node, ast.Constant) and node.value in REQUESTS and node.value in self.names
+
+    def by_class(self, node: ast.expr) -> bool:
+        """Whether an operand is a release's own class, is made with one, or is an attribute of one."""
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            return any(map(self.by_class, node.elts))
+        if isinstance(node, ast.Call):
+            return any(map(self.by_class, (node.func, *node.args)))
+        if _last_name(node) in self.types:
+            return True
+        if isinstance(node, ast.Attribute):
+            return self.by_class(node.value)
+        return isinstance(node, ast.Subscript) and self.by_name(node.slice)
 
 
-def _is_of_a_release(node: ast.expr) -> bool:
-    """Whether an operand is a release's own class, an entry of a list of these, or an attribute of either."""
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return any(map(_is_of_a_release, node.elts))
-    if isinstance(node, ast.Call):
-        return _is_of_a_release(node.func)
-    if _last_name(node) in TYPES:
-        return True
-    if isinstance(node, ast.Attribute):
-        return _is_of_a_release(node.value)
-    return isinstance(node, ast.Subscript) and _names_a_release(node.slice)
+ANY = Named()
 
 
 def _last_name(node: ast.expr) -> str:
@@ -62,39 +92,57 @@ def _asks_for_a_task(node: ast.expr) -> bool:
     return last in ("task", "release", "statistic", "protocol", "spec", "program", "call", "name")
 
 
-def questions(text: str) -> Iterator[int]:
+def _asks_for_another_word(node: ast.expr) -> bool:
+    """Whether an operand is by its name something that has words in common with releases."""
+    return ast.unparse(node).rpartition(".")[2] in OTHER_WORDS
+
+
+def questions(text: str, named: Named = ANY) -> Iterator[int]:
     """Yield the lines of comparisons with a release, and of tests for a release's type."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
-            by_name = any(map(_names_a_release, operands)) and any(map(_asks_for_a_task, operands))
-            if by_name or any(map(_is_of_a_release, operands)):
+            by_name = any(map(named.by_name, operands)) and any(map(_asks_for_a_task, operands))
+            by_task = any(map(named.by_task, operands)) and not any(map(_asks_for_another_word, operands))
+            if by_name or by_task or any(map(named.by_class, operands)):
                 yield node.lineno
-        if isinstance(node, ast.MatchValue) and (
-            _names_a_release(node.value) or _is_of_a_release(node.value)
-        ):
+        if isinstance(node, ast.MatchValue) and (named.by_name(node.value) or named.by_class(node.value)):
             yield node.lineno
-        if isinstance(node, ast.MatchClass) and _is_of_a_release(node.cls):
+        if isinstance(node, ast.MatchClass) and named.by_class(node.cls):
             yield node.lineno
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
             asked = {_last_name(part) for part in ast.walk(node.args[1]) if isinstance(part, ast.expr)}
-            if asked & TYPES:
+            if asked & {*named.types}:
                 yield node.lineno
 
 
+def named_in(file: str) -> Named:
+    """Return what a file may not ask for: any release, or any other one than that in whose folder it is."""
+    task = file.removeprefix(OF_RELEASES).partition("/")[0] if file.startswith(OF_RELEASES) else ""
+    return ANY.without(task) if task in REQUESTS else ANY
+
+
 def places(root: Path) -> list[str]:
-    """Return the file and line of each question outside the releases' own modules."""
+    """Return the file and line of each question outside the release's own folder."""
     found = []
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
             name = file.relative_to(root).as_posix()
-            if not name.startswith(OF_RELEASES + OF_TRAINING):
-                found += [f"{name}:{line}" for line in questions(file.read_text(encoding="utf-8"))]
+            text = file.read_text(encoding="utf-8")
+            found += [f"{name}:{line}" for line in questions(text, named_in(name))]
     return found
 
 
 def test_no_code_asks_which_release_it_is() -> None:
     assert places(PROJECT) == []
+
+
+def test_a_releases_own_folder_may_ask_for_it_and_for_no_other_one() -> None:
+    own = 'if self.release == "cap" or isinstance(request, CapRequest): pass'
+    other = "if self.release != ThresholdsRequest.task: pass"
+    assert not list(questions(own, named_in("harness/releases/cap/request.py")))
+    assert list(questions(other, named_in("harness/releases/cap/request.py"))) == [1]
+    assert list(questions(own, named_in("harness/releases/base.py"))) == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -122,6 +170,10 @@ def test_no_code_asks_which_release_it_is() -> None:
         "match request:\n    case CapRequest(): pass",
         'x = () if call == "gap" else y',
         'match task:\n    case "gap": pass',
+        'if "weights" in request.parts: pass',
+        'if "weights" not in self.parts: pass',
+        "if CurvesFile not in file_types: pass",
+        "if file_in(earlier.files, CurvesFile) is not None: pass",
     ],
 )
 def test_each_way_to_ask_is_noticed(text: str) -> None:
@@ -131,7 +183,7 @@ def test_each_way_to_ask_is_noticed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'if "weights" in request.parts: pass',
+        'if "thresholds" in kind.declared: pass',
         "if task not in REQUESTS: pass",
         'if step == "train": pass',
         'if values["x"] == other["y"]: pass',

@@ -119,7 +119,7 @@ def test_a_command_offers_no_noise_that_a_call_lacks(task: str) -> None:
 
 def test_a_plan_has_the_names_and_defaults_of_its_declaration() -> None:
     parameters = parameters_of("plan")
-    left_out = {"thresholds", "steps", "units"}  # the first two by the task's own names
+    left_out = {"thresholds", "units"}  # the first by the task's own name
     assert parameters.keys() - {"task"} - OF_A_PLAN == Expected.declared.keys() - left_out
     for name in parameters.keys() & Expected.declared.keys():
         option = Expected.declared[name]

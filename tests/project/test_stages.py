@@ -158,7 +158,7 @@ CHARGING = {
     ("harness/pipeline/run.py", "charge", "ChargedRelease"),
     ("harness/training/sums.py", "charge", "charge"),
     ("harness/training/sums.py", "charge", "ChargedSums"),
-    ("harness/cli/commands/send.py", "_sent", "charge"),  # by a client that is ready to send
+    ("harness/pipeline/sending.py", "_sent", "charge"),  # by a client that is ready to send
 }
 SHOWN = ("ledger_view",)  # modules whose `charge` shows one
 

@@ -36,6 +36,14 @@ from tests.conftest import PROJECT
 OF_COMMANDS = ("harness/cli/", "harness/views/hosts.py", "harness/hosts/")  # which no Python call shows
 LOADED_BY_CALLS = {"harness/hosts/signed_results.py"}  # but this one, by `fairshares.load`
 OF_A_COMMAND = re.compile(r"(?<![\w-])--[a-z]|\./inv|docs/")
+OF_A_CLONE = re.compile(r"\b(docs|tests|benchmarks|examples)/|\b[A-Za-z-]+\.md\b")
+# Modules whose commands a clone alone has, or that name MP-SPDZ's own file; and what these texts are about.
+OF_CONTRIBUTORS = {
+    "harness/cli/bootstrap.py": {"tests/"},
+    "harness/cli/module_checks.py": {"tests/", "tests"},
+    "harness/cli/options.py": {"tests/README.md"},
+    "harness/engines/mpspdz/compiler.py": {"CHANGELOG.md"},
+}
 DECLARING = {
     "Option",
     "Part",
@@ -61,8 +69,8 @@ OTHERS = {
 }
 
 
-def texts(source: str) -> Iterator[str]:
-    """Yield a module's texts, without docstrings and the help of options."""
+def texts(source: str, *, helps: bool = False) -> Iterator[str]:
+    """Yield a module's texts without docstrings, and without the help of options unless it is wanted."""
     tree = ast.parse(source)
     left_out: set[int] = set()
     for node in ast.walk(tree):
@@ -72,7 +80,7 @@ def texts(source: str) -> Iterator[str]:
             left_out.add(id(node.value))
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in DECLARING:
+            if name in DECLARING and not helps:
                 left_out.update(id(inner) for inner in ast.walk(node))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
@@ -93,6 +101,25 @@ def test_no_text_that_a_python_call_reaches_names_a_flag_a_command_or_a_page() -
         if said := of_commands(path.read_text(encoding="utf-8")):
             found[name] = said
     assert found.keys() == KEPT | OTHERS, {name: found[name] for name in found.keys() - KEPT - OTHERS}
+
+
+def of_a_clone(source: str) -> list[str]:
+    """Return a module's texts, help among them, that name a file which a clone has and a wheel lacks."""
+    return [text for text in texts(source, helps=True) if OF_A_CLONE.search(text)]
+
+
+def test_no_text_names_a_file_that_a_wheel_lacks() -> None:
+    """Neither a message nor the help of an option: whoever installed the package has no such file."""
+    found = {}
+    for path in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
+        name = path.relative_to(PROJECT).as_posix()
+        if said := of_a_clone(path.read_text(encoding="utf-8")):
+            found[name] = said
+    assert found.keys() == KEPT | OF_CONTRIBUTORS.keys(), found
+    for name, words in OF_CONTRIBUTORS.items():
+        assert all(any(word in text for word in words) for text in found[name]), found[name]
+    found_in_help = of_a_clone('a = usual("x", parse, "see docs/how-to/hosts.md")\nb = "as README.md says"\n')
+    assert sorted(found_in_help) == ["as README.md says", "see docs/how-to/hosts.md"]
 
 
 def test_what_names_them_is_found() -> None:

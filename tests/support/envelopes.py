@@ -5,11 +5,13 @@ change with it only.
 """
 
 import hashlib
+import io
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from fairshares.harness.inputs.encoding import shared_over
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
 from fairshares.harness.inputs.shares import copies_of
 from fairshares.harness.security_models import get_model
+from fairshares.harness.system.stores import File
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.envelope import HEAD_BYTES, info_of
@@ -30,6 +33,19 @@ from fairshares.protocols.spec import INPUT_FORMS, PATHS
 from tests.support.rings import to_integers
 
 VECTORS = Path(__file__).parents[1] / "fixtures" / "envelopes-3.json"
+
+
+@dataclass(frozen=True)
+class FileOfBytes(File):
+    """A file of a place, with a content that is here."""
+
+    content: bytes
+    opened: Callable[[bytes], BinaryIO] = io.BytesIO
+
+    def read(self) -> BinaryIO:
+        return self.opened(self.content)
+
+
 UNTIL = "9999-12-31"
 POLICY = JsonFields(tasks=["weights", "count"], epsilon="4", delta="1/1048576", unit="record")
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 2**40)

@@ -19,7 +19,7 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.online import masks, messages as wire
 from fairshares.harness.online.client import Sender, ready_to_send
-from fairshares.harness.online.gateway import Front, GatewayPlace
+from fairshares.harness.online.gateway import Front, GatewayPlace, Machine
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server
@@ -33,6 +33,13 @@ SECONDS = 20.0
 VALUES = [np.array([1, 0, 2**31]), np.array([0, 7, 0, 1, -1, 3])]  # two clients, and one
 
 Tamper = Callable[[int, str, masks.Words], masks.Words]  # (party, what it sends, words) -> words
+
+
+class RunningMachine(Machine):
+    """A virtual machine that never ends."""
+
+    def runs(self) -> bool:
+        return True
 
 
 def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
@@ -114,7 +121,7 @@ class Run:
                 most_failures=self.most_failures,
             )
             place = GatewayPlace(party=i, parties=3, number=99, data=data, started=time.time())
-            self.served.append(Front(config, place, lambda: True))
+            self.served.append(Front(config, place, RunningMachine(0)))
             self.fronts.append(asyncio.create_task(_telling(self.served[-1])))
 
     def present(self) -> list[set[int]]:

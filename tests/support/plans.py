@@ -4,21 +4,20 @@ from typing import Any
 
 from fairshares.harness.cli.report import tell
 from fairshares.harness.cli.terminal import Output, ending_well
-from fairshares.harness.forecast.requested import Plan, planned
-from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.request.plans import Expected
+from fairshares.harness.forecast.requested import Plan, class_of_sizes, planned
+from fairshares.harness.releases.registry import RELEASES, REQUESTS
 from fairshares.harness.views import plan as view
 
 
 def plan_of(task: str = "weights", **texts: Any) -> Plan:
     """Return a plan. Args: texts: by name, of the task's request and of `Expected`."""
     kind = REQUESTS[task]
-    unknown = {name for name, text in texts.items() if text} - kind.declared.keys() - Expected.declared.keys()
+    sizes = {name for options in RELEASES.values() for name in options.expected.declared}
+    unknown = {name for name, text in texts.items() if text} - kind.declared.keys() - sizes
     assert unknown <= {"privacy_unit"}, f"{task} has no {unknown}"
     request = kind(**{name: text for name, text in texts.items() if name in kind.declared})
-    return planned(
-        request, Expected(**{name: text for name, text in texts.items() if name in Expected.declared})
-    )
+    given = {name: text for name, text in texts.items() if name in sizes and text}
+    return planned(request, class_of_sizes(task, given)(**given))
 
 
 def show_plan(**texts: Any) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
 
-from fairshares.harness.cli.commands.choices import read_fingerprints
 from fairshares.harness.cli.report import present
-from fairshares.harness.pipeline.earlier_results import add_up, choose_again, read_curves
+from fairshares.harness.pipeline.chains import add_up
+from fairshares.harness.pipeline.earlier_curves import choose_again, read_curves
 from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
     ChoiceManifest,
@@ -25,6 +25,7 @@ from fairshares.harness.request.base import Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import default_out, write_files
+from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.views.run import in_short, privacy, view_of
 
 
@@ -76,7 +77,7 @@ def _(earlier: RunsOfAChain, _request: Request) -> Again:
 
     known = read_fingerprints(earlier.fingerprints) if earlier.fingerprints else None
     directories = [Path(directory) for directory in earlier.add or ()]
-    total = add_up(directories, signers_of, known)
+    total = add_up(directories, signers_of(directories), known)
     notes = [*chain(total.manifest), *signed_by(signed=total.signed, compared=total.compared)]
     return Again(total.weights, total.manifest, total.files, notes)
 

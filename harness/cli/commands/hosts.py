@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from fairshares.harness.cli import terminal as cli
-from fairshares.harness.cli.commands.choices import chosen_hosts, read_fingerprints
+from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.options import (
     HostsCheckOptions,
     HostsCleanOptions,
@@ -42,6 +42,7 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.stated_privacy import state_loss
 from fairshares.harness.system.documents import Refusal, as_json
 from fairshares.harness.system.result_files import default_out, new_directory, write_json
+from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.views import hosts as view
 from fairshares.harness.views.run import results
 from fairshares.protocols.accounting.calibration import NeighboringRelation

@@ -1,62 +1,45 @@
 """Releases."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import Struct
-
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
 from fairshares.harness.engines.base import Progress
-from fairshares.harness.errors import OptionError, cannot, named, naming
-from fairshares.harness.online.client import check_directory
-from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
+from fairshares.harness.errors import naming
+from fairshares.harness.pipeline.preprocessing import MadeNoise, joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
     cap_directory,
     chooses_cap,
+    invited_source,
     of_noise,
     run_on_records,
     settings_of,
     stock_of,
-    with_cap,
 )
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
 from fairshares.harness.privacy.ledger.charge import UNCHARGED
-from fairshares.harness.releases.base import Answer, kind_of, statistic_of
+from fairshares.harness.releases.base import Answer, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
 from fairshares.harness.releases.cap.statistic import ChosenCap
 from fairshares.harness.request.base import Request
-from fairshares.harness.request.commands import ReleaseOptions
-from fairshares.harness.request.fields import Options, as_text
-from fairshares.harness.request.plans import IN_PLAN, Expected
+from fairshares.harness.request.commands import ReleaseOptions, refuse_beside_noise, refuse_beside_plan
+from fairshares.harness.request.plans import IN_PLAN
 from fairshares.harness.request.releases import Invited, ReleaseCall
 from fairshares.harness.system.result_files import check_new, default_out
 from fairshares.harness.views import run as run_view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from fairshares.harness.hosts.runner import HostsBackend
-
-Made = tuple[Path | str, list[dict[str, JsonValue]]]
-"""The place of noise made ahead, and each piece's costs."""
-
-
-class PieceCosts(Struct):
-    """The costs of a piece of noise that views show: its seconds, and the bytes that each party sent."""
-
-    mpc_s: float
-    sent_bytes: list[int]
-
 
 # A command up to its refusal, when it begins to read, and its later imports.
 _A_COMMAND = f"""
@@ -79,9 +62,16 @@ def release(options: ReleaseOptions) -> None:
         return
     request = options.call.request
     view = run_view.view_of(request.task)
-    run = released(options, view.steps)
-    if run is None:
+    if options.instead.plan is not None:
+        _plan(options, options.instead.plan)
         return
+    if options.instead.preprocess is not None:
+        refuse_beside_noise(options)
+        with cli.steps({**run_view.HOST_STEPS, **view.steps}) as begin:
+            made = _make_noise(options, options.instead.preprocess, begin)
+        show_noise(made)
+        return
+    run = released(options, view.steps)
     manifest = run.manifest
     answer: list[Part] = []
     answer.extend(view.records(options.call, run.found))
@@ -113,14 +103,8 @@ def release(options: ReleaseOptions) -> None:
     )
 
 
-def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer] | None:
-    """Run a release; return None after a plan, or noise made ahead."""
-    if options.instead.plan is not None:
-        _plan(options, options.instead.plan)
-        return None
-    if options.instead.preprocess is not None:
-        make_noise(options, steps, partial(_made_for_release, options, options.instead.preprocess))
-        return None
+def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer]:
+    """Run a release, here or at its hosts."""
     call = options.call
     hosts = None
     if options.hosts:
@@ -130,7 +114,7 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer] |
     out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
-            return run_on_records(call, call.source.records, settings, out, begin, chosen=_say_cap)
+            return run_on_records(call, call.source.records, settings, out, begin, say_cap=_say_cap)
         if hosts is not None:
             return _run_at_hosts(call, hosts, invited, settings, out=out, begin=begin)
         source: Source
@@ -177,37 +161,22 @@ def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:
 
 
 def _invited(call: ReleaseCall, invited: Invited, request: Request) -> InvitedSource:
-    """Return the source of a run to which clients are invited by files in a directory."""
-    directory = invited.directory
-    domain = call.declares.of_kind(statistic_of(request).kind)
-    if domain is None:
-        raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
-    domain = with_cap(domain, request.protect.bound, request.protect.privacy_unit)
-    with cannot(f"write to --invite {directory}", OptionError):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_directory(directory, invited.clients)
+    """Return the source of a run to which clients are invited, and say how they send."""
+    source = invited_source(call, invited, request)
     cli.announce(
         f"Each of {invited.clients} clients sends by ./inv send --records FILE --invitation "
-        f"{directory / 'client-<k>.json'}, k from 0, once that file is there."
+        f"{invited.directory / 'client-<k>.json'}, k from 0, once that file is there."
     )
-    return InvitedSource(domain, directory, invited.clients)
+    return source
 
 
-def make_noise(options: Options, steps: Mapping[str, str], make: Callable[[Progress], Made]) -> None:
-    """Make noise of several runs by `make`, and show its costs."""
-    others = [named(name) for name in options.stated("records", *options.names_of_runs()) if name != "hosts"]
-    if others:
-        raise OptionError(f"--preprocess makes noise and reads no record: leave out {', '.join(others)}.")
-    with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
-        place, pieces = make(begin)
-    costs = msgspec.convert(pieces, list[PieceCosts])
-    seconds = [piece.mpc_s for piece in costs]
-    sent_bytes = [sum(piece.sent_bytes) for piece in costs]
-    shown = run_view.preprocessed(str(place), seconds, sent_bytes)
-    cli.show_or_print({"stock": str(place), "pieces": pieces}, *shown)
+def show_noise(made: MadeNoise) -> None:
+    """Show where noise that was made ahead is, and its costs."""
+    shown = run_view.preprocessed(made.place, made.seconds, made.sent_bytes)
+    cli.show_or_print(made.to_json(), *shown)
 
 
-def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Made:
+def _make_noise(options: ReleaseOptions, runs: int, begin: Progress) -> MadeNoise:
     """Make the noise of so many runs of a release, at its hosts or here."""
     call = options.call
     seconds = call.where.timeout
@@ -216,40 +185,23 @@ def _made_for_release(options: ReleaseOptions, runs: int, begin: Progress) -> Ma
 
         call, hosts = _at_hosts(call, options.hosts)
         with hosts.connected(begin) as connected:
-            made = preprocess_at_hosts(connected, of_noise(call, hosts), runs, seconds, begin)
-        return "each host's directory", made
+            pieces = preprocess_at_hosts(connected, of_noise(call, hosts), runs, seconds, begin)
+        return MadeNoise("each host's directory", pieces)
     stock = stock_of(call.where, call.account)
-    made = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
-    return stock.directory, made
+    pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
+    return MadeNoise(str(stock.directory), pieces)
 
 
 def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
     """Show what a release would come to with such numbers of clients, records, groups and labels."""
-    from fairshares.harness.forecast.plan import starting_s
-    from fairshares.harness.forecast.requested import of_domain, planned
+    from fairshares.harness.forecast.requested import expected_of, planned
     from fairshares.harness.views import plan as view
 
     call = options.call
-    records = call.source.records
-    task = call.request.task
-    others = [named(name) for name in options.stated(*options.names_of_runs(), "preprocess")]
-    if others:
-        raise OptionError(f"--plan runs nothing: leave out {', '.join(others)}.")
-    of_file = not sizes["clients"]
-    if bool(records) != of_file:
-        raise OptionError(
-            "--plan file is of the clients of --records: give both; or give a number of clients, and no "
-            "records."
-        )
-    texts = {
-        **call.planned_sizes(),
-        "from_records": as_text(records),
-    }
-    if call.declares.domain and not of_file:
-        declared = call.declares.of_kind(kind_of(task))
-        assert declared is not None  # a file declares it
-        texts |= of_domain(declared, task)
+    refuse_beside_plan(options)
+    expected = expected_of(call, sizes)
     with naming(IN_PLAN):
-        plan = planned(call.request, Expected(**texts, **sizes), started=partial(starting_s, _A_COMMAND))
+        plan = planned(call.request, expected, command=_A_COMMAND)
     shown = list(view.plan(plan))
-    tell("plan", f"Plan of {task}", shown, lambda: view.to_json(plan), plot=options.plot)
+    title = f"Plan of {call.request.task}"
+    tell("plan", title, shown, partial(view.to_json, plan), plot=options.plot)

@@ -1,6 +1,5 @@
 """`task`, `keys`, `share`, `uploads` and `aggregate`: they parse, call and show."""
 
-from functools import partial
 from pathlib import Path
 
 from fairshares.harness.cli.options import (
@@ -153,7 +152,8 @@ def uploads(options: UploadsOptions) -> None:
         count = Count(opener)
         count.add(place_of_party(options.shares, options.party))
     population = None if options.population == UNCHARGED else options.population
-    listed = new_uploads(count.report(), partial(ledger.counted, population, options.chain or ""))
+    report = count.report()
+    listed = new_uploads(report, ledger.counted(population, options.chain or "", report.sound))
     write_uploads(listed, options.out, key)
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     others = f" Others: {why}." if why else ""

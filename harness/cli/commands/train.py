@@ -1,17 +1,14 @@
 """`train`."""
 
-from functools import partial
-
 from fairshares.harness.cli import terminal as cli
-from fairshares.harness.cli.commands.releases import Made, make_noise
+from fairshares.harness.cli.commands.releases import show_noise
 from fairshares.harness.cli.options import TrainOptions
 from fairshares.harness.cli.report import present
-from fairshares.harness.engines.base import Progress
 from fairshares.harness.privacy.ledger.charge import UNCHARGED
+from fairshares.harness.request.commands import refuse_beside_noise
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.features import read_features
 from fairshares.harness.training.logistic import FILE
-from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.run import TASK, preprocessed, trained
 from fairshares.harness.views import run as run_view, training as view
 from fairshares.harness.views.ledger import charge
@@ -21,7 +18,12 @@ from fairshares.harness.views.parts import Part
 def train(options: TrainOptions) -> None:
     """Train a model, or make its noise ahead."""
     if options.preprocess is not None:
-        make_noise(options, view.STEPS, partial(_made_for_rounds, options.training, options.preprocess))
+        refuse_beside_noise(options)
+        with cli.steps({**run_view.HOST_STEPS, **view.STEPS}) as begin:
+            made = preprocessed(
+                options.training, read_features(options.training.features), options.preprocess, begin
+            )
+        show_noise(made)
         return
     request = options.training
     target = request.where.out or default_out(TASK)
@@ -47,8 +49,3 @@ def train(options: TrainOptions) -> None:
         problem=thresholds.problem if thresholds else None,
         file=FILE,
     )
-
-
-def _made_for_rounds(request: TrainRequest, runs: int, begin: Progress) -> Made:
-    """Make the noise of all rounds of so many trainings."""
-    return preprocessed(request, read_features(request.features), runs, begin)

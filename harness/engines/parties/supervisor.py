@@ -232,7 +232,7 @@ class Waiting(Generic[Process]):
                 Server(*address, self.certificates[party], agreed.get(party))
                 for party, address in enumerate(addresses)
             ]
-            begun = clients.begin(servers)
+            begun = clients.clients.begin(servers)
         with begun:
             _watch(self.parties, deadline, self.timeout_s)
         return [party.state() for party in self.parties]

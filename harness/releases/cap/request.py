@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named, refuse
-from fairshares.harness.releases.thresholds.request import CAPPED_CURVES, ThresholdsRequest
 from fairshares.harness.request.base import Protect, Request, Where
 from fairshares.harness.request.commands import InsteadOfARun, ReleaseOptions
 from fairshares.harness.request.fields import Part, optional, required, usual
@@ -18,15 +17,19 @@ if TYPE_CHECKING:
     from fairshares.protocols.spec import ProtocolSpec
 
 COUNTS = "counts"  # several counts, each record in one of them, which no release here makes
+# The list of releases includes this module's release, so what is in it is looked up at the last moment.
+_CAPPED_RELEASES = in_module("fairshares.harness.releases.registry:capped_releases")
+_REQUESTS = in_module("fairshares.harness.releases.registry:REQUESTS")
 
 
 def _releases_with_a_cap() -> tuple[str, ...]:
-    """Return the names of what a contribution bound may be chosen for.
+    """Return the names of what a contribution bound may be chosen for."""
+    return (*_CAPPED_RELEASES()(), COUNTS)
 
-    They are looked up at the last moment, because the list of releases includes this module's release.
-    """
-    capped_releases = in_module("fairshares.harness.releases.registry:capped_releases")()
-    return (*capped_releases(), COUNTS)
+
+def _releases_with_variants() -> list[str]:
+    """Return the names of the releases with variants that a contribution bound may be chosen for."""
+    return [task for task, kind in _REQUESTS().items() if kind.capped_variants]
 
 
 class CapRequest(Request):
@@ -63,8 +66,28 @@ class CapRequest(Request):
     )
 
     @property
-    def curves(self) -> ProtocolSpec | None:
-        """The protocol of the curves that the bound is for, None if it is for no curves.
+    def bounded(self) -> type[Request] | None:
+        """The class of requests of the release that the bound is for; None for counts of no release here."""
+        if self.release == COUNTS:
+            return None
+        bounded: type[Request] = _REQUESTS()[self.release]
+        return bounded
+
+    @property
+    def _capped_variants(self) -> Sequence[str]:
+        """The variants that the bound may be for, the default first; () if there is no choice."""
+        if self.bounded is None:
+            return ()
+        return self.bounded.capped_variants
+
+    @property
+    def is_other_variant(self) -> bool:
+        """Whether the bound is for another variant than the release has by default."""
+        return bool(self.variant) and self.variant not in self._capped_variants[:1]
+
+    @property
+    def bounded_variant(self) -> ProtocolSpec | None:
+        """The protocol of the variant that the bound is for, None if its release has no choice of them.
 
         Raises:
             OptionError: Options exclude each other.
@@ -72,7 +95,7 @@ class CapRequest(Request):
         from fairshares.protocols.accounting.rounding import exact_text
         from fairshares.protocols.circuits.coins import MIN_EPSILON
 
-        for_thresholds_only = "variant" if self.variant else "thresholds"
+        of_variants = "variant" if self.variant else "thresholds"
         refuse(
             OptionError,
             (
@@ -80,8 +103,9 @@ class CapRequest(Request):
                 f"{named('release', COUNTS)} and {named('counts')} (how many; 1 for one sum) go together.",
             ),
             (
-                (self.variant or self.thresholds) and self.release != ThresholdsRequest.task,
-                f"{named(for_thresholds_only)} goes with {named('release', 'thresholds')} only.",
+                (self.variant or self.thresholds) and not self._capped_variants,
+                f"{named(of_variants)} goes with {named('release', ' or '.join(_releases_with_variants()))} "
+                "only.",
             ),
             (
                 self.release_epsilon < MIN_EPSILON,  # also keeps the number of clients within an integer
@@ -89,20 +113,22 @@ class CapRequest(Request):
                 f"{exact_text(MIN_EPSILON)}.",
             ),
         )
-        if self.release != ThresholdsRequest.task:
+        variants = self._capped_variants
+        if self.bounded is None or not variants:
             return None
-        variant = parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
-        return ThresholdsRequest.specs()[variant]
+        variant = parse_choice("variant", self.variant or variants[0], list(variants))
+        return self.bounded.specs()[variant]
 
     def also_needed(self) -> Sequence[Request]:
-        if self.curves is None:
+        variant = self.bounded_variant
+        if self.bounded is None or variant is None:
             return ()
-        return (ThresholdsRequest(epsilon=1, security=self.model.name, variant=self.variant),)
+        return (self.bounded(epsilon=1, security=self.model.name, variant=self.variant),)
 
     def with_domain_of(self, file: Path) -> CapRequest:
         from fairshares.harness.inputs.record_schema import read_domain
 
-        if self.release != ThresholdsRequest.task:
+        if not self._capped_variants:
             return self
         return self.but(thresholds=len(read_domain(file).thresholds) or None)
 

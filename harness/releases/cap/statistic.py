@@ -1,7 +1,7 @@
 """π_CAP as a statistic: a client's contribution bound."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
@@ -23,7 +23,6 @@ from fairshares.harness.releases.base import (
     Answer,
     AuditTarget,
     BoundedRelease,
-    Declared,
     ExpectedCap,
     Opened,
     PreparedRelease,
@@ -122,9 +121,17 @@ class ChosenCap:
         return (file,)
 
 
-def _largest_grid(*_: object) -> Declared:
-    """Return the most candidates; fewer reveal less, and the allowed number does not matter."""
-    return PI_CAP, {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
+class _LargestGrid(AuditTarget):
+    """The target of a choice among the most candidates.
+
+    Fewer candidates reveal less, and how many clients may be above the cap has no effect.
+    """
+
+    def cells(self, sizes: Mapping[str, int]) -> int:  # noqa: ARG002
+        return 1
+
+    def arguments(self, sizes: Mapping[str, int]) -> dict[str, int | str]:  # noqa: ARG002
+        return {"queries": len(caps_to_choose_from(MAX_CAP)) - 1}
 
 
 @dataclass(frozen=True)
@@ -136,12 +143,12 @@ class CapStatistic(Statistic[ChosenCap]):
     name = "cap"
     file_types = (CapFile,)
     kind = RecordKind.SIZE
-    audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
+    audited: ClassVar = {"cap": _LargestGrid(spec=PI_CAP, sizes={}, relations=OF_CLIENTS)}
 
     @classmethod
     def for_request(cls, request: Request) -> "CapStatistic":
         assert isinstance(request, CapRequest)
-        input_forms = (request.curves or request.spec).input_forms
+        input_forms = (request.bounded_variant or request.spec).input_forms
         usual_form = next(iter(input_forms.values()))
         target = CapTarget(
             task=request.release,

@@ -8,7 +8,6 @@ from fairshares.harness.errors import named, named_command
 from fairshares.harness.privacy.manifest import ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
-from fairshares.harness.releases.thresholds.request import CAPPED_CURVES
 from fairshares.harness.request.fields import typed
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run
@@ -114,10 +113,10 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
         "security": done.manifest.security,
         "cap": cap,
     }
-    curves = request.curves
-    if curves and request.variant and request.variant != CAPPED_CURVES[0]:
-        of_release["variant"] = request.variant
-        of_sharing["input_form"] = next(iter(curves.input_forms))
+    bounded = request.bounded_variant
+    if bounded is not None and request.is_other_variant:
+        of_release["variant"] = str(request.variant)
+        of_sharing["input_form"] = next(iter(bounded.input_forms))
     if call.source.records:
         read = call.written("records", "domain", "groups", "labels", "max_count")
         return [Line("Next", f"{named_command(task)}{typed(**read, **kept, **of_release, cap=cap)}")]

@@ -1,7 +1,7 @@
 """π_CF as a statistic: a noisy confusion matrix per group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -13,6 +13,7 @@ from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, sc
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from fairshares.harness.releases.base import (
     RATIOS,
+    TABLE_SIZES,
     Answer,
     AuditTarget,
     BoundedRelease,
@@ -25,7 +26,6 @@ from fairshares.harness.releases.base import (
     expected_gap,
     plan_release,
     rate_errors,
-    table_of,
 )
 from fairshares.harness.releases.confusion.spec import PI_CF, PI_CF_SLOTS
 from fairshares.harness.releases.files import (
@@ -166,9 +166,15 @@ def _share(numerator: Floats, rest: Floats) -> Floats:
     return part / np.where(whole > 0, whole, np.nan)
 
 
+class _PredictionsTarget(AuditTarget):
+    """The target of a protocol that counts per group, label and predicted label."""
+
+    def cells(self, sizes: Mapping[str, int]) -> int:
+        return sizes["groups"] * sizes["labels"] ** 2
+
+
 def _predictions(spec: ProtocolSpec) -> AuditTarget:
-    """Return the target of a protocol that counts per group, label and predicted label."""
-    return replace(table_of(spec), cells=lambda sizes: sizes["groups"] * sizes["labels"] ** 2)
+    return _PredictionsTarget(spec=spec, sizes=TABLE_SIZES)
 
 
 @dataclass(frozen=True)

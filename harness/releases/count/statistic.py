@@ -1,7 +1,7 @@
 """π_COUNT as a statistic: counts with a relative error."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
@@ -12,16 +12,16 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.postprocessing.noisy_counts import read_unbiased
 from fairshares.harness.releases.base import (
+    TABLE_SIZES,
     Answer,
-    Declared,
     ExpectedCount,
     ExpectedCounts,
     Opened,
     PreparedRelease,
     Statistic,
+    TableTarget,
     by_cell,
     plan_release,
-    table_of,
 )
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
@@ -126,9 +126,11 @@ def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[P
     return stated
 
 
-def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
-    """Return the protocol with any offset and largest count: all have the first step that is charged."""
-    return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
+class _LogarithmsTarget(TableTarget):
+    """The target with any offset and largest count: all have the first step that is charged."""
+
+    def arguments(self, sizes: Mapping[str, int]) -> dict[str, int | str]:
+        return {**sizes, "offset": 16, "most": 1000}
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,9 @@ class CountStatistic(Statistic[GroupCounts]):
     name = "count"
     file_types = (CountFile,)
     audited: ClassVar = {
-        "count": replace(
-            table_of(PI_COUNT),
-            declared=_logarithms,
+        "count": _LogarithmsTarget(
+            spec=PI_COUNT,
+            sizes=TABLE_SIZES,
             relations=(NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE),
         )
     }

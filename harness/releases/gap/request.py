@@ -8,11 +8,18 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import Part, as_text, optional
-from fairshares.harness.request.readers import parse_range
-from fairshares.harness.request.releases import STEPS, DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.plans import Expected
+from fairshares.harness.request.readers import in_module, parse_range, whole
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+
+
+STEPS = optional(
+    whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
+    "values are rounded to so many steps on each side of the range's center; default: 1000",
+)
 
 
 class GapRequest(Request):
@@ -107,7 +114,19 @@ class GapCall(ReleaseCall):
         return {**super().planned_sizes(), "steps": as_text(self.declares.steps)}
 
 
+class ExpectedValues(Expected):
+    """Sizes of a planned federation whose clients have performance values."""
+
+    steps = STEPS
+
+    @property
+    def value_steps(self) -> int | None:
+        return self.steps
+
+
 class GapOptions(ReleaseOptions):
     """The options of `gap`."""
+
+    expected = ExpectedValues
 
     call = Part(GapCall)

@@ -282,10 +282,15 @@ def _in_range(estimate: float, low: float, high: float, *, most: float) -> Inter
     return Interval(estimate, low_end, high_end, says_something=low_end > -most or high_end < most)
 
 
+class _SumsTarget(AuditTarget):
+    """The target of a protocol that adds up performance values."""
+
+    def cells(self, sizes: Mapping[str, int]) -> int:
+        return 8 * sizes["groups"] ** 3
+
+
 def _sums(spec: ProtocolSpec) -> AuditTarget:
-    """Return the target of a protocol that adds up performance values."""
-    sizes = {"groups": 2, "steps": DEFAULT_STEPS}
-    return AuditTarget(sizes, lambda chosen: 8 * chosen["groups"] ** 3, lambda chosen, *_: (spec, {**chosen}))
+    return _SumsTarget(spec=spec, sizes={"groups": 2, "steps": DEFAULT_STEPS})
 
 
 @dataclass(frozen=True)

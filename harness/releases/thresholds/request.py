@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
+from fairshares.harness.request.base import BesideTraining, Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
 from fairshares.harness.request.fields import Part, as_text, optional, switch, usual
 from fairshares.harness.request.readers import (
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fairshares.harness.inputs.records import ClientRecords
     from fairshares.harness.inputs.tables import TabularRecords
     from fairshares.protocols.spec import ProtocolSpec
-CAPPED_CURVES = ("histogram", "records")  # variants with a contribution bound, the default first
 
 
 class ThresholdsRequest(Request):
@@ -35,6 +34,8 @@ class ThresholdsRequest(Request):
         "histogram": "pi_roc",
         "records": "pi_roc_records",
     }
+    capped_variants = ("histogram", "records")
+    beside_training = BesideTraining.DECIDING
 
     protect = Part(Protect)
     randomness = Part(Randomness)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ from fairshares.harness.postprocessing.noisy_counts import read_unbiased
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
 from fairshares.harness.postprocessing.thresholds.rules import StatedRule
 from fairshares.harness.releases.base import (
+    TABLE_SIZES,
     Answer,
     AuditTarget,
     BoundedRelease,
@@ -42,12 +43,12 @@ from fairshares.harness.releases.base import (
     Opened,
     PreparedRelease,
     Statistic,
+    TableTarget,
     by_cell,
     curve_errors,
     expected_gap,
     fitting,
     plan_release,
-    table_of,
 )
 from fairshares.harness.releases.files import (
     EstimatedRates,
@@ -258,28 +259,26 @@ def _histograms(groups: int, labels: int) -> dict[str, int]:
     return {"groups": groups * labels, "labels": 2, "score_columns": labels}
 
 
+class _CurvesTarget(TableTarget):
+    """The target of a protocol that reveals score curves, with the tree of the least error."""
+
+    def declared(
+        self,
+        sizes: Mapping[str, int],
+        neighbors: Neighbors,
+        epsilon: Fraction,
+        delta: Fraction,
+        distribution: NoiseDistribution | None,
+    ) -> Declared:
+        bins = sizes["thresholds"]
+        histograms = _histograms(sizes["groups"], sizes["labels"])
+        share = histograms.get("score_columns", 1)
+        blocks = best_tree(bins, neighbors, epsilon / share, delta / share, distribution).blocks
+        return self.spec, {**histograms, "bins": bins, "blocks": _as_argument(blocks)}
+
+
 def _scored(spec: ProtocolSpec) -> AuditTarget:
-    """Return the target of a protocol that reveals score curves."""
-    table = table_of(spec)
-    sizes = {**table.sizes, "thresholds": DEFAULT_THRESHOLDS}
-    return replace(table, sizes=sizes, declared=partial(_declared_curves, spec=spec))
-
-
-def _declared_curves(
-    sizes: Mapping[str, int],
-    neighbors: Neighbors,
-    epsilon: Fraction,
-    delta: Fraction,
-    distribution: NoiseDistribution | None,
-    *,
-    spec: ProtocolSpec,
-) -> Declared:
-    """Return `AuditTarget.declared`, with the tree of the least error."""
-    bins = sizes["thresholds"]
-    histograms = _histograms(sizes["groups"], sizes["labels"])
-    share = histograms.get("score_columns", 1)
-    blocks = best_tree(bins, neighbors, epsilon / share, delta / share, distribution).blocks
-    return spec, {**histograms, "bins": bins, "blocks": _as_argument(blocks)}
+    return _CurvesTarget(spec=spec, sizes={**TABLE_SIZES, "thresholds": DEFAULT_THRESHOLDS})
 
 
 def _as_argument(blocks: Sequence[int]) -> str:
@@ -484,6 +483,32 @@ def curves_in(file: CurvesFile) -> NoisyCurves:
     )
 
 
+_CLOSE = 1e-9  # relative, for sums that another processor may round differently
+
+
+def _is_as_written(read_curves: NoisyCurves, file: CurvesFile) -> bool:
+    """Return whether a file is as curves that were read from it would be written.
+
+    Standard errors, and each curve's first counts against its totals, are sums: they may differ in the last
+    bits.
+    """
+    if read_curves.positive == read_curves.negative:
+        return False
+    written = read_curves.file(file.privacy)
+    errors = written.standard_error
+    if structs.replace(file, standard_error=errors) != written:
+        return False
+    if not np.allclose(file.standard_error, errors, rtol=_CLOSE, atol=0):
+        return False
+    counts = []
+    totals = []
+    for curves in (read_curves.curves, *read_curves.others.values()):
+        counts += [curves.tp, curves.fp]
+        totals += [curves.positives, curves.negatives]
+    first_counts = np.concatenate(counts)[:, 0]
+    return np.allclose(first_counts, np.concatenate(totals), rtol=_CLOSE, atol=_CLOSE)
+
+
 def _stated_curves_in(file: CurvesFile, counts: StatedCurves, noise: CurveNoise) -> GroupCurves:
     """Return a label's curves, of counts that a file states, or raise ValueError."""
     return GroupCurves(
@@ -633,6 +658,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     choice: ThresholdChoice
     name = "thresholds"
     file_types = (CurvesFile, ThresholdsFile)
+    gone_on_with = CurvesFile
     kind = RecordKind.SCORE
     audited: ClassVar = CurvesStatistic.audited
 
@@ -646,6 +672,13 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     def spec(self) -> ProtocolSpec:  # type: ignore[override]
         """The protocol that reveals the curves."""
         return self.curves.spec
+
+    @classmethod
+    def is_as_written(cls, files: Sequence[ResultFile], privacy: StatedPrivacy) -> bool:
+        file = file_in(files, CurvesFile)
+        if file is None:
+            return True
+        return file.privacy == privacy and _is_as_written(curves_in(file), file)
 
     @classmethod
     def read_files(cls, files: Sequence[ResultFile]) -> Thresholds:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import AT_REST, Inputs, Protect, Randomness, Request
+from fairshares.harness.request.base import AT_REST, BesideTraining, Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
 from fairshares.harness.request.fields import Options, Part, optional, usual
 from fairshares.harness.request.readers import (
@@ -41,6 +41,7 @@ class WeightsRequest(Request):
     protocols: ClassVar = {"counts": "pi_rw"}
     slots = "pi_rw_slots"
     online = True
+    beside_training = BesideTraining.WEIGHING
 
     protect = Part(Protect)
     randomness = Part(Randomness)
@@ -125,4 +126,4 @@ class WeightsOptions(ReleaseOptions):
             return None
         if directory is None or clients is None:
             raise OptionError(f"{named('invite')} and {named('clients')} (how many) go together.")
-        return Invited(directory, clients)
+        return Invited(directory, clients, "invite")

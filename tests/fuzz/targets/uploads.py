@@ -1,6 +1,5 @@
 """Readers of uploads: files of envelopes, tasks, parties' descriptions, lists, aggregates, partial counts."""
 
-import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from fairshares.harness.uploads.opening import open_envelope
 from fairshares.harness.uploads.reasons import CHANGED
 from fairshares.harness.uploads.task import task_from_bytes
 from tests.fuzz.mutate import Target
-from tests.support.envelopes import CAPPED, made_task, opener, unsealed
+from tests.support.envelopes import CAPPED, FileOfBytes, made_task, opener, unsealed
 from tests.support.sharing import allowing
 
 _TEMPORARY = TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -38,7 +37,7 @@ _FIRST = _SEALED[0][1][0]
 @contextmanager
 def _served(content: bytes) -> Iterator[None]:
     def files_in(place: object, suffix: str, *, fetch: bool = True) -> Iterator[File]:
-        yield File(f"0{suffix}", len(content), lambda: io.BytesIO(content))
+        yield FileOfBytes(f"0{suffix}", len(content), content)
 
     with patch.object(envelope_files, "files_in", files_in):
         yield

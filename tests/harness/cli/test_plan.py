@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.errors import FairSharesError
+from fairshares.harness.errors import FairSharesError, OptionError
 from fairshares.harness.security_models import MODELS
-from tests.support.plans import show_plan
+from tests.support.plans import plan_of, show_plan
 
 GIVEN: dict[str, Any] = {
     "task": "weights",
@@ -275,3 +275,10 @@ def test_a_large_epsilon_has_the_sampler_s_half_unit(
     roots = [f"{math.sqrt(square):.2g}" for square in (0.367, 0.110, 0.165)]
     figures = re.findall(r"\d\.\d+", text.partition("half unit")[2])[:3]
     assert (figures == roots) == said == ("half unit" in text)
+
+
+def test_a_size_of_another_release_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"goes with gap, not with weights"):
+        plan_of("weights", clients="100", groups="2", steps="5", epsilon="1")
+    with_steps = plan_of("gap", clients="100", groups="2", steps="5", epsilon="1")
+    assert with_steps.stages[0].steps == 5

@@ -1,5 +1,6 @@
 """Evaluation in the clear: weights per sample, no leak of test rows, and what weights do on loanapp."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,17 +13,18 @@ from fairshares.data.loanapp import load_loanapp
 from fairshares.harness.evaluation.before_after import (
     UNMITIGATED,
     Fold,
+    Reweighed,
+    Thresholded,
     changes,
     evaluate,
     fit,
     held_out_scores,
-    reweighed,
     summary,
-    thresholded,
 )
 from fairshares.harness.evaluation.labeled_data import SPLITS, LabeledData
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.reweighing.sample_weight import WeightsTable
 
 Counts = npt.NDArray[np.float64]
 
@@ -57,13 +59,29 @@ def kamiran_calders(counts: Counts) -> Counts:
     return np.asarray(counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / (counts.sum() * counts))
 
 
+@dataclass(frozen=True)
+class WeighedBy(Reweighed):
+    of_fold: Callable[[Fold], WeightsTable]
+
+    def weights(self, fold: Fold) -> WeightsTable:
+        return self.of_fold(fold)
+
+
+@dataclass(frozen=True)
+class RuledBy(Thresholded):
+    of_fold: Callable[[Fold], dict[str, ThresholdRule]]
+
+    def rules(self, fold: Fold) -> dict[str, ThresholdRule]:
+        return self.of_fold(fold)
+
+
 @pytest.fixture(scope="module")
 def exact(data: LabeledData) -> pd.DataFrame:
     """The twenty splits with weights from exact counts, which is what epsilon = infinity means."""
     mitigations = {
-        "balanced": reweighed(lambda fold: balanced(training_counts(fold))),
-        "label": reweighed(lambda fold: balanced_labels(training_counts(fold))),
-        "kamiran-calders": reweighed(lambda fold: kamiran_calders(training_counts(fold))),
+        "balanced": WeighedBy(lambda fold: balanced(training_counts(fold))),
+        "label": WeighedBy(lambda fold: balanced_labels(training_counts(fold))),
+        "kamiran-calders": WeighedBy(lambda fold: kamiran_calders(training_counts(fold))),
     }
     return evaluate(data, mitigations, SPLITS)
 
@@ -120,7 +138,7 @@ def test_evaluates_every_split_and_mitigation_with_visible_figures() -> None:
     def progress(done: int, of: int) -> None:
         steps.append((done, of))
 
-    figures = evaluate(TINY, {"equal": reweighed(weights_of)}, [3, 7], progress)
+    figures = evaluate(TINY, {"equal": WeighedBy(weights_of)}, [3, 7], progress)
     assert (seeds, steps) == ([3, 7], [(1, 2), (2, 2)])
     assert figures[["split", "model"]].to_numpy().tolist() == [
         [3, UNMITIGATED], [3, "equal"], [7, UNMITIGATED], [7, "equal"]
@@ -147,7 +165,7 @@ def test_thresholds_are_applied_to_the_unmitigated_models_scores() -> None:
         seeds.append(fold.seed)
         return rules
 
-    figures = of_split(evaluate(TINY, {"apart": thresholded(rules_of)}, [3]), 3).loc["apart"]
+    figures = of_split(evaluate(TINY, {"apart": RuledBy(rules_of)}, [3]), 3).loc["apart"]
     assert seeds == [3]
     assert figures["selection_rate"] == 1 / 2 and figures["demographic_parity_difference"] == 1
 

@@ -41,9 +41,7 @@ def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
     units = read_units(RECORDED)
     planned = plan_releases(ASKED, [MODELS["ring"]], 0.01)[0]
     assert planned.design_s > 0 and planned.derive_s > 0
-    wall = plan_model(
-        [ASKED], MODELS["ring"], units, None, started=lambda: 0.25, design_s=3.0, derive_s=5.0
-    ).wall
+    wall = plan_model([ASKED], MODELS["ring"], units, None, start_s=0.25, design_s=3.0, derive_s=5.0).wall
     assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
     fields: dict[str, Any] = view.to_json(
         plan_of(clients="90", records="300", groups="2", epsilon="1", security="ring")
@@ -58,7 +56,7 @@ def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: 
     units, model = read_units(RECORDED), MODELS["ring"]
 
     def planned() -> WallClock:
-        wall = plan_model([ASKED], model, units, None, started=lambda: 0.25).wall
+        wall = plan_model([ASKED], model, units, None, start_s=0.25).wall
         assert wall is not None and wall.start_s == 0.375
         return wall
 

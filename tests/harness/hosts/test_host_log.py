@@ -439,7 +439,8 @@ def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: py
             (600.0, True),
             (3600.0, False),
         ]
-        waits[1][1].function()
+        timer = waits[1][1]
+        timer.function(*timer.args)
     (line,) = read_log(host).lines
     assert [line.said] == ended and line.event is Event.ENDED
     assert line.said.startswith("No run began within 3600 s")

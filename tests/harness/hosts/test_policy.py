@@ -148,7 +148,7 @@ def test_a_port_alone_is_reached_at_the_hosts_address() -> None:
         (["party = "], "is not TOML"),
         (
             ["hosts = 1"],
-            r"missing required field `host` \(it has 'hosts': did you mean host\?\); docs/how-to/hosts.md",
+            r"missing required field `host` \(it has 'hosts': did you mean host\?\); the page on several",
         ),
         (["[[host]]", "party = 0"], r"missing required field `address` at `host\[0\]`"),
         ([HOST.format(0, 1) + "pary = 1"], r"unknown key 'pary' \(did you mean party\?\)"),

@@ -21,9 +21,9 @@ from fairshares.harness.errors import (
 )
 from fairshares.harness.online import masks
 from fairshares.harness.online.client import (
+    Invitations,
     Sender,
     check_directory,
-    invitations,
     read_invitation,
     ready_to_send,
 )
@@ -296,7 +296,7 @@ def names(directory: Path) -> set[str]:
 
 
 def test_invitations_are_there_while_parties_run_and_private(tmp_path: Path) -> None:
-    with invitations(PAIRS, ASKED, tmp_path, SERVERS):
+    with Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS):
         for k, (certificate, key) in enumerate(PAIRS):
             path = tmp_path / f"client-{k}.json"
             invitation = read_invitation(path)
@@ -320,7 +320,7 @@ def test_a_file_of_an_invitations_name_is_left_alone(tmp_path: Path, name: str, 
         check_directory(directory, 2)
     with (
         pytest.raises(WriteError, match=r"Cannot write invitations to .*: File exists"),
-        invitations(PAIRS, ASKED, directory, SERVERS),
+        Invitations(PAIRS, ASKED, directory).begin(SERVERS),
     ):
         pass
     assert names(directory) == {name} and not elsewhere.exists()
@@ -330,7 +330,7 @@ def test_a_file_of_an_invitations_name_is_left_alone(tmp_path: Path, name: str, 
 def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
     """A client took the first away, and somebody put another file in place of the second."""
     first, second = (tmp_path / f"client-{k}.json" for k in (0, 1))
-    with invitations(PAIRS, ASKED, tmp_path, SERVERS):
+    with Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS):
         first.rename(tmp_path / "taken.json")
         second.unlink()
         second.write_text("mine")
@@ -338,7 +338,7 @@ def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_leaves_none(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), invitations(PAIRS, ASKED, tmp_path, SERVERS):
+    with pytest.raises(KeyboardInterrupt), Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS):
         raise KeyboardInterrupt
     assert names(tmp_path) == set()
 

@@ -11,7 +11,7 @@ import pytest
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import ShareError
 from fairshares.harness.hosts.signed_results import INVITED, BenchmarkIntent, Intent, Statement, sign
-from fairshares.harness.online.client import invitations, read_invitation
+from fairshares.harness.online.client import Invitations, read_invitation
 from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
 from fairshares.harness.uploads.signatures import Signed
@@ -73,7 +73,7 @@ def invited(place: Path, servers: list[Server]) -> Path:
     """Return an invitation with these servers, as a coordinator could write it."""
     sends = asked(security="ring", input_form="product", input_path=CLIENTS.name)
     terms = terms_of(request_of_run(sends), DOMAIN)
-    with invitations([("certificate", "key")], terms, place, servers):
+    with Invitations([("certificate", "key")], terms, place).begin(servers):
         text = (place / "client-0.json").read_text()
     (place / "invitation.json").write_text(text)
     return place / "invitation.json"

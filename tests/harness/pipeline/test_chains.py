@@ -21,9 +21,10 @@ from fairshares.harness.errors import (
     SignatureError,
     UsedUploadsError,
 )
+from fairshares.harness.hosts.signed_results import signers_of
 from fairshares.harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from fairshares.harness.inputs.records import ClientRecords
-from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import SharesSource
 from fairshares.harness.privacy.ledger.charge import SPENT, Account
@@ -108,10 +109,6 @@ def counts(run: Run[Weights]) -> list[float]:
     return exact
 
 
-def no_hosts(_: Path) -> list[str]:
-    raise AssertionError("nothing was signed")
-
-
 def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     place.upload(0, 5)
     first = place.run()
@@ -122,7 +119,7 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert place.spent == [first.manifest.privacy.exact.epsilon]
     assert second.manifest.privacy == first.manifest.privacy
     assert second.manifest.inputs.excluded_because == {COUNTED: 5}
-    added = add_up([first.out, second.out], no_hosts)
+    added = add_up([first.out, second.out], {})
     total, manifest, files = added.weights, added.manifest, added.files
     assert not added.signed
     (one,) = singles(first.found.counts.noise)
@@ -241,7 +238,7 @@ def test_only_runs_of_one_chain_add_up(place: Place, damage: Callable[[Path], No
     second = place.run()
     damage(second.out)
     with pytest.raises(ResultFileError, match=said):
-        add_up([first.out, second.out], no_hosts)
+        add_up([first.out, second.out], {})
 
 
 def test_a_run_adds_up_once_and_what_hosts_signed_is_verified(place: Place) -> None:
@@ -249,11 +246,9 @@ def test_a_run_adds_up_once_and_what_hosts_signed_is_verified(place: Place) -> N
     first = place.run()
     copy = first.out.rename(place.at / "moved")
     with pytest.raises(ResultFileError, match="Two of these directories hold the same run"):
-        add_up([copy, copy], no_hosts)
+        add_up([copy, copy], {})
     (copy / SIGNATURES).write_text("{}")
-
-    def refuse(directory: Path) -> list[str]:
-        raise SignatureError(str(directory))
-
     with pytest.raises(SignatureError, match="moved"):
-        add_up([copy], refuse)
+        add_up([copy], {})  # nobody has checked who signed it
+    with pytest.raises(SignatureError, match="moved"):
+        signers_of([copy])

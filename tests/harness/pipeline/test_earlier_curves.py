@@ -15,7 +15,7 @@ from fairshares.harness.cli.commands.releases import release as releasing
 from fairshares.harness.engines.base import EngineResult, PrivateJob, times_of
 from fairshares.harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from fairshares.harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
-from fairshares.harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
+from fairshares.harness.pipeline.earlier_curves import OPENED_NOTHING, choose_again, read_curves
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import PartyInputs, Source
 from fairshares.harness.postprocessing.curves import exact_curves

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.cli.commands.send import _sentences
 from fairshares.harness.errors import OptionError, ShareError, UnsupportedError
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from fairshares.harness.inputs.records import ClientRecords
@@ -40,6 +39,7 @@ from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.request.base import Request
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.harness.system.documents import as_json
+from fairshares.harness.views.sending import terms as told_terms
 from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -183,12 +183,12 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
     terms: dict[str, Any] = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
     read, _ = read_terms(terms, "Terms")
     assert read.randomness.distribution is NoiseDistribution.GAUSSIAN
-    assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in _sentences(read))
+    assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in told_terms(read))
     with pytest.raises(ShareError, match="names others than are known here"):
         read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
     joint, _ = read_terms(terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN), "Terms")
     assert joint.randomness.distribution is None and not any(
-        SHIFTED in sentence for sentence in _sentences(joint)
+        SHIFTED in sentence for sentence in told_terms(joint)
     )
 
 
@@ -200,7 +200,7 @@ def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> N
     read, _ = read_terms(sending.terms, "Terms")
     attempts = sending.terms["attempts"]
     assert isinstance(attempts, int)
-    said = " ".join(_sentences(read, attempts))
+    said = " ".join(told_terms(read, attempts))
     assert "made before the run" in said and "begun 2 times" in said and "fail counts 3 times" in said
     for other in (0, "2"):
         with pytest.raises(ShareError, match="does not say how often making its noise was begun"):
@@ -293,4 +293,4 @@ def test_a_run_takes_so_many_values() -> None:
 @pytest.mark.parametrize(("sizes", "parts"), [([6, 3, 9], 6), ([5], 1), ([4, 4], 2), ([3, 4], 7)])
 def test_parts_are_as_few_as_uploads_allow(sizes: list[int], parts: int) -> None:
     uploads = tuple(Upload(size, "") for size in sizes)
-    assert ClientInputs(uploads, {}, begin=lambda servers: None).parts == parts  # type: ignore[arg-type, return-value]
+    assert ClientInputs(uploads, {}).parts == parts

@@ -10,7 +10,7 @@ import fairshares as fs
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import OptionError, SignatureError
 from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, signers_of
-from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.privacy.manifest import SIGNATURES
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import write_json
@@ -78,6 +78,7 @@ def signed_by(keys: Sequence[Path], directory: Path) -> None:
             program_hash="",
             engine_version="rigged",
             compared=0,
+            run_certificate=key.read_text(),
         )
         spent = (manifest["privacy"]["epsilon_exact"], manifest["privacy"]["delta_exact"])
         met = {str(i): fingerprint(other.read_bytes()) for i, other in enumerate(keys) if i != party}
@@ -90,9 +91,9 @@ def signed_by(keys: Sequence[Path], directory: Path) -> None:
 def test_runs_of_known_hosts_add_up(runs: list[Path], owners: list[Path]) -> None:
     for directory in runs:
         signed_by(owners, directory)
-    total = add_up(runs, signers_of, known(owners))
+    total = add_up(runs, signers_of(runs), known(owners))
     assert total.signed and total.compared and total.manifest.inputs.clients == 4
-    total = add_up(runs, signers_of)
+    total = add_up(runs, signers_of(runs))
     assert total.signed and not total.compared
 
 
@@ -103,21 +104,21 @@ def test_anybody_can_sign_results_that_nobody_made(
     signed_by(owners, runs[0])
     signed_by(strangers, runs[1])
     with pytest.raises(SignatureError) as error:
-        add_up(runs, signers_of, known(owners))
+        add_up(runs, signers_of(runs), known(owners))
     assert str(error.value) == (
         f"Other hosts signed {runs[1]} than --fingerprints names, in the order of the parties; compare the "
         "certificates that ./inv verify shows with what the hosts' owners say."
     )
     with pytest.raises(SignatureError) as error:
-        add_up(runs, signers_of)
+        add_up(runs, signers_of(runs))
     assert str(error.value) == (
         f"Other certificates signed {runs[1]} than {runs[0]}, and nobody says whose they are; name the "
         "SHA-256 of each owner's certificates by --fingerprints."
     )
     with pytest.raises(SignatureError, match="than --fingerprints names"):
-        add_up(runs, signers_of, known(owners)[::-1])
+        add_up(runs, signers_of(runs), known(owners)[::-1])
     with pytest.raises(SignatureError, match="than --fingerprints names"):
-        add_up(runs, signers_of, known(owners)[:2])
+        add_up(runs, signers_of(runs), known(owners)[:2])
 
 
 def test_after_a_renewal_both_certificates_are_named(
@@ -126,12 +127,12 @@ def test_after_a_renewal_both_certificates_are_named(
     renewed = new_keys(tmp_path / "renewed")
     signed_by(owners, runs[0])
     signed_by(renewed, runs[1])
-    assert add_up(runs, signers_of, known(owners, renewed)).compared
+    assert add_up(runs, signers_of(runs), known(owners, renewed)).compared
     mixed = [renewed[0], *owners[1:]]
     signed_by(mixed, runs[1])
     with pytest.raises(SignatureError, match="than --fingerprints names"):
-        add_up(runs, signers_of, known(owners, renewed))
-    assert add_up(runs, signers_of, known(owners, mixed)).compared
+        add_up(runs, signers_of(runs), known(owners, renewed))
+    assert add_up(runs, signers_of(runs), known(owners, mixed)).compared
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -145,18 +146,18 @@ def test_a_run_without_its_signatures_does_not_count_beside_signed_ones(
     edit_manifest(runs[which], lambda manifest: manifest.pop("hosts"))
     for names in (None, known(owners)):
         with pytest.raises(SignatureError, match=f"{runs[which].name} has no {SIGNATURES}, so nobody signed"):
-            add_up(runs, signers_of, names)
+            add_up(runs, signers_of(runs), names)
 
 
 def test_a_run_on_hosts_without_signatures_does_not_count_at_all(runs: list[Path]) -> None:
     with pytest.raises(SignatureError, match="out-1 is of a run on hosts and has no signatures"):
-        add_up(runs, signers_of)
+        add_up(runs, signers_of(runs))
     for directory in runs:
         edit_manifest(directory, lambda manifest: manifest.pop("hosts"))
-    total = add_up(runs, signers_of)
+    total = add_up(runs, signers_of(runs))
     assert not total.signed and not total.compared
     with pytest.raises(SignatureError, match=f"has no {SIGNATURES}"):
-        add_up(runs, signers_of, ["AA"] * PARTIES)
+        add_up(runs, signers_of(runs), ["AA"] * PARTIES)
 
 
 def test_what_hosts_did_not_sign_does_not_count(runs: list[Path], owners: list[Path]) -> None:
@@ -165,7 +166,7 @@ def test_what_hosts_did_not_sign_does_not_count(runs: list[Path], owners: list[P
     edit_manifest(runs[1], lambda manifest: manifest["inputs"].update(clients=3))
     for names in (None, known(owners)):
         with pytest.raises(SignatureError, match="its 'inputs' is another"):
-            add_up(runs, signers_of, names)
+            add_up(runs, signers_of(runs), names)
 
 
 def edit_manifest(directory: Path, change: Callable[[dict[str, dict[str, object]]], object]) -> None:

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from fairshares.harness.cli.commands.choices import read_fingerprints
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.hosts.host_log import FILE as LOG, read_log
@@ -31,7 +30,7 @@ from fairshares.harness.hosts.signed_results import signers_of, verify
 from fairshares.harness.inputs.record_schema import read_domain
 from fairshares.harness.inputs.records import ClientRecords, read_records
 from fairshares.harness.online.client import read_invitation
-from fairshares.harness.pipeline.earlier_results import add_up
+from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.system.documents import DECLARATION, Refusal, read_toml
 from fairshares.harness.training.features import read_features
@@ -40,6 +39,7 @@ from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.counting import Count, Opener
 from fairshares.harness.uploads.keys import read_party, secrets_in, signing_key
 from fairshares.harness.uploads.lists import read_lists
+from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.exact_numbers import MAX_DIGITS
 from tests.conftest import PROJECT
@@ -88,7 +88,7 @@ def result_beside_signatures(path: Path) -> object:
     directory = path.with_name("unsigned")
     shutil.copytree(GOLDEN / "weights", directory)
     path.rename(directory / "signatures.json")
-    return add_up([directory], signers_of)
+    return add_up([directory], signers_of([directory]))
 
 
 @cache

@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads import counting, envelope_files, task as task_module
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener, OpeningPool, Part
+from fairshares.harness.uploads.counting import Batch, Count, Opener, Part
 from fairshares.harness.uploads.envelope import HEAD_BYTES
 from fairshares.harness.uploads.envelope_files import LeftOut
 from fairshares.harness.uploads.identities import Identities
@@ -39,7 +40,7 @@ from fairshares.harness.uploads.reasons import (
     WRONG_SIZE,
 )
 from fairshares.harness.uploads.task import Task
-from tests.support.envelopes import counts, made_task, opener, resealed, revealed, upload
+from tests.support.envelopes import FileOfBytes, counts, made_task, opener, resealed, revealed, upload
 from tests.support.servers import HOST
 
 PARTIES = 3
@@ -123,7 +124,7 @@ def served(contents: Sequence[bytes], read: Callable[[bytes], BinaryIO] = io.Byt
 
     def files_in(place: object, suffix: str, *, fetch: bool = True) -> Iterator[File]:
         for number, content in enumerate(contents):
-            yield File(f"{number}{suffix}", len(content), lambda content=content: read(content))  # type: ignore[misc]
+            yield FileOfBytes(f"{number}{suffix}", len(content), content, read)
 
     with patch.object(envelope_files, "files_in", files_in):
         yield
@@ -297,10 +298,30 @@ def expected(files: Sequence[Sequence[Chunk]], honest: set[bytes]) -> tuple[dict
     return dict(numbers), sum(seen.values()) - len(seen)
 
 
-@contextmanager
-def late(opener: Opener, processes: int, opened_by: object) -> Iterator[OpeningPool]:
-    """Open batches only when their results are asked for, with `processes` of them waiting."""
-    yield OpeningPool(lambda envelopes, apart: lambda: opener(envelopes, apart), processes)
+@dataclass(frozen=True)
+class LateBatch:
+    opener: Opener
+    envelopes: bytes
+    apart: bool
+
+    def result(self) -> Batch:
+        return self.opener(self.envelopes, self.apart)
+
+
+@dataclass(frozen=True)
+class Late:
+    """Opens batches only when their results are asked for, with so many of them waiting."""
+
+    most_waiting: int
+    opener: Opener | None = None
+
+    @contextmanager
+    def opening(self, opener: Opener) -> Iterator["Late"]:
+        yield replace(self, opener=opener)
+
+    def start(self, envelopes: bytes, apart: bool) -> LateBatch:
+        assert self.opener is not None
+        return LateBatch(self.opener, envelopes, apart)
 
 
 SCHEDULES = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -326,7 +347,7 @@ def check_interleaving(data: st.DataObject) -> None:
     reports, numbers = [], []
     batch, waiting = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 3))
     held: list[list[bytes]] = []
-    with patch.object(counting, "_AT_ONCE", batch), patch.object(counting, "_pool", late):
+    with patch.object(counting, "_AT_ONCE", batch), patch.object(counting, "opening_here", Late):
         for party in range(PARTIES):
             changed = broken, resealed(task, party, sent[party], place / f"keys-{party}", -1)
             pieces = [[("", name, envelopes[party])] for name, envelopes in uploads]

@@ -1,0 +1,160 @@
+"""A client's part in a run during which clients send: what it is asked for, and its values, once charged."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from fairshares.harness.engines.parties.certificates import fingerprint
+from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
+from fairshares.harness.inputs.encoding import as_upload, columns_of
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import ClientRecords, read_records
+from fairshares.harness.online.client import Invitation, read_invitation
+from fairshares.harness.pipeline.sources import read_terms
+from fairshares.harness.privacy.ledger.charge import Account, Entry, Say
+from fairshares.harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
+from fairshares.harness.request.base import Request
+from fairshares.harness.request.fields import as_text
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+from fairshares.protocols.accounting.rounding import digits_up
+from fairshares.protocols.arrays import Integers
+
+
+@dataclass(frozen=True)
+class AskedClient:
+    """What an invitation asks of a client.
+
+    Attributes:
+        path: The invitation's file.
+        invitation: The client's number, key and parties.
+        request: The run's request.
+        domain: The groups and labels of the client's records.
+        attempts: How often making the run's noise ahead was begun; 0 if parties make it in the run.
+    """
+
+    path: Path
+    invitation: Invitation
+    request: Request
+    domain: RecordDomain
+    attempts: int
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """The neighboring relation of the run's guarantee."""
+        relation = self.request.protect.neighboring_relation
+        assert relation is not None  # else the terms would have been refused
+        return relation
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the client's own ledger is charged for: runs on these terms spend at most this."""
+        protect = self.request.protect
+        return PrivacyEvent(
+            self.request.task,
+            self.request.model.name,
+            protect.guarantee,
+            protect.privacy_unit,
+            self.relation,
+            self.path,
+        )
+
+    def certificates(self, known: Sequence[str] | None) -> list[str]:
+        """Return the SHA-256 of the parties' certificates.
+
+        Raises ShareError if they are no certificates, or others than the known ones, if there are any.
+        """
+        try:
+            found = [fingerprint(server.owner.encode()) for server in self.invitation.servers]
+        except ValueError:
+            raise ShareError(f"{self.path} holds something else than parties' certificates.") from None
+        if known is not None and found != list(known):
+            raise ShareError(
+                f"The parties in {self.path} have other certificates than {named('fingerprints')} names, in "
+                "the order of the parties; nothing was sent. Ask the owners of their hosts, not whoever sent "
+                "the invitation."
+            )
+        return found
+
+    def check_accepted(self, epsilon: Fraction | None, delta: Fraction | None) -> None:
+        """Raise OptionError if the run spends more than a client accepts; None accepts anything."""
+        protect = self.request.protect
+        _check_accepted("epsilon", "ε", protect.epsilon, epsilon)
+        _check_accepted("delta", "δ", protect.delta, delta)
+
+    def read(self, path: Path, say: Say) -> ClientRecords:
+        """Return the client's records in a file; OptionError if it holds other clients' too, or none."""
+        records = read_records(path, self.domain, say=say)
+        if records.clients != 1:
+            raise OptionError(f"{path} holds records of {records.clients} clients; an invitation is for one.")
+        return records
+
+
+def read_asked(path: Path) -> AskedClient:
+    """Return what the invitation in a file asks for. Raises as `read_invitation` and `read_terms`."""
+    invitation = read_invitation(path)
+    request, domain = read_terms(invitation.terms, str(path))
+    attempts = invitation.terms["attempts"]
+    assert isinstance(attempts, int)  # else the terms would have been refused
+    return AskedClient(path, invitation, request, domain, attempts)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a client has sent.
+
+    Attributes:
+        charging: The client's entry in its own ledger.
+        sent_bytes: The bytes to each party.
+    """
+
+    charging: Entry
+    sent_bytes: int
+
+
+def send_values(
+    asked: AskedClient, records: ClientRecords, account: Account, seconds: float, say: Say
+) -> Sent:
+    """Send a client's values, masked, to all parties, once its masks are checked and its ledger is charged.
+
+    Raises FairSharesError: the ledger does not allow it, or the parties do not answer as they should.
+    """
+    charging = Entry(account)
+    with nothing_sent():
+        charging.check(asked.event)  # early, as parties wait for a client that has its masks
+    form = asked.request.form
+    values = columns_of(as_upload(records, form, say), form).ravel()
+    sent_bytes = asyncio.run(_sent(asked, values, seconds, charging))
+    with suppress(LedgerError):  # the charge stays, shown as aborted
+        charging.settle(Status.DONE, account.ledger.timeout_s)
+    return Sent(charging, sent_bytes)
+
+
+async def _sent(asked: AskedClient, values: Integers, seconds: float, charging: Entry) -> int:
+    """Send a client's values once its masks are checked, and the event is charged; return the bytes sent."""
+    async with asked.invitation.ready_to_send(values, seconds) as ready:
+        with nothing_sent():
+            charged = charging.charge(asked.event, ready)
+        return await ready.send(charged)
+
+
+@contextmanager
+def nothing_sent() -> Iterator[None]:
+    """Say of errors in the block that nothing was sent, in place of that nothing was computed."""
+    try:
+        yield
+    except FairSharesError as error:
+        message, _, _ = str(error).partition(NOTHING_COMPUTED)
+        error.args = (f"{message.strip()} Nothing was sent.",)
+        raise
+
+
+def _check_accepted(name: str, letter: str, spent: Fraction, most: Fraction | None) -> None:
+    """Refuse a run that spends more than the client accepts by the option `name`; None is no limit."""
+    if most is not None and spent > most:
+        raise OptionError(
+            f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
+            "the most that you accept; nothing was sent."
+        )
