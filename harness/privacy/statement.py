@@ -18,7 +18,7 @@ from fairshares.harness.stated_privacy import StatedPrivacy, state_loss
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.circuits.clients import CHECKS
-from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds, family_of
 from fairshares.protocols.guarantee import Guarantee, compose
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import (
@@ -73,6 +73,9 @@ MADE_AHEAD = (
     "Noise that was made before the run: joint. Who has as many parties' shares of it as can add it up knows "
     "the exact values: it is guarded as clients' shares are, and used once."
 )
+
+
+SYMMETRIC = "Joint noise: symmetric about 0, so a revealed value is its true value on average."
 
 
 @dataclass(frozen=True)
@@ -278,6 +281,8 @@ class PrivacyStatement:
         if self.distributed_noise is not None:
             of_parties = asdict(self.distributed_noise)
             sentences.append(DISTRIBUTED.format(**of_parties, parties=self.model.parties))
+        if stated.noise_family:
+            sentences.append(SYMMETRIC)
         if stated.made_ahead:
             sentences.append(MADE_AHEAD)
         return sentences
@@ -418,6 +423,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         if_replaced=state_loss(plan.if_replaced) if existence_only else UNSET,
         noise_for=MOVED_RECORDS if plan.neighbors.malleable_slots else UNSET,
         noise="distributed" if distributed else UNSET,
+        noise_family="symmetric" if family_of(plan.coins) is NoiseFamily.SYMMETRIC else UNSET,
         distribution=distributed.distribution if distributed else UNSET,
         honest_parties=distributed.honest_parties if distributed else UNSET,
         shifted=distributed.shifted if distributed else UNSET,
