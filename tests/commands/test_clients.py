@@ -266,6 +266,7 @@ REQUEST = {
     "neighboring_relation": "add_or_remove_one",
     "privacy_unit": "record",
     "noise": "joint",
+    "noise_family": "by-epsilon",
     "reweighing": "balanced",
 }
 
