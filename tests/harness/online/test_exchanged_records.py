@@ -204,10 +204,10 @@ def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -
 
 
 def test_blocks_are_chosen_for_the_noise_of_exchanged_records() -> None:
-    for epsilon in (Fraction(1), Fraction(5), Fraction(20)):
+    for epsilon in (Fraction(1), Fraction(5), Fraction(10)):
         tree = best_tree(1001, Neighbors(ZERO_OUT, malleable_slots=True), epsilon, DELTA)
         assert tree == best_tree(1001, Neighbors(REPLACE), epsilon, DELTA)
-    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(20), DELTA) != tree
+    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(10), DELTA) != tree
 
 
 def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
