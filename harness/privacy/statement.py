@@ -375,13 +375,11 @@ def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
 
 def _latest_fields(stated: Sequence[StatedPrivacy]) -> StatedPrivacy:
     """Return the statement whose every field is that of the latest statement that has the field."""
-    fields: dict[str, object] = {}
-    for statement in stated:
-        for name in statement.__struct_fields__:
-            value = getattr(statement, name)
-            if value is not UNSET:
-                fields[name] = value
-    return structs.replace(stated[-1], **fields)
+    united = stated[0]
+    for later in stated[1:]:
+        has = [name for name in later.__struct_fields__ if getattr(later, name) is not UNSET]
+        united = structs.replace(united, **{name: getattr(later, name) for name in has})
+    return united
 
 
 def _all_in(lists: Iterable[list[str]]) -> list[str]:
