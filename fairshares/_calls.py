@@ -24,7 +24,16 @@ if TYPE_CHECKING:
         TrainResult,
         WeightsResult,
     )
-    from fairshares._types import Constraint, Noise, Objective, Relation, Reweighing, Security, Unit
+    from fairshares._types import (
+        Constraint,
+        Noise,
+        NoiseFamily,
+        Objective,
+        Relation,
+        Reweighing,
+        Security,
+        Unit,
+    )
 
 
 def weights(
@@ -47,6 +56,7 @@ def weights(
     shares: Path | str | None = None,
     chain: str | None = None,
     noise: Noise = "joint",
+    noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -98,6 +108,8 @@ def weights(
             each record once. `load` adds up their results.
         noise: "joint", which nobody knows; or "distributed" or "distributed-gaussian", each party's own: much
             faster, with larger errors, and a party that deviates can shift the result unnoticed.
+        noise_family: Of joint noise: "by-epsilon", the smaller one; or "signed", as version 1.0 had it, for
+            runs that go on with a chain or a declared number of runs that it began.
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
         security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
@@ -142,6 +154,7 @@ def thresholds(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     noise: Noise = "joint",
+    noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -207,6 +220,7 @@ def confusion(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     noise: Noise = "joint",
+    noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -255,6 +269,7 @@ def gap(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     noise: Noise = "joint",
+    noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -304,6 +319,7 @@ def count(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     security: Security | None = None,
+    noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     population: str | None = None,
@@ -408,6 +424,7 @@ def train(
     privacy_unit: Unit = "record",
     cap: int | str | None = None,
     noise: Literal["joint", "distributed"] = "joint",
+    noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
         WeightsResult,
     )
     from fairshares._shown import Spent
-    from fairshares._types import Constraint, Noise, Objective, Relation, Reweighing, Security, Unit
+    from fairshares._types import (
+        Constraint,
+        Noise,
+        NoiseFamily,
+        Objective,
+        Relation,
+        Reweighing,
+        Security,
+        Unit,
+    )
 
 R = TypeVar("R")
 
@@ -72,6 +81,7 @@ class Session:
         labels: Sequence[Hashable] | None = None,
         domain: Domain | Path | str | None = None,
         max_count: int | None = None,
+        noise_family: NoiseFamily = "by-epsilon",
         stock: Path | str | None = None,
         timeout: float = 600,
     ) -> None:

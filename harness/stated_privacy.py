@@ -54,6 +54,7 @@ class StatedPrivacy(Struct, frozen=True, kw_only=True):
     if_replaced: StatedLoss | UnsetType = UNSET
     noise_for: str | UnsetType = UNSET
     noise: Literal["distributed"] | UnsetType = UNSET
+    noise_family: Literal["symmetric"] | UnsetType = UNSET
     distribution: str | UnsetType = UNSET
     honest_parties: Size | UnsetType = UNSET
     shifted: str | UnsetType = UNSET

@@ -45,22 +45,35 @@ def _table(indices: tuple[Integers, ...], shape: tuple[int, ...]) -> Integers:
     return table
 
 
-def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise that is made of fair bits.
+def noise_of_bits(
+    coins: Sequence[tuple[int, int]], bits: Sequence[int], nonzero: tuple[int, int] | None = None
+) -> int:
+    """Return the joint noise that is made of fair bits.
 
     Args:
-        coins: The numerator and the number of bits of each coin's probability.
-        bits: The sign, then the bits of each coin's word, lowest first.
+        coins: The numerator and the number of bits of the probability of each bit of the magnitude.
+        bits: The sign, then the bits of each coin's word, lowest first; the coin for zero comes last.
+        nonzero: The coin for zero of symmetric noise, which shows 1 if the noise is not 0; None of signed
+            noise.
     """
     stream = iter(bits)
     sign = next(stream)
     magnitude = 0
     for i, (numerator, width) in enumerate(coins):
         word = sum(next(stream) << j for j in range(width))
-        magnitude += (word < numerator) << i
+        if word < numerator:
+            magnitude += 1 << i
+    if nonzero is None:
+        if sign:
+            return -1 - magnitude
+        return magnitude
+    numerator, width = nonzero
+    word = sum(next(stream) << j for j in range(width))
+    if word >= numerator:
+        return 0
     if sign:
         return -1 - magnitude
-    return magnitude
+    return magnitude + 1
 
 
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:

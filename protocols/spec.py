@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import chain
 from typing import ClassVar, Literal
 
@@ -13,9 +12,13 @@ from fairshares.protocols.accounting.calibration import (
     LinearQueries,
     each_cell_once,
 )
-from fairshares.protocols.circuits.coins import design_coins
 from fairshares.protocols.circuits.gaussian import JOINT_ARGUMENTS, JointGaussian
-from fairshares.protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
+from fairshares.protocols.circuits.noise import (
+    KEPT_ARGUMENTS,
+    OWN_ARGUMENTS,
+    coins_of_arguments,
+    fair_bits_per_sample,
+)
 
 JOINT_LAW = ("epsilon", "delta_bits")  # the last arguments of a program with joint noise
 
@@ -85,7 +88,7 @@ class InputForm:
 def _of_joint_noise(arguments: Mapping[str, str]) -> int:
     if "shape" in arguments:
         return JointGaussian.of(arguments["shape"]).bits
-    return fair_bits_per_sample(design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])))
+    return fair_bits_per_sample(coins_of_arguments(arguments["epsilon"], arguments["delta_bits"]))
 
 
 def _no_bits(_arguments: Mapping[str, str]) -> int:

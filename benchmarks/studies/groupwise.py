@@ -19,7 +19,7 @@ from fairshares.harness.views.parts import Part, Table
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.circuits.coins import Coins
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.mechanisms.shifted_log import (
     ErrorTarget,
@@ -103,7 +103,7 @@ class Mechanism:
 
     name: str
     distribution: ShiftedLog
-    coins: tuple[Coin, ...]
+    coins: Coins
     charged: Guarantee
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:

@@ -31,7 +31,7 @@ from fairshares.protocols.accounting.calibration import (
 )
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.circuits.coins import Coins, SymmetricCoins, coins_of_magnitude
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.local_dp.estimators import (
     gap_weights,
@@ -191,19 +191,29 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
     )
 
 
-def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
+def noise_in_computation(coins: Coins, exact: Guarantee) -> Central:
     """Return the model of π_GAP, whose parties make noise from coins that none of them knows."""
-    chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins)]
+    chances = [(float(coin.probability), float(1 << i)) for i, coin in enumerate(coins_of_magnitude(coins))]
+    least = 0.5
+    if isinstance(coins, SymmetricCoins):
+        least = 1.0
 
     def log_moment(theta: Floats) -> Floats:
-        """Return ln E[cosh(theta (G + 1/2))], where G + 1/2 is the magnitude and has independent bits."""
+        """Return ln E[cosh(theta X)], where X is the error: G + 1/2 or G + 1, if it is not 0.
+
+        G has independent bits.
+        """
 
         def of_power(exponent: Floats) -> Floats:
-            """Return ln E[e^(exponent (G + 1/2))]."""
+            """Return ln E[e^(exponent (G + least))]."""
             bits = (np.logaddexp(math.log1p(-p), math.log(p) + exponent * bit) for p, bit in chances)
-            return np.asarray(exponent / 2 + sum(bits))
+            return np.asarray(exponent * least + sum(bits))
 
-        return np.asarray(np.logaddexp(of_power(theta), of_power(-theta)) - math.log(2))
+        of_either_sign = np.logaddexp(of_power(theta), of_power(-theta)) - math.log(2)
+        if not isinstance(coins, SymmetricCoins):
+            return np.asarray(of_either_sign)
+        nonzero = float(coins.nonzero.probability)
+        return np.asarray(np.logaddexp(math.log1p(-nonzero), math.log(nonzero) + of_either_sign))
 
     most = 300 / float(error_bound(coins, Fraction(1, 2)))
     return Central(exact, float(mean_square_error(coins)), most, log_moment, partial(simulated_noise, coins))

@@ -14,7 +14,7 @@ import numpy as np
 from fairshares.harness.releases.noise_samples import joint_sampler, summarise
 from fairshares.protocols import reference
 from fairshares.protocols.arrays import Integers as Array
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import NoiseFamily, design_coins
 from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.circuits.slots import slot_bits, value_bits
@@ -23,8 +23,9 @@ from fairshares.protocols.noise.added import NoiseDistribution
 Integers = tuple[int, ...]
 _EPSILON = "2"  # large, so that noise has few coins
 _DELTA_BITS = 20
-LAW = (_EPSILON, _DELTA_BITS)
-SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS))
+# The recorded attempts were made with signed noise.
+SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS), NoiseFamily.SIGNED)
+LAW = tuple(SAMPLER.arguments.values())
 
 
 def distance_of(opened: Sequence[int]) -> tuple[float, float]:

@@ -21,6 +21,7 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
     own: DistributedNoiseInput | None = None
     if plan.own or spec.adds_to_sums:
         own = _own_input(prepared, inputs, rows)
+    epsilon, delta_bits = plan.law
     arguments = {
         "form": release.form.name,
         "path": release.form.path.name,
@@ -30,8 +31,8 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         "slots": inputs.entries,
         "per_lane": release.model.slots_per_lane,
         "parts": inputs.sending.parts if inputs.sending else 0,
-        "epsilon": plan.node_epsilon,
-        "delta_bits": plan.node_delta_bits,
+        "epsilon": epsilon,
+        "delta_bits": delta_bits,
         "nodes": plan.nodes,
         "kept": 0,
         **(plan.own.arguments() if plan.own else {}),

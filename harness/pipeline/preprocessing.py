@@ -85,7 +85,7 @@ def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
     return JointNoise(
         prepared.release.model,
         plan.nodes,
-        (str(plan.node_epsilon), str(plan.node_delta_bits)),
+        plan.law,
         fair_bits_per_sample(plan.coins),
     )
 

@@ -18,7 +18,7 @@ from fairshares.harness.stated_privacy import StatedPrivacy, state_loss
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.circuits.clients import CHECKS
-from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds, family_of
 from fairshares.protocols.guarantee import Guarantee, compose
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import (
@@ -73,6 +73,9 @@ MADE_AHEAD = (
     "Noise that was made before the run: joint. Who has as many parties' shares of it as can add it up knows "
     "the exact values: it is guarded as clients' shares are, and used once."
 )
+
+
+SYMMETRIC = "Joint noise: symmetric about 0, so a revealed value is its true value on average."
 
 
 @dataclass(frozen=True)
@@ -277,6 +280,8 @@ class PrivacyStatement:
         if self.distributed_noise is not None:
             of_parties = asdict(self.distributed_noise)
             sentences.append(DISTRIBUTED.format(**of_parties, parties=self.model.parties))
+        if stated.noise_family:
+            sentences.append(SYMMETRIC)
         if stated.made_ahead:
             sentences.append(MADE_AHEAD)
         return sentences
@@ -325,12 +330,18 @@ def end_to_end(
     if active and input_path == CLIENTS.described:
         eta += Fraction(releases, 1 << CHECKS)
     total = exact.delta + (1 + exp_bounds(min(exact.epsilon, Fraction(64)))[1]) * eta
-    behavior = "may deviate" if active else "follows the protocol"
-    honest_clients = " that share true counts" if assumes else ""
+    behavior = "follows the protocol"
+    if active:
+        behavior = "may deviate"
+    controlled = f"one of {model.parties} parties, which {behavior}"
+    if model.corruptions > 1:
+        controlled = f"up to {model.corruptions} of {model.parties} parties, each of which {behavior}"
+    honest_clients = ""
+    if assumes:
+        honest_clients = " that share true counts"
     return (
-        f"End to end: against whoever controls one of {model.parties} parties, which "
-        f"{behavior}, any other clients{honest_clients} and the network, "
-        f"ε = {digits_up(exact.epsilon, 4)} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ "
+        f"End to end: against whoever controls {controlled}, any other clients{honest_clients} and the "
+        f"network, ε = {digits_up(exact.epsilon, 4)} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ "
         f"{digits_up(min(total, Fraction(1)), 4)} + (1 + e^ε)·ν, where η = {digits_up(eta, 2)} is the "
         f"engine's chance to fail, and ν that of breaking {model.cryptography}."
     )
@@ -342,28 +353,33 @@ def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
     ε, δ and probabilities of failure add up; `revealed` and `public` have the entries of all. Any other field
     is the latest statement's that has it.
     """
-    latest = statements[-1].stated
-    united = statements[0].stated
-    for later in statements[1:]:
-        fields = {name: getattr(later.stated, name) for name in latest.__struct_fields__}
-        said = {name: value for name, value in fields.items() if value is not UNSET}
-        united = structs.replace(united, **said)
-    failures = sum((statement.failure for statement in statements), Fraction(0))
-    replaced = [statement.if_replaced for statement in statements if statement.if_replaced]
-    united = structs.replace(
-        united,
-        mpc_statistical_security_bits=bits_of(failures),
+    latest = statements[-1]
+    failure = sum((statement.failure for statement in statements), Fraction(0))
+    stated = structs.replace(
+        _latest_fields([statement.stated for statement in statements]),
+        mpc_statistical_security_bits=bits_of(failure),
         revealed=_all_in(statement.stated.revealed for statement in statements),
         public=_all_in(statement.stated.public for statement in statements),
     )
-    of_all = PrivacyStatement(
-        statements[-1].model, united, releases=sum(statement.releases for statement in statements)
-    )
-    return of_all.with_loss(
+    releases = sum(statement.releases for statement in statements)
+    losses_if_replaced = [statement.if_replaced for statement in statements if statement.if_replaced]
+    if_replaced = None
+    if losses_if_replaced:
+        if_replaced = compose(losses_if_replaced)
+    return PrivacyStatement(latest.model, stated, releases).with_loss(
         compose(statement.exact for statement in statements),
         asked=sum((statement.stated.epsilon_requested for statement in statements), Fraction(0)),
-        if_replaced=compose(replaced) if replaced else None,
+        if_replaced=if_replaced,
     )
+
+
+def _latest_fields(stated: Sequence[StatedPrivacy]) -> StatedPrivacy:
+    """Return the statement whose every field is that of the latest statement that has the field."""
+    united = stated[0]
+    for later in stated[1:]:
+        has = [name for name in later.__struct_fields__ if getattr(later, name) is not UNSET]
+        united = structs.replace(united, **{name: getattr(later, name) for name in has})
+    return united
 
 
 def _all_in(lists: Iterable[list[str]]) -> list[str]:
@@ -417,6 +433,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         if_replaced=state_loss(plan.if_replaced) if existence_only else UNSET,
         noise_for=MOVED_RECORDS if plan.neighbors.malleable_slots else UNSET,
         noise="distributed" if distributed else UNSET,
+        noise_family="symmetric" if family_of(plan.coins) is NoiseFamily.SYMMETRIC else UNSET,
         distribution=distributed.distribution if distributed else UNSET,
         honest_parties=distributed.honest_parties if distributed else UNSET,
         shifted=distributed.shifted if distributed else UNSET,

@@ -453,7 +453,7 @@ def plan_release(
         if epsilon is None:
             epsilon = release.protect.epsilon
         if release.own is None:
-            return plan_noise(queries, neighbors, epsilon, delta)
+            return plan_noise(queries, neighbors, epsilon, delta, release.randomness.family)
         assert isinstance(queries, LinearQueries)  # as `program_of` found
         distribution, parties, tolerated = release.own
         return plan_distributed_noise(

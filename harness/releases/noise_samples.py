@@ -23,12 +23,12 @@ from fairshares.protocols.accounting.calibration import (
     plan_distributed_noise,
 )
 from fairshares.protocols.accounting.rounding import float_up
-from fairshares.protocols.circuits.coins import Coin, design_coins
-from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.circuits.coins import Coins, NoiseFamily, design_noise, family_of
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, noise_arguments
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
-from fairshares.protocols.noise.truncated import cumulative, guarantee
-from fairshares.protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
+from fairshares.protocols.noise.truncated import cumulative, guarantee, twice_center
+from fairshares.protocols.spec import JOINT_LAW, PI_LAP, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
@@ -70,7 +70,7 @@ class Sampler(ABC):
 class _JointSampler(Sampler):
     """Joint noise, of these coins."""
 
-    coins: tuple[Coin, ...]
+    coins: Coins
 
     def cumulative(self, x: int) -> Fraction:
         return cumulative(self.coins, x)
@@ -94,18 +94,18 @@ class _OwnSampler(Sampler):
 
 
 @lru_cache(maxsize=16)
-def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
-    """Return the sampler of joint noise, or raise OptionError."""
+def joint_sampler(epsilon: Fraction, delta: Fraction, family: NoiseFamily | None = None) -> Sampler:
+    """Return the sampler of joint noise, or raise OptionError; without a family, of the one for epsilon."""
     rounded = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
-        coins = design_coins(rounded, bits)
+        coins = design_noise(rounded, bits, family)
     return _JointSampler(
         name="default",
         spec=PI_LAP,
-        arguments={"epsilon": rounded, "delta_bits": bits},
+        arguments=dict(zip(JOINT_LAW, noise_arguments(rounded, bits, family_of(coins)), strict=True)),
         fair_bits=fair_bits_per_sample(coins),
-        center=Fraction(-1, 2),
+        center=Fraction(twice_center(coins), 2),
         mean_square=mean_square_error(coins),
         edges=(smallest(coins), largest(coins)),
         coins=coins,

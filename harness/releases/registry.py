@@ -13,7 +13,7 @@ from fairshares.harness.releases.count.request import CountOptions
 from fairshares.harness.releases.gap.request import GapOptions
 from fairshares.harness.releases.thresholds.request import ThresholdsOptions
 from fairshares.harness.releases.weights.request import WeightsOptions
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.base import SIGNED, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.releases import ReleaseCall
@@ -58,6 +58,8 @@ def request_from_json(fields: object) -> Request:
     task = given.pop("task", None)
     try:
         kind = REQUESTS[str(task)]
+        if "noise_family" in kind.declared:
+            given.setdefault("noise_family", SIGNED)  # the only one of version 1.0, which names none
         for name, text in given.items():
             if name not in kind.declared or not isinstance(text, str):
                 raise OptionError("a field that no such request has")

@@ -34,12 +34,15 @@ if TYPE_CHECKING:  # slow imports are in functions
     from fairshares.harness.inputs.record_schema import Cap, RecordDomain
     from fairshares.harness.security_models import SecurityModel
     from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
+    from fairshares.protocols.circuits.coins import NoiseFamily
     from fairshares.protocols.noise.added import NoiseDistribution
     from fairshares.protocols.spec import InputForm, InputPath, ProtocolSpec
 
 JOINT = "joint"  # the parties make the noise together
 DISTRIBUTED = "distributed"  # each party adds its own, and the sum is Laplace's
 DISTRIBUTED_GAUSSIAN = "distributed-gaussian"  # the same, and the sum is Gauss's
+BY_EPSILON = "by-epsilon"  # joint noise of the family for a value's ε
+SIGNED = "signed"  # joint noise that is symmetric about -1/2, whatever ε is
 DEFAULT_DELTA = "2^-40"
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values
 
@@ -61,6 +64,7 @@ PREPROCESS = optional(
     "declared, and on no record; --offline then takes it",
 )
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
+FAMILIES = one_of(lambda: (BY_EPSILON, SIGNED))
 NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 
 
@@ -131,10 +135,26 @@ class Randomness(Options):
     )
     offline = switch("take joint noise that --preprocess made before; refused where none fits")
 
+    noise_family = usual(
+        BY_EPSILON,
+        FAMILIES,
+        "of joint noise: by-epsilon (default: the smaller one), or signed, which version 1.0 had at every ε, "
+        "to go on with what it began: a chain, or a declared number of runs",
+    )
+
     @property
     def distribution(self) -> NoiseDistribution | None:
         """The distribution of distributed noise's sum; None for joint noise."""
         return distribution_of(self.noise)
+
+    @property
+    def family(self) -> NoiseFamily | None:
+        """The family of joint noise; None for the one of a value's ε."""
+        from fairshares.protocols.circuits.coins import NoiseFamily
+
+        if self.noise_family == SIGNED:
+            return NoiseFamily.SIGNED
+        return None
 
 
 class Inputs(Options):
@@ -200,7 +220,7 @@ class Request(Options):
     beside_training: ClassVar[BesideTraining | None] = None
 
     protect = Part(Protect, without=("cap", "cap_epsilon"))
-    randomness = Part(Randomness, without=("noise", "offline"))
+    randomness = Part(Randomness, without=("noise", "offline", "noise_family"))
     inputs = Part(Inputs, without=("input_form",))
     security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     population = optional(

@@ -30,6 +30,7 @@ _RATIOS = 6  # points of the grid of ratios of their sizes
 _PLACES = 4096  # points of the grid on which weighted sums are added up
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
+_TINY = 1e-12
 _BLOCK = 64  # points of the grid of ratios that are computed together
 
 
@@ -210,8 +211,11 @@ def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) ->
 
 
 def _block_of(ratio: float) -> int:
-    """Return the block of the grid that a ratio is in."""
-    return int(np.floor(np.log(ratio) / np.log(_GROWTH))) // _BLOCK
+    """Return the block of the grid that a ratio is in; that of a tiny ratio for 0.
+
+    At a large epsilon the errors' quantiles may be 0, and the largest possible ratio with them.
+    """
+    return int(np.floor(np.log(max(ratio, _TINY)) / np.log(_GROWTH))) // _BLOCK
 
 
 @lru_cache(maxsize=4096)

@@ -39,7 +39,9 @@ class SumsRequest(Options):
         # As of `train`: δ is lost in all rounds together, and noise for 2^-40 would be half as large again.
         delta={"default": TrainRequest.declared["delta"].default, "help": "the δ of all rounds together"},
     )
-    randomness = Part(Randomness, noise={"parse": TrainRequest.declared["noise"].parse})
+    randomness = Part(
+        Randomness, without=("noise_family",), noise={"parse": TrainRequest.declared["noise"].parse}
+    )
     account = Part(Account)
     where = Part(Where, without=("out",))
     security = Request.security

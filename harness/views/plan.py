@@ -1,6 +1,5 @@
 """Plans: expected results, and costs in each model."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
@@ -24,11 +23,10 @@ from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragra
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.harness.views.run import at_every_epsilon
 from fairshares.protocols.accounting.rounding import digits_up, float_up
+from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 from fairshares.protocols.json_values import JsonValue
-from fairshares.protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
-_LARGE_EPSILON = 2  # of a noisy value
 _WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
@@ -138,7 +136,7 @@ def _errors(release: ReleasePlan, errors: ExpectedError, chooses_cap: bool) -> I
     stage = release.asked
     yield from _cap_of(stage, chooses_cap)
     yield f"Count {errors.counted}: off by {errors.count:,.3g} (RMS)."
-    yield from _half_unit(stage)
+    yield from _center_of_noise(stage)
     yield from _table_of_errors(stage, errors)
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
@@ -177,19 +175,15 @@ def _cap_of(stage: PlannedRelease, chosen: bool) -> Iterator[Part]:
         yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
 
 
-def _half_unit(stage: PlannedRelease) -> Iterator[Part]:
-    """Say at a large ε that joint noise is off by half a unit, and what other noise would come to."""
-    noise = stage.prepared.plan
-    if not noise.coins or noise.node_epsilon <= _LARGE_EPSILON:
+def _center_of_noise(stage: PlannedRelease) -> Iterator[Part]:
+    """Say about which value joint noise is symmetric."""
+    coins = stage.prepared.plan.coins
+    if not coins:
         return
-    joint_error = math.sqrt(mean_square_error(noise.coins))
-    ratio = math.exp(-noise.node_epsilon)  # of the probabilities of neighboring integers
-    least = math.sqrt(2 * ratio) / (1 - ratio)
-    yield (
-        f"At so large an ε most of it is the half unit by which joint noise is off: {joint_error:.2g} a "
-        f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
-        f"{least * math.sqrt(1.5):.2g}."
-    )
+    if family_of(coins) is NoiseFamily.SYMMETRIC:
+        yield "Joint noise: symmetric about 0, so revealed values are whole."
+    else:
+        yield "Joint noise: symmetric about −½, to which half is added, so revealed values end in .5."
 
 
 def _table_of_errors(stage: PlannedRelease, errors: ExpectedError) -> Iterator[Part]:

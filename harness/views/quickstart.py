@@ -87,9 +87,12 @@ def in_short(study: Quickstart) -> Iterator[Part]:
     yield from _setting(study)
     yield _compared(study)
     yield Heading("What the parties revealed", f" of {study.clients:,} applicants, as noisy counts")
+    of_counts = ""
+    if (study.weights.weights.noisy_counts % 1).any():
+        of_counts = "Counts end in .5, as the noise's mean is −½. "
     yield replace(
         _first_table(weights.weights(study.weights.weights)),
-        caption="Counts end in .5, as the noise's mean is −½. The weight by the true counts is in its "
+        caption=f"{of_counts}The weight by the true counts is in its "
         f"interval with a probability of {float(study.weights.weights.confidence):.0%}.",
     )
     rules = _first_table(thresholds.thresholds(study.thresholds))

@@ -16,12 +16,15 @@ from fairshares.protocols.accounting.distributed_noise import (
 from fairshares.protocols.circuits.coins import (
     MAX_DELTA_BITS,
     MIN_DELTA_BITS,
-    Coin,
-    design_coins,
+    Coins,
+    NoiseFamily,
+    design_noise,
     edge_mass,
     exp_bounds,
+    family_of,
     worst_ratio,
 )
+from fairshares.protocols.circuits.noise import noise_arguments
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.noise.truncated import (
@@ -184,7 +187,7 @@ class NoisePlan:
     changed: int
     node_epsilon: Fraction
     node_delta_bits: int
-    coins: tuple[Coin, ...]
+    coins: Coins
     exact: Guarantee
     largest: int = 1
     release: LinearQueries | None = field(default=None, repr=False, compare=False)
@@ -203,9 +206,14 @@ class NoisePlan:
         return PrivacyUnit.RECORD
 
     @property
-    def noise(self) -> tuple[Coin, ...] | DistributedNoise:
+    def noise(self) -> Coins | DistributedNoise:
         """The noise of each value."""
         return self.own or self.coins
+
+    @property
+    def law(self) -> tuple[str, str]:
+        """The arguments of a program with joint noise: `epsilon` and `delta_bits`."""
+        return noise_arguments(self.node_epsilon, self.node_delta_bits, family_of(self.coins))
 
     @property
     def if_replaced(self) -> Guarantee:
@@ -272,9 +280,15 @@ def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
 
 
 def plan_noise(
-    release: LinearQueries | AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
+    release: LinearQueries | AboveThreshold,
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    family: NoiseFamily | None = None,
 ) -> NoisePlan:
     """Choose a release's coins and compute its guarantee exactly.
+
+    Without a family, it is the one for a value's epsilon.
 
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
     Guarantees: the plan's `exact` is within epsilon and delta.
@@ -287,9 +301,9 @@ def plan_noise(
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
     if isinstance(release, AboveThreshold):
-        return _plan_first_below(release, neighbors, epsilon, delta)
+        return _plan_first_below(release, neighbors, epsilon, delta, family)
     moves = moves_of(release, neighbors)
-    node_epsilon, bits, coins = _coins(epsilon, moves.units, delta / moves.units, moves.largest)
+    node_epsilon, bits, coins = _coins(epsilon, moves.units, delta / moves.units, moves.largest, family)
     if moves.cap > 1:
         exact = guarantee_of_clients(coins, moves.levels, moves.cap)
     elif moves.largest == 1:
@@ -349,7 +363,11 @@ def plan_distributed_noise(
 
 
 def _plan_first_below(
-    release: AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
+    release: AboveThreshold,
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    family: NoiseFamily | None,
 ) -> NoisePlan:
     """Choose coins for an index: each of two ratios gets half of epsilon, and all samples share delta.
 
@@ -360,7 +378,7 @@ def _plan_first_below(
         raise ValueError(
             f"which count is the first below a bound is revealed of clients, not under {neighbors.relation}"
         )
-    node_epsilon, bits, coins = _coins(epsilon, 2, delta / release.nodes)
+    node_epsilon, bits, coins = _coins(epsilon, 2, delta / release.nodes, family=family)
     exact = guarantee_of_first_below(coins, release.queries)
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
@@ -376,8 +394,12 @@ def _plan_first_below(
 
 
 def _coins(
-    epsilon: Fraction, units: int, delta: Fraction, largest: int = 1
-) -> tuple[Fraction, int, tuple[Coin, ...]]:
+    epsilon: Fraction,
+    units: int,
+    delta: Fraction,
+    largest: int = 1,
+    family: NoiseFamily | None = None,
+) -> tuple[Fraction, int, Coins]:
     """Return the epsilon, the bits of delta and the coins of a single value that moves by 1.
 
     Args:
@@ -385,12 +407,13 @@ def _coins(
         units: By how much all values move together.
         delta: For one unit of a value that moves by `largest`.
         largest: The most by which a single value moves.
+        family: The family of the noise; None: the one for the epsilon of a value.
     """
     node_epsilon = Fraction(epsilon * _EPSILON_GRID // units, _EPSILON_GRID)
     bits = bits_at_most(delta / exp_bounds(node_epsilon * (largest - 1))[1])
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
-    return node_epsilon, bits, design_coins(node_epsilon, bits)
+    return node_epsilon, bits, design_noise(node_epsilon, bits, family)
 
 
 def bits_at_most(delta: Fraction) -> int:
@@ -398,7 +421,7 @@ def bits_at_most(delta: Fraction) -> int:
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 
-def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:
+def guarantee_of_first_below(coins: Coins, queries: int) -> Guarantee:
     """Return the guarantee of the index of the first noisy count at or below a noisy bound.
 
     Source: theorem 12; AboveThreshold (Dwork and Roth 2014, Algorithm 1) for counts that move alike.

@@ -1,6 +1,6 @@
 """The exact privacy of noise, computed from its probability mass function alone.
 
-It shares no formula with `calibration.py`, which it audits, and the cost of the default noise's circuit.
+It shares no formula with `calibration.py`, which it audits, and the cost of the circuit of joint noise.
 """
 
 from collections import Counter, defaultdict
@@ -12,8 +12,8 @@ from math import inf, lcm
 import numpy as np
 
 from fairshares.protocols.accounting.calibration import LinearQueries, Neighbors
-from fairshares.protocols.circuits.coins import Coin, exp_bounds
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
+from fairshares.protocols.circuits.coins import Coin, Coins, SymmetricCoins, exp_bounds
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, joint_sample
 from fairshares.protocols.noise.truncated import log_upper_bound
 
 MAX_SENSITIVITY = 64  # work grows with its square
@@ -149,37 +149,91 @@ def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
     return Fraction(scaled, scale)
 
 
-def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
-    """Return the privacy of the default noise, for any number k of coins, without listing its 2^k values.
+def curve_of_coins(coins: Coins, sensitivity: int = 1) -> PrivacyCurve:
+    """Return the privacy of joint noise, for any number k of coins, without listing its 2^k magnitudes.
 
-    Computes: noise X is n or -1 - n, where the coins are the bits of n. If a count moves by s and X stays on
-    one side of zero, the likelihood ratio depends only on the bits that s has, and on how far the carry runs.
-    The few values that cross zero, or leave the range, are taken one by one.
-    Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
+    Computes: signed noise X is n or -1 - n, and symmetric noise is n + 1, -1 - n or 0, where the coins are
+    the bits of n. If a count moves by s and X stays on one side of zero, the likelihood ratio depends only on
+    the bits that s has, and on how far the carry runs. The few values that reach or cross zero, or leave the
+    range, are taken one by one.
+    Guarantees: equal to `curve_of_distribution` of the enumerated distribution, for moves up and down.
 
     Raises:
         ValueError: The sensitivity is not from 1 to 64 and below 2^k.
     [test: tests/protocols/test_exact_privacy.py]
     """
-    if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
+    law = _Law.of(coins)
+    if not 1 <= sensitivity <= min(MAX_SENSITIVITY, law.largest_magnitude):
         raise ValueError(
             f"the sensitivity must be at least 1, at most {MAX_SENSITIVITY}, and below the largest noise, "
             f"not {sensitivity}"
         )
-    half = Fraction(1, 2)
-    largest = (1 << len(coins)) - 1
+    chance = law.chance_of_sign
     pairs = []
     for moved in range(1, sensitivity + 1):
-        near = [half * _mass(coins, n) for n in range(moved)]  # of X = n, and as much of X = -1 - n
-        groups = list(zip(near, reversed(near), strict=True))
-        for up, down in _one_side(coins, moved):
-            groups.append((half * up, half * down))
-            groups.append((half * down, half * up))
-        edge = half * sum(_mass(coins, largest - n) for n in range(moved))
+        groups = []
+        for x in range(-moved, law.first_above_zero):
+            groups.append((law.atom(x), law.atom(x + moved)))  # X reaches, leaves or crosses zero
+        for up, down in _one_side(law.magnitude, moved):
+            groups.append((chance * up, chance * down))
+            groups.append((chance * down, chance * up))
+        edge = sum((law.atom(law.largest - n) for n in range(moved)), _ZERO)
         groups.append((edge, _ZERO))
         groups.append((_ZERO, edge))
         pairs.append(_grouped(groups))  # the same for a move down: the distribution is its own mirror image
     return PrivacyCurve(tuple(pairs))
+
+
+@dataclass(frozen=True)
+class _Law:
+    """The probabilities of joint noise, value by value.
+
+    Attributes:
+        magnitude: The coins of the bits of n.
+        chance_of_sign: The probability that noise is on one side of zero.
+        at_zero: The probability of neither side; None if signed noise has no such outcome.
+    """
+
+    magnitude: tuple[Coin, ...]
+    chance_of_sign: Fraction
+    at_zero: Fraction | None
+
+    @classmethod
+    def of(cls, coins: Coins) -> "_Law":
+        """Return the probabilities of these coins' noise."""
+        if isinstance(coins, SymmetricCoins):
+            nonzero = coins.nonzero.probability
+            return cls(coins.magnitude, nonzero / 2, 1 - nonzero)
+        return cls(coins, Fraction(1, 2), None)
+
+    @property
+    def largest_magnitude(self) -> int:
+        """The largest n."""
+        return (1 << len(self.magnitude)) - 1
+
+    @property
+    def first_above_zero(self) -> int:
+        """The smallest value of the upper side, at which n = 0. The lower side begins with -1."""
+        if self.at_zero is None:
+            return 0
+        return 1
+
+    @property
+    def largest(self) -> int:
+        """The largest value."""
+        return self.first_above_zero + self.largest_magnitude
+
+    def atom(self, x: int) -> Fraction:
+        """Return P(X = x)."""
+        n = x - self.first_above_zero
+        if x < 0:
+            n = -1 - x
+        if n > self.largest_magnitude:
+            return _ZERO
+        if n < 0:  # between the sides
+            assert self.at_zero is not None
+            return self.at_zero
+        return self.chance_of_sign * _mass(self.magnitude, n)
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
@@ -284,35 +338,38 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
     return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}
 
 
-def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
+def impossible_mass(coins: Coins, amounts: Iterable[int]) -> Fraction:
     """Return a bound of the mass that tells neighbors apart for certain.
 
     Args:
         coins: The noise of each value.
         amounts: By how much each value moves.
     """
-    largest = (1 << len(coins)) - 1
-    return sum((_mass(coins, largest - n) for amount in amounts for n in range(amount)), _ZERO) / 2
+    law = _Law.of(coins)
+    return sum((law.atom(law.largest - n) for amount in amounts for n in range(amount)), _ZERO)
 
 
-def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
+def impossible_mass_of_clients(coins: Coins, nodes: int, cap: int) -> Fraction:
     """Return `impossible_mass` of `cap` records at once, in `nodes` counts each."""
-    largest = (1 << len(coins)) - 1
-    scale = 1 << sum(coin.bits for coin in coins)  # masses times this are integers
+    law = _Law.of(coins)
+    scale = 1 << fair_bits_per_sample(coins)  # masses times this are integers
     uncovered = [0]  # at place s: the mass that one count uncovers if it moves by s
     heaviest = [0]  # at place s: the most that any number of counts uncover if they move by s in all
     for n in range(cap):
-        atom = 0
-        if n <= largest:
-            atom = int(_mass(coins, largest - n) * scale)
-        uncovered.append(uncovered[-1] + atom)
+        uncovered.append(uncovered[-1] + int(law.atom(law.largest - n) * scale))
         units = n + 1
         heaviest.append(max(uncovered[s] + heaviest[units - s] for s in range(1, units + 1)))
-    return Fraction(nodes * heaviest[cap], 2 * scale)
+    return Fraction(nodes * heaviest[cap], scale)
 
 
-def cost(coins: tuple[Coin, ...]) -> Gates:
-    """Return the cost of the default noise's circuit."""
+def cost(coins: Coins) -> Gates:
+    """Return the cost of the circuit of joint noise."""
     gates = Gates()
-    two_sided_geometric(coins, [Wire(gates) for _ in range(fair_bits_per_sample(coins))])
+    fair = [Wire(gates) for _ in range(fair_bits_per_sample(coins))]
+    joint_sample(coins, fair, _no_integer)
     return gates
+
+
+def _no_integer(_bit: Wire) -> int:
+    """Stand for the conversion of a bit, which takes no AND."""
+    return 0

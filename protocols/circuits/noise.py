@@ -1,21 +1,56 @@
-"""The default noise as a circuit: truncated geometric bits, a sign by complement.
+"""Joint noise as a circuit: truncated geometric bits, a sign by complement, and a coin for zero.
 
-Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign is ours.
+Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign and the coin for zero are ours.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import (
+    NoiseFamily,
+    SymmetricCoins,
+    coins_of_magnitude,
+    design_noise,
+    family_for,
+)
 from fairshares.protocols.circuits.counts import input_columns
 
 MAX_INPUT_WIDTH = 63  # bits per lane of a binary input instruction; more become zeros
 
 
+_SIGNED_AS_BEFORE = (
+    "-signed"  # ends the bits of delta where version 1.0 chose signed noise for a large epsilon
+)
+
+
 def fair_bits_per_sample(coins) -> int:
     """Return the fair bits of a sample: all coins' and the sign."""
-    return 1 + sum(coin.bits for coin in coins)
+    bits = 1 + sum(coin.bits for coin in coins_of_magnitude(coins))
+    if isinstance(coins, SymmetricCoins):
+        bits += coins.nonzero.bits
+    return bits
+
+
+def noise_arguments(epsilon: Fraction, delta_bits: int, family: NoiseFamily) -> tuple[str, str]:
+    """Return the arguments of a program with this joint noise, which `coins_of_arguments` reads.
+
+    A program of version 1.0 has the same arguments for the same noise, except for signed noise of a large
+    epsilon.
+    """
+    bits = str(delta_bits)
+    if family is NoiseFamily.SIGNED and family_for(epsilon) is not NoiseFamily.SIGNED:
+        bits += _SIGNED_AS_BEFORE
+    return str(epsilon), bits
+
+
+def coins_of_arguments(epsilon: str, delta_bits: str):
+    """Return the coins of joint noise from a program's arguments; ValueError as `design_noise`."""
+    bits = delta_bits.removesuffix(_SIGNED_AS_BEFORE)
+    family = None
+    if bits != delta_bits:
+        family = NoiseFamily.SIGNED
+    return design_noise(Fraction(epsilon), int(bits), family)
 
 
 def input_widths(n_bits: int) -> list[int]:
@@ -49,9 +84,9 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
         _, (kept,) = secret_integer.read_from_file(turn * lanes + int(law[0]), size=lanes)
         return kept
     epsilon, delta_bits = law
-    coins = design_coins(Fraction(epsilon), int(delta_bits))
+    coins = coins_of_arguments(str(epsilon), str(delta_bits))
     fair = xor_of_inputs(bit_vector, parties, lanes, fair_bits_per_sample(coins))
-    return to_integer(two_sided_geometric(coins, fair), secret_integer)
+    return joint_sample(coins, fair, secret_integer)
 
 
 def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
@@ -108,20 +143,54 @@ def _chain(runs, k):
     return depth, chain
 
 
+def joint_sample(coins, fair, secret_integer):
+    """Map fair bits to a sample of joint noise per lane, as secret integers.
+
+    Computes: as `two_sided_geometric` or `symmetric_geometric`.
+    Guarantees: `coins.check` gives its (epsilon, delta).
+    [test: tests/protocols/test_truncated_noise.py, tests/protocols/test_symmetric_noise.py, by enumeration]
+    """
+    if isinstance(coins, SymmetricCoins):
+        bits, added = symmetric_geometric(coins, fair)
+        return to_integer(bits, secret_integer) + secret_integer(added)
+    return to_integer(two_sided_geometric(coins, fair), secret_integer)
+
+
 def two_sided_geometric(coins, fair) -> list:
-    """Map fair bits to two's complement bits of a noise sample per lane, lowest first.
+    """Map fair bits to two's complement bits of a sample of signed noise per lane, lowest first.
 
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
-    Guarantees: `coins.check` gives its (epsilon, delta).
     [test: tests/protocols/test_truncated_noise.py, by full enumeration]
     """
-    sign, used = fair[0], 1
+    sign = fair[0]
+    used = 1
     magnitude = []
     for coin in coins:
         magnitude.append(flip(coin, fair[used : used + coin.bits]))
         used += coin.bits
     assert used == len(fair)
     return [bit ^ sign for bit in magnitude] + [sign]
+
+
+def symmetric_geometric(coins, fair) -> tuple:
+    """Map fair bits to a sample of symmetric noise per lane: two's complement bits, and a bit to add.
+
+    Computes: N = flip(nonzero); G as above; H = G if N is 1, else 0. The two's complement number is H if the
+    sign bit is 0, and -1-H if it is 1. The bit to add is 1 where sign and N differ:
+
+        N = 1: G + 1 or -1-G + 0.    N = 0: 0 + 0 or -1 + 1.
+
+    [test: tests/protocols/test_symmetric_noise.py, by full enumeration]
+    """
+    last = len(fair) - coins.nonzero.bits
+    signed = two_sided_geometric(coins.magnitude, fair[:last])
+    sign = signed[-1]
+    nonzero = flip(coins.nonzero, fair[last:])
+    bits = []
+    for bit in signed[:-1]:
+        masked = (bit ^ sign) & nonzero
+        bits.append(masked ^ sign)
+    return [*bits, sign], sign ^ nonzero
 
 
 def to_integer(bits, secret_integer):

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from fairshares.protocols.arrays import Floats, Integers
-from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.circuits.coins import Coins, SymmetricCoins, chance_of_sign, coins_of_magnitude
 
 
 def caps_up_to(most: int) -> tuple[int, ...]:
@@ -56,9 +56,7 @@ def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
 
-def distribution_of_first_below(
-    coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int
-) -> Floats:
+def distribution_of_first_below(coins: Coins, counts: Sequence[int] | Integers, bound: int) -> Floats:
     """Return the probability of each revealed index.
 
     Args:
@@ -70,10 +68,14 @@ def distribution_of_first_below(
         Shape (n + 1,), float64. The last probability is that no noisy count is at most the noisy bound.
     """
     magnitudes = np.ones(1)
-    for coin in coins:
+    for coin in coins_of_magnitude(coins):
         p = float(coin.probability)
         magnitudes = np.concatenate([magnitudes * (1 - p), magnitudes * p])
-    mass = np.concatenate([magnitudes[::-1], magnitudes]) / 2  # of -2^k .. 2^k - 1
+    one_side = magnitudes * float(chance_of_sign(coins))
+    at_zero: list[float] = []
+    if isinstance(coins, SymmetricCoins):
+        at_zero = [float(1 - coins.nonzero.probability)]
+    mass = np.concatenate([one_side[::-1], at_zero, one_side])  # from -2^k on
     lowest = -len(magnitudes)
     below = np.concatenate([[0.0], np.cumsum(mass)])
     bounds = bound + lowest + np.arange(len(mass))  # each value of c + X_0

@@ -10,7 +10,7 @@ import numpy as np
 from fairshares.protocols.accounting.calibration import LinearQueries, Neighbors, moves_of, plan_noise
 from fairshares.protocols.accounting.distributed_noise import gaussian_rate
 from fairshares.protocols.arrays import Floats, Integers
-from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds
 from fairshares.protocols.noise.added import NoiseDistribution
 from fairshares.protocols.noise.truncated import mean_square_error
 
@@ -124,6 +124,8 @@ def best_tree(
     epsilon: Fraction,
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
+    *,
+    family: NoiseFamily | None = None,
 ) -> CountTree:
     """Choose the tree whose cumulative counts have the least mean square error, or raise ValueError.
 
@@ -137,7 +139,8 @@ def best_tree(
         tree = _descend(bins, levels)
         if tree is None:
             break
-        error = tree.mean_variance() * float(node_variance(tree, neighbors, epsilon, delta, distribution))
+        variance = node_variance(tree, neighbors, epsilon, delta, distribution, family=family)
+        error = tree.mean_variance() * float(variance)
         if error >= least:
             break
         best = tree
@@ -151,17 +154,19 @@ def node_variance(
     epsilon: Fraction,
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
+    *,
+    family: NoiseFamily | None = None,
 ) -> Fraction:
-    """Return a node's mean square error.
+    """Return a node's mean square error; of joint noise, if `distribution` is None, of this family.
 
-    Guarantees: exact for joint noise (`distribution` is None); nearly exact for distributed noise.
+    Guarantees: exact for joint noise; nearly exact for distributed noise.
 
     Raises:
         ValueError: No noise reaches epsilon and delta.
     """
     release = tree.release(1)
     if distribution is None:
-        return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
+        return mean_square_error(plan_noise(release, neighbors, epsilon, delta, family).coins)
     moves = moves_of(release, neighbors)
     if distribution is NoiseDistribution.GAUSSIAN:
         return Fraction(1 / (2 * gaussian_rate(moves.squares, epsilon, delta)))

@@ -15,7 +15,17 @@ import numpy.typing as npt
 
 from fairshares.protocols.accounting.calibration import Neighbors, logarithms, moves_of, plan_noise
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
+from fairshares.protocols.circuits.coins import (
+    MAX_COINS,
+    MIN_EPSILON,
+    Coins,
+    NoiseFamily,
+    SymmetricCoins,
+    chance_of_sign,
+    coins_of_magnitude,
+    exp_bounds,
+    family_for,
+)
 from fairshares.protocols.circuits.logarithm import scale_bits
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.truncated import error_bound, guarantee_of_moves
@@ -79,22 +89,22 @@ class ShiftedLog:
         return round(float(self.value(min(count, self.most)))) + 2 * max(0, count - self.most)
 
     def estimate(self, logarithms: npt.ArrayLike) -> Floats:
-        """Return the count whose g is the revealed value + 1/2, held within [0, most].
+        """Return the count whose g is the revealed value less the noise's mean, held within [0, most].
 
-        Guarantees: median-unbiased, as X + 1/2 is symmetric and the inverse rises.
+        Guarantees: median-unbiased, as the noise is symmetric about its mean and the inverse rises.
         [test: tests/protocols/test_shifted_log.py]
         """
         z = np.asarray(logarithms, dtype=np.float64) / 2.0**self.bits
         part = np.clip(np.floor(z), 0, self.lines_above_first)
         return np.asarray(np.clip(2.0 ** (part + self.lowest) * (1 + z - part) - self.offset, 0.0, self.most))
 
-    def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
+    def interval(self, logarithms: npt.ArrayLike, coins: Coins, failure: Fraction) -> Floats:
         """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
         bound = float(error_bound(coins, failure))
         z = np.asarray(logarithms, dtype=np.float64)
         return np.stack([self.estimate(z - bound), self.estimate(z + bound)], axis=-1)
 
-    def guarantee_at(self, count: int, coins: tuple[Coin, ...]) -> Guarantee:
+    def guarantee_at(self, count: int, coins: Coins) -> Guarantee:
         """Return the guarantee of a record, added or removed, in a group with `count` records.
 
         Guarantees: never rises with the count.
@@ -103,18 +113,18 @@ class ShiftedLog:
         return guarantee_of_moves(coins, [(self.step(count),)])
 
 
-def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
+def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, noise: "Coins | RealNoise") -> Floats:
     """Return E|estimate - count| at real counts, in floats.
 
     Args:
         distribution: The logarithm.
         counts: Where to compute the error, at least 0.
-        coins: The noise; a float is the probability of an ideal coin.
+        noise: The noise.
     """
-    return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), coins))
+    return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), _real(noise)))
 
 
-def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
+def worst_relative_error(distribution: ShiftedLog, least: int, noise: "Coins | RealNoise") -> float:
     """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
     Computes: errors at up to 512 counts per power of two. Between two of these, a < b, the error is at most
@@ -122,7 +132,7 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
-    above, below = _error_parts(distribution, points, coins)
+    above, below = _error_parts(distribution, points, _real(noise))
     gaps = np.diff(points)
     between = ((above[1:] + below[:-1] + gaps) / points[:-1])[gaps > 1]
     return max(float(((above + below) / points).max()), float(between.max(initial=0)))
@@ -152,14 +162,18 @@ class ErrorTarget:
                 f"most {MOST_COUNT}"
             )
 
-    def met_by(self, distribution: ShiftedLog, coins: Sequence[Coin | float]) -> bool:
+    def met_by(self, distribution: ShiftedLog, noise: "Coins | RealNoise") -> bool:
         """Return whether `worst_relative_error` keeps to this target."""
-        return worst_relative_error(distribution, self.least, coins) <= self.relative
+        return worst_relative_error(distribution, self.least, noise) <= self.relative
 
 
 @lru_cache(maxsize=32)
 def plan_logarithm(
-    target: ErrorTarget, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
+    target: ErrorTarget,
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    family: NoiseFamily | None = None,
 ) -> tuple[ShiftedLog, Fraction]:
     """Choose the logarithm that protects large groups best within an error.
 
@@ -180,12 +194,12 @@ def plan_logarithm(
             continue
         release = logarithms(2, distribution.first_step)
         unit = epsilon / moves_of(release, neighbors).units
-        if power < last and not target.met_by(distribution, _ideal_coins(unit)):
+        if power < last and not target.met_by(distribution, _ideal_noise(unit, family)):
             continue
-        least = _least_share(target, distribution, unit)
+        least = _least_share(target, distribution, unit, family)
         for share in range(least, _SHARES + 1):  # real coins err slightly more than ideal ones
             charged = epsilon * Fraction(share, _SHARES)
-            coins = plan_noise(release, neighbors, charged, delta).coins
+            coins = plan_noise(release, neighbors, charged, delta, family).coins
             reached = worst_relative_error(distribution, target.least, coins)
             if reached <= target.relative:
                 return distribution, charged
@@ -195,20 +209,50 @@ def plan_logarithm(
     )
 
 
-def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
+def _least_share(
+    target: ErrorTarget, distribution: ShiftedLog, unit: Fraction, family: NoiseFamily | None
+) -> int:
     """Return the least share of epsilon, in parts of 64 from a quarter up, with which ideal coins suffice."""
 
     def is_enough(share: int) -> bool:
-        return target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
+        return target.met_by(distribution, _ideal_noise(unit * share / _SHARES, family))
 
     shares = range(_SHARES // 4, _SHARES)
     return shares.start + bisect_left(shares, True, key=is_enough)
 
 
-def _ideal_coins(epsilon: Fraction) -> list[float]:
-    """Return the bits' chances in a geometric magnitude of ratio e^-epsilon, above e^-64."""
+@dataclass(frozen=True)
+class RealNoise:
+    """Joint noise in floats.
+
+    Attributes:
+        chances: The probability of each bit of the magnitude G, lowest first.
+        chance_of_sign: The probability of either sign.
+        least: The error's size where G = 0; else it is `least` + G.
+    """
+
+    chances: Sequence[float]
+    chance_of_sign: float
+    least: float
+
+
+def _real(noise: Coins | RealNoise) -> RealNoise:
+    if isinstance(noise, RealNoise):
+        return noise
+    least = 0.5
+    if isinstance(noise, SymmetricCoins):
+        least = 1.0
+    chances = [float(coin.probability) for coin in coins_of_magnitude(noise)]
+    return RealNoise(chances, float(chance_of_sign(noise)), least)
+
+
+def _ideal_noise(epsilon: Fraction, family: NoiseFamily | None) -> RealNoise:
+    """Return noise with a geometric magnitude of ratio e^-epsilon, of bits with odds above e^-64."""
     odds = takewhile(lambda x: x <= 64, (epsilon * 2**i for i in range(MAX_COINS + 1)))
-    return [float(1 / (1 + exp_bounds(x)[0])) for x in odds]
+    chances = [float(1 / (1 + exp_bounds(x)[0])) for x in odds]
+    if (family or family_for(epsilon)) is NoiseFamily.SIGNED:
+        return RealNoise(chances, chance_of_sign=0.5, least=0.5)
+    return RealNoise(chances, chance_of_sign=float(1 / (1 + exp_bounds(epsilon)[0])), least=1.0)
 
 
 def _points(least: int, most: int) -> Floats:
@@ -219,9 +263,7 @@ def _points(least: int, most: int) -> Floats:
     return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
 
 
-def _error_parts(
-    distribution: ShiftedLog, counts: Floats, coins: Sequence[Coin | float]
-) -> tuple[Floats, Floats]:
+def _error_parts(distribution: ShiftedLog, counts: Floats, noise: RealNoise) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
     The estimate is a straight line per power of 2, so the noise's mass and mean between its ends suffice.
@@ -234,29 +276,29 @@ def _error_parts(
     ends[0] = distribution.value(0)
     ends[-1] = distribution.value(distribution.most)
     parts = []
-    for sign in (1.0, -1.0):  # the noise's sign: the estimate is that of z + sign * (G + 1/2)
+    for sign in (1.0, -1.0):  # the noise's sign: the estimate is that of z + sign * (G + least)
         order = ends if sign > 0 else ends[::-1]
-        cuts = [np.maximum(np.ceil(sign * (end - z) - 0.5), 0.0) for end in order]
-        below = [_mass_and_mean_below(coins, cut) for cut in cuts]
+        cuts = [np.maximum(np.ceil(sign * (end - z) - noise.least), 0.0) for end in order]
+        below = [_mass_and_mean_below(noise.chances, cut) for cut in cuts]
         total = (1 - below[-1][0]) * ((distribution.most if sign > 0 else 0.0) - counts)
         for line, (first, last) in enumerate(pairwise(below)):
             power = line if sign > 0 else lines - 1 - line
             width = 2.0 ** (power + distribution.lowest)
             mass = last[0] - first[0]
             mean = last[1] - first[1]
-            at_half = width * (1 - power + (z + sign / 2) / unit) - distribution.offset
-            total += (at_half - counts) * mass + sign * width / unit * mean
-        parts.append(sign * total / 2)
+            at_least = width * (1 - power + (z + sign * noise.least) / unit) - distribution.offset
+            total += (at_least - counts) * mass + sign * width / unit * mean
+        parts.append(sign * total * noise.chance_of_sign)
     return parts[0], parts[1]
 
 
-def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[Floats, Floats]:
+def _mass_and_mean_below(bits: Sequence[float], ends: Floats) -> tuple[Floats, Floats]:
     """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0.
 
     Computes: G < n if some bit of G is 0 where n's is 1, and all higher bits are equal. From the highest bit
     down, each bit adds the case that it is this one.
     """
-    chances = [float(coin.probability) if isinstance(coin, Coin) else coin for coin in coins]
+    chances = list(bits)
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
     chances.append(0.0)  # of a bit above all others, which n has if all of G is below n
     mass = np.zeros(n.shape)

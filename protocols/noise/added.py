@@ -19,12 +19,21 @@ import gmpy2
 import numpy as np
 
 from fairshares.protocols.arrays import Floats, Integers, Words
-from fairshares.protocols.circuits.coins import MAX_COINS, MAX_EPSILON, Coin, exp_bounds
+from fairshares.protocols.circuits.coins import (
+    MAX_COINS,
+    MAX_EPSILON,
+    Coin,
+    Coins,
+    SymmetricCoins,
+    chance_of_sign,
+    coins_of_magnitude,
+    exp_bounds,
+)
 from fairshares.protocols.circuits.noise import OWN_ARGUMENTS
 from fairshares.protocols.exact_numbers import stated_number
 from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.noise import truncated
-from fairshares.protocols.noise.truncated import probability_mass
+from fairshares.protocols.noise.truncated import magnitude_mass
 
 BITS = 128  # a table's probabilities are multiples of 2^-128
 MAX_EDGE = 1 << 16  # a table has 131,073 entries at most
@@ -201,6 +210,19 @@ def coins_in(listed: JsonValue) -> tuple[Coin, ...]:
     return tuple(coins)
 
 
+def joint_noise_in(fields: JsonObject) -> Coins:
+    """Return joint noise from the fields of a file: `coins`, and `nonzero` if it is symmetric.
+
+    Raises as `coins_in`, or KeyError.
+    [test: tests/protocols/test_added_noise.py]
+    """
+    magnitude = coins_in(fields["coins"])
+    if "nonzero" not in fields:
+        return magnitude
+    (nonzero,) = coins_in([fields["nonzero"]])
+    return SymmetricCoins(magnitude, nonzero)
+
+
 def _whole_in(fields: JsonObject, name: str) -> int:
     number = fields[name]
     if type(number) is not int or not 1 <= number <= _LARGEST[name]:
@@ -285,20 +307,20 @@ def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
     return high, low
 
 
-Single = tuple[Coin, ...] | DistributedNoise
+Single = Coins | DistributedNoise
 """Joint noise by its coins, or the sum of the parties' own noises."""
 
 
 @dataclass(frozen=True)
 class JointNoise:
-    """The law of the noise that the parties make together from coins. Its mean is -1/2."""
+    """The law of the noise that the parties make together from coins. Its mean is -1/2 or 0."""
 
-    coins: tuple[Coin, ...]
+    coins: Coins
 
     @property
     def offset(self) -> float:
         """Minus the mean."""
-        return 0.5
+        return -truncated.twice_center(self.coins) / 2
 
     @property
     def largest(self) -> int:
@@ -307,21 +329,31 @@ class JointNoise:
 
     @property
     def mean_square_error(self) -> Fraction:
-        """E[(X + 1/2)^2], exactly."""
+        """The mean squared distance from the mean, exactly."""
         return truncated.mean_square_error(self.coins)
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return the least t >= 0 with P(|X + 1/2| > t) <= failure, exactly."""
+        """Return the least t >= 0 with P(|X - mean| > t) <= failure, exactly."""
         return truncated.error_bound(self.coins, failure)
 
     def errors(self) -> "Distribution":
         """Return the distribution of the error."""
         magnitudes, unit, slack = self._magnitudes()
-        masses = np.concatenate([magnitudes[::-1], magnitudes])
-        return Distribution((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
+        at_zero: list[float] = []
+        start = (0.5 - magnitudes.size) * unit
+        if isinstance(self.coins, SymmetricCoins):
+            at_zero = [float(1 - self.coins.nonzero.probability)]
+            start = -magnitudes.size * unit
+        masses = np.concatenate([magnitudes[::-1], at_zero, magnitudes])
+        return Distribution(start, unit, masses, slack=slack)
 
     def positive_errors(self) -> "Distribution":
-        """Return the distribution of the error's positive part: 0, or (g + 1/2) units."""
+        """Return the distribution of the error's positive part.
+
+        Computes: of signed noise 0, or (g + 1/2) units; of symmetric noise 0, or (g + 1) units.
+        """
+        if isinstance(self.coins, SymmetricCoins):
+            return self.errors().positive_part()
         magnitudes, unit, slack = self._magnitudes()
         halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
         halves[0] = 0.5
@@ -329,17 +361,31 @@ class JointNoise:
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draw independent errors in the clear."""
-        magnitude = np.full(shape, 0.5)
-        for i, coin in enumerate(self.coins):
+        least = 0.5
+        if isinstance(self.coins, SymmetricCoins):
+            least = 1.0
+        magnitude = np.full(shape, least)
+        for i, coin in enumerate(coins_of_magnitude(self.coins)):
             magnitude += (rng.random(shape) < float(coin.probability)) * float(1 << i)
-        return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
+        drawn = np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
+        if isinstance(self.coins, SymmetricCoins):
+            drawn *= rng.random(shape) < float(self.coins.nonzero.probability)
+        return drawn
 
     def _magnitudes(self) -> tuple[Floats, float, float]:
-        """Return the masses of g >= 0 by its higher bits, their unit, and the slack of the lower ones."""
-        lower_bits = max(0, len(self.coins) - _FINE_BITS)
-        masses = [float(p) for g, p in probability_mass(self.coins[lower_bits:]).items() if g >= 0]
+        """Return the masses of g >= 0 by its higher bits on one side, their unit, and the slack.
+
+        Computes: the lower bits of signed noise are taken as their middle, and those of symmetric noise as
+        all ones. So an error moves by at most half a unit, or by one.
+        """
+        magnitude = coins_of_magnitude(self.coins)
+        lower_bits = max(0, len(magnitude) - _FINE_BITS)
+        chance = chance_of_sign(self.coins)
+        masses = [float(chance * mass) for mass in magnitude_mass(magnitude[lower_bits:])]
         unit = float(1 << lower_bits)
-        slack = unit / 2 if lower_bits else 0.0
+        slack = 0.0
+        if lower_bits:
+            slack = unit if isinstance(self.coins, SymmetricCoins) else unit / 2
         return np.array(masses), unit, slack
 
 
@@ -425,9 +471,9 @@ class NoiseLaw(Protocol):
 
 def law_of(noise: Noise) -> NoiseLaw:
     """Return a noise's law; coins alone stand for joint noise."""
-    if isinstance(noise, tuple):
-        return JointNoise(noise)
-    return noise
+    if isinstance(noise, DistributedNoise | Several):
+        return noise
+    return JointNoise(noise)
 
 
 def singles(noise: Noise) -> tuple[Single, ...]:

@@ -1,6 +1,8 @@
-"""Exact distribution, privacy and error of the default noise X, which is G or -1 - G, equally likely.
+"""Exact distribution, privacy and error of joint noise X, which is signed or symmetric (`circuits.coins`).
 
-The magnitude G has k bits, each of them a coin. Theorems are those of docs/explanation/theorems.md.
+Noise of k magnitude bits has all whole values from -2^k to 2^k - 1 if it is signed, and to 2^k if it is
+symmetric. It is its own mirror image about its mean, -1/2 or 0. Theorems are those of
+docs/explanation/theorems.md.
 """
 
 from bisect import bisect_left
@@ -11,7 +13,16 @@ from operator import mul
 
 import gmpy2
 
-from fairshares.protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
+from fairshares.protocols.circuits.coins import (
+    Coin,
+    Coins,
+    SymmetricCoins,
+    chance_of_sign,
+    coins_of_magnitude,
+    edge_mass,
+    exp_bounds,
+    worst_ratio,
+)
 from fairshares.protocols.guarantee import Guarantee
 
 ENUMERABLE_COINS = 12
@@ -19,7 +30,7 @@ ENUMERABLE_COINS = 12
 _EPSILON_GRID = 10**12  # an epsilon is rounded up to a multiple of 1 / this
 
 
-def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
+def guarantee(coins: Coins, units: int = 1) -> Guarantee:
     """Return the guarantee if counts move by `units` in all, each by at most 1 (basic composition).
 
     Guarantees: exact for one count; an upper bound for several.
@@ -28,17 +39,15 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
     return Guarantee(log_upper_bound(worst_ratio(coins) ** units), edge_mass(coins) * units)
 
 
-def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
+def outer_mass(coins: Coins, values: int) -> Fraction:
     """Return the mass of the outermost `values` on one side.
 
     A count that moves by so much uncovers it: its neighbor can't have these outcomes.
     """
-    return cumulative(coins, values - 1 - (1 << len(coins)))
+    return cumulative(coins, smallest_noise(coins) + values - 1)
 
 
-def guarantee_of_moves(
-    coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
-) -> Guarantee:
+def guarantee_of_moves(coins: Coins, moves: Iterable[tuple[int, ...]], shared: bool = False) -> Guarantee:
     """Return the guarantee if counts move by any of `moves` (theorem 8).
 
     Args:
@@ -61,24 +70,27 @@ def guarantee_of_moves(
     return Guarantee(most_units * log_upper_bound(worst_ratio(coins)), delta)
 
 
-def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
+def uncovered_at_most(coins: Coins, amount: int) -> Fraction:
     """Return a bound of the mass uncovered by a count that moves by this amount, or by counts that share it.
 
     Computes: what a single count uncovers, if no value is less likely than a value further out; else a bound
     by theorem 11.
     [test: tests/protocols/test_exact_moves.py]
     """
-    odds_below = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
+    magnitude = coins_of_magnitude(coins)
+    odds_below = accumulate((coin.odds for coin in magnitude), mul, initial=Fraction(1))
     # No power of 2 is likelier than the magnitude below it, in which all lower bits are set.
-    no_power_is_likelier = all(coin.odds <= product for coin, product in zip(coins, odds_below, strict=False))
-    probabilities_fall = amount <= 1 << len(coins) and no_power_is_likelier
+    no_power_is_likelier = all(
+        coin.odds <= product for coin, product in zip(magnitude, odds_below, strict=False)
+    )
+    probabilities_fall = amount <= 1 << len(magnitude) and no_power_is_likelier
     if amount == 1 or probabilities_fall:
         return outer_mass(coins, amount)
     ratio = worst_ratio(coins)
     return edge_mass(coins) * (exp_bounds(amount * log_upper_bound(ratio))[1] - 1) / (ratio - 1)
 
 
-def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
+def guarantee_of_clients(coins: Coins, nodes: int, cap: int) -> Guarantee:
     """Return the guarantee of counts for a client with up to `cap` records, each in `nodes` counts.
 
     Computes: theorem 9. For exchanged records, `nodes` is twice as large (theorem 10).
@@ -89,7 +101,7 @@ def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guara
     return Guarantee(epsilon, nodes * most_uncovered(coins, cap))
 
 
-def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
+def most_uncovered(coins: Coins, units: int) -> Fraction:
     """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all."""
     total = Fraction(0)
     heaviest = Fraction(0)
@@ -108,39 +120,65 @@ def log_upper_bound(ratio: Fraction) -> Fraction:
         return Fraction(int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID)), _EPSILON_GRID)
 
 
-def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
-    """Return the exact probability mass function of at most 12 coins' noise, or raise ValueError."""
-    if len(coins) > ENUMERABLE_COINS:
-        raise ValueError(f"{len(coins)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
-    magnitudes = [Fraction(1)]
-    for coin in coins:
+def magnitude_mass(magnitude: tuple[Coin, ...]) -> list[Fraction]:
+    """Return P(G = 0), P(G = 1), .. of at most 12 coins' magnitude, or raise ValueError."""
+    if len(magnitude) > ENUMERABLE_COINS:
+        raise ValueError(f"{len(magnitude)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
+    masses = [Fraction(1)]
+    for coin in magnitude:
         p = coin.probability
-        with_zero = [mass * (1 - p) for mass in magnitudes]
-        with_one = [mass * p for mass in magnitudes]
-        magnitudes = with_zero + with_one
-    halves = [mass / 2 for mass in magnitudes]  # X is G, or as likely -1 - G
-    return dict(enumerate([*reversed(halves), *halves], start=-len(halves)))
+        with_zero = [mass * (1 - p) for mass in masses]
+        with_one = [mass * p for mass in masses]
+        masses = with_zero + with_one
+    return masses
 
 
-def largest_noise(coins: tuple[Coin, ...]) -> int:
-    """Return the largest value n; the smallest is -1 - n."""
-    return (1 << len(coins)) - 1
+def probability_mass(coins: Coins) -> dict[int, Fraction]:
+    """Return the exact probability mass function of at most 12 coins' noise, or raise ValueError."""
+    one_side = [mass * chance_of_sign(coins) for mass in magnitude_mass(coins_of_magnitude(coins))]
+    at_zero: list[Fraction] = []
+    if isinstance(coins, SymmetricCoins):
+        at_zero = [1 - coins.nonzero.probability]
+    return dict(enumerate([*reversed(one_side), *at_zero, *one_side], start=-len(one_side)))
 
 
-def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2] = E[(G + 1/2)^2], exactly."""
-    chances = [coin.probability for coin in coins]
-    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(1, 2))
-    return mean**2 + sum((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances))
+def twice_center(coins: Coins) -> int:
+    """Return twice the mean, about which the noise is its own mirror image."""
+    if isinstance(coins, SymmetricCoins):
+        return 0
+    return -1
 
 
-def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
+def smallest_noise(coins: Coins) -> int:
+    """Return the smallest value."""
+    return -(1 << len(coins_of_magnitude(coins)))
+
+
+def largest_noise(coins: Coins) -> int:
+    """Return the largest value."""
+    return twice_center(coins) - smallest_noise(coins)
+
+
+def mean_square_error(coins: Coins) -> Fraction:
+    """Return the mean squared distance from the mean, exactly.
+
+    Computes: E[(G + 1/2)^2] of signed noise, P(X is not 0) E[(G + 1)^2] of symmetric noise.
+    """
+    chances = [coin.probability for coin in coins_of_magnitude(coins)]
+    variance = sum(((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances)), Fraction(0))
+    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(0))
+    if isinstance(coins, SymmetricCoins):
+        return coins.nonzero.probability * ((mean + 1) ** 2 + variance)
+    return (mean + Fraction(1, 2)) ** 2 + variance
+
+
+def magnitude_below(magnitude: tuple[Coin, ...], n: int) -> Fraction:
     """Return P(G < n) for the magnitude G, exactly."""
-    if n >= 1 << len(coins):
+    if n >= 1 << len(magnitude):
         return Fraction(1)
     below = Fraction(0)
     equal_so_far = Fraction(1)  # the probability that the higher bits of G and n are equal
-    for i, coin in reversed(list(enumerate(coins))):
+    for i, coin in reversed(list(enumerate(magnitude))):
         if n >> i & 1:
             below += equal_so_far * (1 - coin.probability)
             equal_so_far *= coin.probability
@@ -149,17 +187,31 @@ def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
     return below
 
 
-def cumulative(coins: tuple[Coin, ...], x: int) -> Fraction:
-    """Return P(X <= x), exactly."""
-    if x < 0:
-        return (1 - magnitude_below(coins, -1 - x)) / 2
-    return (1 + magnitude_below(coins, x + 1)) / 2
+def cumulative(coins: Coins, x: int) -> Fraction:
+    """Return P(X <= x), exactly.
 
-
-def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
-    """Return the least t with P(|X + 1/2| > t) <= failure, exactly; |X + 1/2| = G + 1/2.
-
-    [test: tests/protocols/test_truncated_noise.py]
+    Computes: for x < 0, P(X <= x) is the chance of a sign times P(G >= -1 - x). The rest is mirrored.
     """
-    least = bisect_left(range(1, 1 << len(coins)), 1 - failure, key=lambda n: magnitude_below(coins, n))
+    if x < 0:
+        return chance_of_sign(coins) * (1 - magnitude_below(coins_of_magnitude(coins), -1 - x))
+    return 1 - cumulative(coins, twice_center(coins) - x - 1)
+
+
+def error_bound(coins: Coins, failure: Fraction) -> Fraction:
+    """Return the least t >= 0 with P(|X - mean| > t) <= failure, exactly.
+
+    Computes: |X - mean| is G + 1/2 of signed noise, and 0 or G + 1 of symmetric noise.
+    [test: tests/protocols/test_truncated_noise.py, tests/protocols/test_symmetric_noise.py]
+    """
+    magnitude = coins_of_magnitude(coins)
+    either_sign = 2 * chance_of_sign(coins)
+    if isinstance(coins, SymmetricCoins) and either_sign <= failure:
+        return Fraction(0)
+    least = bisect_left(
+        range(1, 1 << len(magnitude)),
+        1 - failure / either_sign,
+        key=lambda n: magnitude_below(magnitude, n),
+    )
+    if isinstance(coins, SymmetricCoins):
+        return Fraction(least + 1)
     return least + Fraction(1, 2)

@@ -32,7 +32,7 @@ from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.circuits.clients import checks
-from fairshares.protocols.circuits.coins import MAX_EPSILON, design_coins
+from fairshares.protocols.circuits.coins import MAX_EPSILON, design_noise
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
 from fairshares.protocols.guarantee import Budget, Guarantee
 from fairshares.protocols.noise.truncated import error_bound
@@ -60,7 +60,7 @@ TERMS: dict[str, Any] = {"security": MODEL.name}
 def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> PrivateJob:
     """Return π_RW in product form on three clients, one with each connection, and more that send the same."""
     directory.mkdir()
-    coins, clients = design_coins(MAX_EPSILON, DELTA_BITS), len(SENT) + more
+    coins, clients = design_noise(MAX_EPSILON, DELTA_BITS), len(SENT) + more
     arguments = ("product", "clients", model.parties, clients, clients, 2, 2, MAX_EPSILON, DELTA_BITS)
     return PrivateJob(
         PI_RW,
@@ -78,7 +78,7 @@ def run(one: PrivateJob, work: Path, timeout_s: float = 600.0, model: SecurityMo
 
 def are_counts(opened: Sequence[int], of: Sequence[int] = COUNTS) -> bool:
     """Noise beyond its exact quantile makes this false in 1 of 10^9 runs."""
-    within = error_bound(design_coins(MAX_EPSILON, DELTA_BITS), Fraction(1, 10**9))
+    within = error_bound(design_noise(MAX_EPSILON, DELTA_BITS), Fraction(1, 10**9))
     return bool(max(abs(np.array(opened) + 0.5 - of)) <= within)
 
 
@@ -197,7 +197,7 @@ def test_a_machine_that_died_is_named_not_the_clients_that_lost_it(
 HEADER = "client_id,group,label\n"
 DOMAIN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "1000")
 RELEASE = ("--epsilon", "20", "--security", "rep4-ring", "--input-form", "product", "--out", "out")
-WITHIN = error_bound(design_coins(Fraction(20), 40), Fraction(1, 10**9))  # fails a test 4 in 10^9 times
+WITHIN = error_bound(design_noise(Fraction(20), 40), Fraction(1, 10**9))  # fails a test 4 in 10^9 times
 
 
 def rows(client: str, group: str, zeros: int, ones: int) -> str:
@@ -269,6 +269,7 @@ REQUEST = {
     "neighboring_relation": "add_or_remove_one",
     "privacy_unit": "record",
     "noise": "joint",
+    "noise_family": "by-epsilon",
     "reweighing": "balanced",
 }
 

@@ -19,7 +19,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger, default_path
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.noise.truncated import guarantee
 from fairshares.protocols.spec import PI_LAP
 from tests.support.command import (
@@ -40,7 +40,7 @@ from tests.support.surroundings import Surroundings, small_disk
 
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", BOTH)
-ONE_RUN = guarantee(design_coins(Fraction(1), 40))
+ONE_RUN = guarantee(design_noise(Fraction(1), 40))
 RELEASE = PrivacyEvent(
     *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
 )

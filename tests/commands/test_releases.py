@@ -35,7 +35,7 @@ from fairshares.protocols.accounting.calibration import (
     sums_from_ends,
 )
 from fairshares.protocols.arrays import Words
-from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.circuits.coins import Coin, design_noise
 from fairshares.protocols.mechanisms.count_tree import CountTree
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.noise.truncated import error_bound
@@ -57,7 +57,7 @@ def check_counts(result: dict[str, Any]) -> None:
     """Check counts per group, label and prediction against the truth, within the noise of ε = 1."""
     truth = np.array([[[9, 0], [0, 30]], [[0, 40], [0, 0]]])
     errors = np.array(result["noisy_counts"]) - truth
-    bound = error_bound(design_coins(Fraction(1), 41), FALSE_ALARM / 8)
+    bound = error_bound(design_noise(Fraction(1), 41), FALSE_ALARM / 8)
     assert (np.abs(errors) <= float(bound)).all() and (errors % 1 == 0.5).all()
 
 

@@ -15,7 +15,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Status
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.views.quickstart import TOLD
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.noise.truncated import error_bound
 from fairshares.protocols.spec import SPLIT, InputForm
 from tests.support.command import (
@@ -67,7 +67,7 @@ def check_results(
     assert {path.name for path in directory.iterdir()} == {"weights.json", "manifest.json"}
     weights, manifest = read_json(directory / "weights.json"), read_json(directory / "manifest.json")
     assert weights["groups"] == ["a", "b"] and weights["labels"] == ["0", "1"]
-    bound = error_bound(design_coins(epsilon, 40), FALSE_ALARM / 4)
+    bound = error_bound(design_noise(epsilon, 40), FALSE_ALARM / 4)
     errors = [a - b for a, b in zip(flat(weights["noisy_counts"]), flat(truth), strict=True)]
     assert all(abs(error) <= bound and error % 1 == 0.5 for error in errors)
     for weight, (low, high) in zip(flat(weights["weights"]), flat(weights["weights_interval"]), strict=True):
@@ -212,7 +212,7 @@ def test_a_chain(tmp_path: Path) -> None:
     assert "New uploads that were counted: 1." in said and "Spent in 1 run: ε" in said
     said = succeed("weights", "--add", "first,second", "--out", "both", cwd=tmp_path)
     assert "Runs added up: 2, of 2 clients." in said
-    bound = 2 * error_bound(design_coins(Fraction(19), 41), Fraction(1, 10**10))
+    bound = 2 * error_bound(design_noise(Fraction(19), 41), Fraction(1, 10**10))
     for out, truth in (("first", (30, 0, 0, 1)), ("second", (0, 40, 0, 0)), ("both", (30, 40, 0, 1))):
         assert all(abs(a - b) <= bound for a, b in zip(noisy(tmp_path / out), truth, strict=True))
     privacy = [read_json(tmp_path / out / "manifest.json")["privacy"] for out in ("first", "second", "both")]

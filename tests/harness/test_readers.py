@@ -159,6 +159,7 @@ TERMS = {
         "neighboring_relation": "add_or_remove_one",
         "privacy_unit": "record",
         "noise": "joint",
+        "noise_family": "by-epsilon",
         "reweighing": "balanced",
     },
     "domain": DOMAIN,

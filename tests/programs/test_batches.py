@@ -38,10 +38,10 @@ def test_no_batch_is_of_a_size_that_aborts(batch: int) -> None:
 
 @pytest.mark.mpspdz("spdz2k")
 def test_a_size_that_aborted(tmp_path: Path) -> None:
-    """At ε = 2 a sample takes 5 daBits, which it would make together with 41 others."""
+    """At ε = 2 a sample of signed noise takes 5 daBits, which it would make together with 41 others."""
     coins = design_coins(Fraction(2), 40)
     bits = np.zeros((fair_bits_per_sample(coins), 1), dtype=bool)  # every coin shows 1, the sign is plus
-    opened = opened_with(bits, PI_LAP, (2, 1, 2, 40), MODELS["spdz2k"], tmp_path)
+    opened = opened_with(bits, PI_LAP, (2, 1, 2, "40-signed"), MODELS["spdz2k"], tmp_path)
     assert opened == [(1 << len(coins)) - 1] and len(coins) + 1 == 5
 
 

@@ -13,7 +13,7 @@ from fairshares.harness.engines.base import PROGRAMS
 from fairshares.harness.online import client as sending, masks
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import SecurityModel
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
 from fairshares.protocols.spec import CLIENTS, SPLIT
 from tests.support.running import TEST_PROGRAMS, Bits, Inputs, model_parameters, program_spec, run, xor_shares
@@ -75,7 +75,7 @@ def test_masks_and_parties_shares_of_them_are_random_in_every_bit(
         seen.append([masks.from_bytes(share) for share in shares])
         return add_up(shares)
 
-    coins = design_coins(Fraction(20), 40)
+    coins = design_noise(Fraction(20), 40)
     widths = tuple((width, COLUMNS) for width in input_widths(fair_bits_per_sample(coins)))
     arguments = ("split", "clients", model.parties, CLIENTS_COUNT, 1, 2, 2, 20, 40)
     inputs = Inputs(widths, sent=[np.zeros(CLIENTS_COUNT * COLUMNS, dtype=np.int64)])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from math import log2
+from math import exp, log2, sqrt
 
 import pytest
 
@@ -13,9 +13,10 @@ from benchmarks.commands.tampering import summary
 from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
 from benchmarks.tampering import timing
 from benchmarks.tampering.walk import load
+from fairshares.protocols.accounting.exact_privacy import cost
 from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import design_coins, edge_mass
+from fairshares.protocols.circuits.coins import design_coins, design_noise, edge_mass
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.local_dp.estimators import gap_weights, half_width, least_enough
 from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
@@ -209,3 +210,23 @@ def test_times() -> None:
 
 def span(form: str, *values: float) -> str:
     return f"{min(values):{form}}–{max(values):{form}}"
+
+
+def test_error_and_cost_of_joint_noise_by_epsilon() -> None:
+    """The second table of docs/explanation/noise.md."""
+    (head,), (errors,), (ands,), (before,) = (
+        rows_of(SAMPLERS, name)
+        for name in ("ε | 0.1", "error over", "ANDs of a sample", "error of signed noise")
+    )
+    for written, error, cost_of_sample, signed in zip(head, errors, ands, before, strict=True):
+        if written == "ε":
+            continue
+        epsilon = Fraction(written)
+        q = exp(-float(epsilon))
+        least = sqrt(2 * q) / (1 - q)
+        coins = design_noise(epsilon, 40)
+        assert f"{sqrt(noise.mean_square_error(coins)) / least:.3f}" == error
+        assert float(error) <= 1.1
+        assert cost(coins).ands == int(cost_of_sample)
+        of_signed = sqrt(noise.mean_square_error(design_coins(epsilon, 40))) / least
+        assert of_signed == pytest.approx(float(signed), rel=0.005)

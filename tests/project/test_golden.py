@@ -5,6 +5,7 @@ the directories of three hosts after a run, and its signed results. The hosts' c
 years, in place of one, so that no test depends on the date.
 """
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -24,10 +25,13 @@ from fairshares.harness.hosts.signed_results import verify
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.base import BY_EPSILON
 from fairshares.harness.uploads.client import share as sealed
 from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.circuits.coins import NoiseFamily
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.spec import SHARES
 from tests.support.command import succeed
@@ -144,3 +148,13 @@ def test_hosts_go_on_with_their_keys_pins_uploads_and_ledgers(golden: Path) -> N
         shutil.copytree(golden / "last" / f"party-{i}", host / "shares", dirs_exist_ok=True)
     with pytest.raises(HostUnfitError, match="The ledger of party 0 does not go on from what"):
         run_on_hosts(hosts, golden / "restored")
+
+
+def test_a_request_of_1_0_had_signed_noise_at_every_epsilon() -> None:
+    """It names no family, and its noise is what its results are read by."""
+    manifest = json.loads((OF_1_0 / "weights" / "manifest.json").read_text())
+    request = request_from_json({**manifest["request"], "epsilon": "4"})
+    assert "noise_family" not in manifest["request"]
+    assert request.randomness.family is NoiseFamily.SIGNED
+    again = request_from_json(request.but(noise_family=BY_EPSILON).to_json())
+    assert again.randomness.family is None

@@ -143,7 +143,17 @@ def test_search_uses_exactly_rounded_operations_only() -> None:
     ]
     assert not powers
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
-    assert imported == {"annotations", "Iterator", "dataclass", "Fraction", "lru_cache", "prod"}
+    assert imported == {
+        "annotations",
+        "Iterator",
+        "dataclass",
+        "Enum",
+        "Fraction",
+        "lru_cache",
+        "prod",
+        "Tuple",
+        "Union",
+    }
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import NeighboringRelation
-from fairshares.protocols.circuits.coins import design_coins
-from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.circuits.noise import coins_of_arguments, fair_bits_per_sample
 from fairshares.protocols.spec import (
     CLIENTS,
     PI_LAP,
@@ -405,7 +404,7 @@ def test_the_harness_compiles_what_it_accounts_for(
     job = make_job(prepared, fed)
     arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
     assert arguments["parties"] == str(model.parties)
-    assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
+    assert coins_of_arguments(arguments["epsilon"], arguments["delta_bits"]) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {6}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
     assert job.source == PROGRAMS / "pi_rw.mpc"
@@ -419,7 +418,17 @@ def test_circuits_read_nothing_from_outside(name: str) -> None:
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert (
         modules
-        <= {"__future__", "collections.abc", "dataclasses", "fractions", "functools", "math"} | MODULES
+        <= {
+            "__future__",
+            "collections.abc",
+            "dataclasses",
+            "enum",
+            "fractions",
+            "functools",
+            "math",
+            "typing",
+        }
+        | MODULES
     )
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}

@@ -235,8 +235,8 @@ def test_noise_keeps_its_distribution_whatever_all_parties_but_one_put_in(
     Its coins are small ones here, in place of those for its epsilon and delta.
     """
     coins = SMALL["three"]
-    designed = {(Fraction(1, 3), 40): coins}
-    monkeypatch.setattr(noise, "design_coins", lambda epsilon, bits: designed[epsilon, bits])
+    designed = {("1/3", "40"): coins}
+    monkeypatch.setattr(noise, "coins_of_arguments", lambda epsilon, bits: designed[epsilon, bits])
     n = fair_bits_per_sample(coins)
     rng = random.Random(honest)
     for _ in range(4):

@@ -13,7 +13,7 @@ from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.releases.noise_samples import distance as distance_from, own_sampler
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import MODELS, SecurityModel
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import NoiseFamily, design_noise, family_for
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
 from fairshares.protocols.noise.added import NoiseDistribution
 from fairshares.protocols.spec import PI_LAP
@@ -28,28 +28,30 @@ from tests.support.distribution import (
 from tests.support.running import RUN_TIMEOUT_S, Inputs, model_parameters, run
 
 EPSILON, HALF = Fraction(1), Fraction(1, 2)
+LARGER = Fraction(3, 2)  # of symmetric noise
 DISTRIBUTION = noise_distribution(EPSILON)
 # How many samples, and the factors by which a wrong scale must be off to be told apart for certain.
 LARGE, NEAR = 20_000, (Fraction(7, 10), Fraction(13, 10))
 SMALL, FAR = 4_000, (Fraction(1, 2), Fraction(2))
 SLOW = ("spdz2k", "mpyc")  # 2 to 3 ms a sample of ours
-FAIR_BITS = input_widths(fair_bits_per_sample(design_coins(EPSILON, DELTA_BITS)))
 
 
-def drawn(lanes: int, **fed: Any) -> Inputs:
+def drawn(lanes: int, epsilon: Fraction = EPSILON, **fed: Any) -> Inputs:
     """Return what parties feed in that draw noise for so many lanes. Args: fed: what else."""
-    return Inputs(fair_bits=tuple((width, lanes) for width in FAIR_BITS), **fed)
+    widths = input_widths(fair_bits_per_sample(design_noise(epsilon, DELTA_BITS)))
+    return Inputs(fair_bits=tuple((width, lanes) for width in widths), **fed)
 
 
+@pytest.mark.parametrize("epsilon", [EPSILON, LARGER], ids=["signed", "symmetric"])
 @pytest.mark.parametrize("model", model_parameters())
 def test_samples_are_of_the_distribution_of_no_other_scale_and_independent(
-    model: SecurityModel, tmp_path: Path
+    model: SecurityModel, epsilon: Fraction, tmp_path: Path
 ) -> None:
     """DKW at 1e-9: t = 0.0231 for n = 20 000, 0.0518 for n = 4 000.
 
     Wrong scales are 0.7 and 1.3 times it at n = 20 000, 0.5 and 2 at n = 4 000. Their exact distance is more
     than twice DKW's t, so samples that are within t of the right distribution are further than t from theirs:
-    this fails with probability 1e-9 at most.
+    this fails with probability 1e-9 at most. So are they told from noise of the other family.
 
     Lags are of one lane, and of one and two machine words, where lanes could be reused. Over disjoint pairs,
     two samples are equal with probability sum p^2, and both or neither are negative with probability
@@ -57,18 +59,21 @@ def test_samples_are_of_the_distribution_of_no_other_scale_and_independent(
     n = 4 000.
     """
     n, factors = (SMALL, FAR) if model.name in SLOW else (LARGE, NEAR)
-    arguments = (model.parties, n, EPSILON, DELTA_BITS)
-    result = run(PI_LAP, PROGRAMS / "pi_lap.mpc", arguments, drawn(n), model=model, work=tmp_path / "run")
+    arguments = (model.parties, n, epsilon, DELTA_BITS)
+    inputs = drawn(n, epsilon)
+    result = run(PI_LAP, PROGRAMS / "pi_lap.mpc", arguments, inputs, model=model, work=tmp_path / "run")
     samples = result.outputs["noise"]
-    assert len(samples) == n and set(samples) <= set(DISTRIBUTION)
-    assert distance(samples, DISTRIBUTION) < dkw_bound(n)
-    for factor in factors:
-        wrong = noise_distribution(EPSILON / factor)
-        assert distance_between(wrong, DISTRIBUTION) > 2 * dkw_bound(n), factor
-        assert distance(samples, wrong) > dkw_bound(n), factor
+    exact = noise_distribution(epsilon)
+    assert len(samples) == n and set(samples) <= set(exact)
+    assert distance(samples, exact) < dkw_bound(n)
+    others = [noise_distribution(epsilon / factor) for factor in factors]
+    others.append(noise_distribution(epsilon, other_family(epsilon)))
+    for wrong in others:
+        assert distance_between(wrong, exact) > 2 * dkw_bound(n)
+        assert distance(samples, wrong) > dkw_bound(n)
     x, lags = np.array(samples), (1, 2, 63, 64, 128)
-    collision = sum(p * p for p in DISTRIBUTION.values())
-    negative = sum(p for value, p in DISTRIBUTION.items() if value < 0)
+    collision = sum(p * p for p in exact.values())
+    negative = sum(p for value, p in exact.items() if value < 0)
     for lag in lags:
         pairs = x[: n // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
         equal = pairs[:, 0] == pairs[:, 1]
@@ -76,6 +81,12 @@ def test_samples_are_of_the_distribution_of_no_other_scale_and_independent(
         assert abs(equal.mean() - collision) < bound, lag
         alike = (pairs[:, 0] < 0) == (pairs[:, 1] < 0)
         assert abs(alike.mean() - negative**2 - (1 - negative) ** 2) < bound, lag
+
+
+def other_family(epsilon: Fraction) -> NoiseFamily:
+    """Return the family that joint noise at this epsilon does not have."""
+    (other,) = {*NoiseFamily} - {family_for(epsilon)}
+    return other
 
 
 @pytest.mark.mpspdz("ring")

@@ -6,7 +6,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import NoiseFamily, design_noise
 from fairshares.protocols.noise.truncated import probability_mass
 
 FALSE_ALARM = 1e-9  # of each bound below
@@ -16,9 +16,9 @@ DELTA_BITS = 40
 Distribution = dict[int, float]  # probability of every value
 
 
-def noise_distribution(epsilon: Fraction) -> Distribution:
-    """Return the probability of every value of the default noise at this epsilon."""
-    return {x: float(p) for x, p in probability_mass(design_coins(epsilon, DELTA_BITS)).items()}
+def noise_distribution(epsilon: Fraction, family: NoiseFamily | None = None) -> Distribution:
+    """Return the probability of every value of joint noise at this epsilon."""
+    return {x: float(p) for x, p in probability_mass(design_noise(epsilon, DELTA_BITS, family)).items()}
 
 
 def dkw_bound(n: int) -> float:

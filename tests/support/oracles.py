@@ -98,7 +98,6 @@ def _confusion(records: ClientRecords, _: Arguments, noise: Sequence[int]) -> li
 def _blocks(records: ClientRecords, arguments: Arguments, noise: Sequence[int]) -> list[int]:
     assert records.detail is not None
     sizes = [int(size) for size in str(arguments["blocks"]).split(".")]
-    assert len(sizes) > 1, "blocks of one bin each would look as counts of bins do"
     scores = [GRID[at] for at in records.detail]
     pair = records.group * LABELS + records.label
     return _with_noise(reference.block_counts(pair, scores, GROUPS * LABELS, GRID, sizes), noise)

@@ -27,9 +27,10 @@ from fairshares.harness.pipeline.sources import local_clients
 from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols import reference
-from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.protocols.circuits.coins import Coins, SymmetricCoins, coins_of_magnitude, design_noise
 from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.noise.truncated import largest_noise, smallest_noise, twice_center
 from fairshares.protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
@@ -199,23 +200,28 @@ def as_integers(bits: Bits) -> tuple[int, ...]:
 
 
 def fair_bits(epsilon: object, delta_bits: object, samples: int, seed: int = 9) -> tuple[Bits, list[int]]:
-    """Return bits for samples of the default noise, shape (bits, samples), and the noise that they make.
+    """Return bits for samples of joint noise, shape (bits, samples), and the noise that they make.
 
-    The first four are the largest sample, -1, the smallest and 0: a coin shows 1 if all of its bits are 0.
+    A coin shows 1 if all of its bits are 0, so the first four are the largest sample, -1 or 0, the smallest
+    sample and 0.
     """
-    coins = design_coins(Fraction(str(epsilon)), int(str(delta_bits)))
+    coins = design_noise(Fraction(str(epsilon)), int(str(delta_bits)))
     size = (fair_bits_per_sample(coins), samples)
     bits = np.random.default_rng(seed).integers(0, 2, size).astype(bool)
     bits[0, :4], bits[1:, :4] = [False, True, True, False][:samples], [False, True, False, True][:samples]
     noise = noise_of(coins, bits)
-    assert noise[:4] == [(1 << len(coins)) - 1, -1, -1 << len(coins), 0][:samples]
+    no_coin_shown = twice_center(coins)  # with the sign
+    assert noise[:4] == [largest_noise(coins), no_coin_shown, smallest_noise(coins), 0][:samples]
     return bits, noise
 
 
-def noise_of(coins: Sequence[Coin], bits: Bits) -> list[int]:
+def noise_of(coins: Coins, bits: Bits) -> list[int]:
     """Return the noise that bits make, a sample per lane, as the reference has it."""
-    design = [(coin.numerator, coin.bits) for coin in coins]
-    return [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+    design = [(coin.numerator, coin.bits) for coin in coins_of_magnitude(coins)]
+    nonzero = None
+    if isinstance(coins, SymmetricCoins):
+        nonzero = (coins.nonzero.numerator, coins.nonzero.bits)
+    return [reference.noise_of_bits(design, lane, nonzero) for lane in bits.T.astype(int).tolist()]
 
 
 def gaussian_of(noise: JointGaussian, bits: Bits) -> list[int]:

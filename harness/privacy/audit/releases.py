@@ -40,7 +40,7 @@ from fairshares.protocols.accounting.exact_privacy import (
     values_moved,
 )
 from fairshares.protocols.accounting.losses import LossDistribution, loss_distribution
-from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.circuits.coins import Coins, exp_bounds
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import BITS, NoiseDistribution
 from fairshares.protocols.noise.truncated import log_upper_bound
@@ -157,7 +157,7 @@ def _worst_ratio(single: PrivacyCurve) -> Fraction:
     return ratio
 
 
-def _loss_of_index(release: AboveThreshold, coins: tuple[Coin, ...]) -> _Loss:
+def _loss_of_index(release: AboveThreshold, coins: Coins) -> _Loss:
     """Return the loss of an index: two ratios, and the outermost atom of each value."""
     single = curve_of_coins(coins)
     epsilon = log_upper_bound(_worst_ratio(single) ** 2)

@@ -13,7 +13,7 @@ from fairshares.protocols.accounting.exact_privacy import (
     curve_of_coins,
 )
 from fairshares.protocols.accounting.rounding import float_up
-from fairshares.protocols.circuits.coins import Coin, design_coins, exp_bounds
+from fairshares.protocols.circuits.coins import Coins, design_noise, exp_bounds
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
@@ -89,7 +89,7 @@ def _json(figure: Figure) -> int | float | str:
 
 
 def audit_coins(
-    coins: tuple[Coin, ...],
+    coins: Coins,
     requested: Guarantee,
     claim: Guarantee,
     sensitivity: int = 1,
@@ -145,7 +145,7 @@ def audit_sampler(
     bits = bits_at_most(delta / outermost_values)
     requested = Guarantee(epsilon, delta)
     with fitting(epsilon, delta):
-        coins = design_coins(epsilon / sensitivity, bits)
+        coins = design_noise(epsilon / sensitivity, bits)
         claim = requested
         if sensitivity == 1:
             claim = noise.guarantee(coins)

@@ -8,7 +8,7 @@ import math
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import NamedTuple, Self
@@ -16,10 +16,11 @@ from typing import NamedTuple, Self
 from fairshares.protocols.accounting.exact_privacy import Masses, curve_of_coins
 from fairshares.protocols.accounting.losses import loss_distribution
 from fairshares.protocols.accounting.rounds import Concentrated
-from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.coins import SymmetricCoins, coins_of_magnitude, exp_bounds
 from fairshares.protocols.exact_numbers import stated_number
 from fairshares.protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
-from fairshares.protocols.noise.added import BITS, DistributedNoise, Single, coins_in
+from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.noise.added import BITS, DistributedNoise, Single, joint_noise_in
 
 # The finest step, and the most steps, of the numerical privacy loss.
 _FINEST = 1e-4
@@ -53,7 +54,12 @@ def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
         return json.dumps({name: str(value) for name, value in asdict(noise).items()})
     if isinstance(noise.noise, DistributedNoise):
         return json.dumps({"values": noise.values, "parties": noise.noise.to_json()})
-    return json.dumps({"values": noise.values, "coins": [astuple(coin) for coin in noise.noise]})
+    coins: list[JsonValue] = [[coin.numerator, coin.bits] for coin in coins_of_magnitude(noise.noise)]
+    fields: dict[str, JsonValue] = {"values": noise.values, "coins": coins}
+    if isinstance(noise.noise, SymmetricCoins):
+        nonzero = noise.noise.nonzero
+        fields["nonzero"] = [nonzero.numerator, nonzero.bits]
+    return json.dumps(fields)
 
 
 def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
@@ -65,7 +71,7 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
         return Concentrated(**{name: stated_number(value) for name, value in fields.items()})
     if "parties" in fields:
         return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
-    return NoiseEvent(coins_in(fields["coins"]), fields["values"])
+    return NoiseEvent(joint_noise_in(fields), fields["values"])
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,8 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
             f"like it exceed the budget. {NOTHING_COMPUTED} Repeat the first run's {named('epsilon')} and "
-            f"{named('delta')}; before the first run, ask for less."
+            f"{named('delta')}, with {named('noise_family', 'signed')} if version 1.0 ran it; before the "
+            "first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
@@ -255,8 +256,9 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
             raise PopulationError(
                 f"Chain {release.chain!r} was begun with another {what} than this run has, and spends "
-                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
-                f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
+                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, "
+                f"with {named('noise_family', 'signed')} if version 1.0 ran it, or begin another chain by "
+                f"{named('chain', 'NAME')}, which is charged by itself."
             )
 
 

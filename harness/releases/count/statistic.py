@@ -30,7 +30,7 @@ from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import exact_text, float_up
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import Coin
+from fairshares.protocols.circuits.coins import Coins
 from fairshares.protocols.mechanisms.shifted_log import (
     MOST_COUNT,
     ErrorTarget,
@@ -113,7 +113,7 @@ def distribution_of(prepared: PreparedRelease[Answer]) -> ShiftedLog:
     )
 
 
-def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[PrivacyOfSize]:
+def privacy_by_size(distribution: ShiftedLog, coins: Coins) -> list[PrivacyOfSize]:
     """Return a record's (ε, δ), added or removed, by the number of records in its cell."""
     stated = []
     for size in SIZES:
@@ -165,7 +165,11 @@ class CountStatistic(Statistic[GroupCounts]):
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
         try:
             distribution, epsilon = plan_logarithm(
-                self.target, release.neighbors_in(domain), release.protect.epsilon, release.protect.delta
+                self.target,
+                release.neighbors_in(domain),
+                release.protect.epsilon,
+                release.protect.delta,
+                release.randomness.family,
             )
         except ValueError as error:
             raise OptionError(

@@ -64,7 +64,7 @@ from fairshares.harness.request.base import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import Neighbors
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import MAX_COINS, Coin
+from fairshares.protocols.circuits.coins import MAX_COINS, Coin, SymmetricCoins, coins_of_magnitude
 from fairshares.protocols.mechanisms.above_threshold import allowed_above
 from fairshares.protocols.mechanisms.count_tree import MAX_LEVELS, CountTree, best_tree, square_root_error
 from fairshares.protocols.noise.added import (
@@ -118,6 +118,7 @@ class CurvesFile(StatedCurves, frozen=True, kw_only=True):
     coins: Annotated[
         list[tuple[int, Annotated[int, Meta(ge=1, le=MAX_COIN_BITS)]]], Meta(max_length=MAX_COINS)
     ]
+    nonzero_coin: tuple[int, Annotated[int, Meta(ge=1, le=MAX_COIN_BITS)]] | UnsetType = UNSET
     distributed_noise: StatedNoise | UnsetType = UNSET
     privacy: StatedPrivacy
 
@@ -175,8 +176,11 @@ class NoisyCurves:
         noise = self.noise
         assert curves.noise is not None, "released curves have noise"
         coins: list[tuple[int, int]] = []
-        if isinstance(noise, tuple):
-            coins = [(coin.numerator, coin.bits) for coin in noise]
+        if isinstance(noise, tuple | SymmetricCoins):
+            coins = [(coin.numerator, coin.bits) for coin in coins_of_magnitude(noise)]
+        nonzero_coin: tuple[int, int] | UnsetType = UNSET
+        if isinstance(noise, SymmetricCoins):
+            nonzero_coin = (noise.nonzero.numerator, noise.nonzero.bits)
         others: dict[Name, StatedCurves] | UnsetType = UNSET
         if self.others:
             others = {label: _state_curves(other) for label, other in self.others.items()}
@@ -193,6 +197,7 @@ class NoisyCurves:
             standard_error=curves.noise.standard_errors()[:-1].tolist(),
             blocks=list(self.blocks),
             coins=coins,
+            nonzero_coin=nonzero_coin,
             distributed_noise=_state_noise(noise) if isinstance(noise, DistributedNoise) else UNSET,
             privacy=privacy,
         )
@@ -248,7 +253,10 @@ def _noise_in(file: CurvesFile) -> Noise:
     """Return the noise of a file's nodes, or raise ValueError."""
     stated = file.distributed_noise
     if isinstance(stated, UnsetType):
-        return tuple(Coin(numerator, bits) for numerator, bits in file.coins)
+        coins = tuple(Coin(numerator, bits) for numerator, bits in file.coins)
+        if isinstance(file.nonzero_coin, UnsetType):
+            return coins
+        return SymmetricCoins(coins, Coin(*file.nonzero_coin))
     return DistributedNoise(stated.distribution, stated.rate, stated.edge, stated.parties, stated.honest)
 
 
@@ -344,6 +352,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 release.protect.epsilon / share,
                 release.protect.delta / share,
                 release.randomness.distribution,
+                family=release.randomness.family,
             )
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:

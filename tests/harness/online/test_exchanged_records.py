@@ -28,7 +28,7 @@ from fairshares.protocols.accounting.calibration import (
     sums_from_ends,
 )
 from fairshares.protocols.accounting.exact_privacy import amounts_moved, values_moved
-from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.circuits.coins import Coin, Coins, NoiseFamily, exp_bounds
 from fairshares.protocols.circuits.slots import cell_of_code, slot_bits, value_bits
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
@@ -125,7 +125,7 @@ FORMS = {
 EVERY_FORM = pytest.mark.parametrize("sent", FORMS.values(), ids=FORMS)
 
 
-def worst_excess(coins: tuple[Coin, ...], moves: set[Move], ratio: Fraction) -> Fraction:
+def worst_excess(coins: Coins, moves: set[Move], ratio: Fraction) -> Fraction:
     """Return delta at e^epsilon = ratio: over all moves, both ways, what the most telling event gives.
 
     Values that do not move tell nothing; they and the order of the others are left out.
@@ -150,7 +150,7 @@ def _excess(whole: dict[int, int], scale: int, move: Move, ratio: Fraction) -> F
     return Fraction(excess, down * scale ** len(move))
 
 
-def stated(sent: Sent) -> Iterator[tuple[tuple[Coin, ...], Guarantee]]:
+def stated(sent: Sent) -> Iterator[tuple[Coins, Guarantee]]:
     for epsilon in (20, 10) if sent.release.amounts else (20, 10, 4):
         plan = sent.plan(epsilon, malleable_slots=True)
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
@@ -204,10 +204,10 @@ def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -
 
 
 def test_blocks_are_chosen_for_the_noise_of_exchanged_records() -> None:
-    for epsilon in (Fraction(1), Fraction(5), Fraction(20)):
+    for epsilon in (Fraction(1), Fraction(5), Fraction(10)):
         tree = best_tree(1001, Neighbors(ZERO_OUT, malleable_slots=True), epsilon, DELTA)
         assert tree == best_tree(1001, Neighbors(REPLACE), epsilon, DELTA)
-    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(20), DELTA) != tree
+    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(10), DELTA) != tree
 
 
 def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
@@ -222,9 +222,15 @@ def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
             )
 
 
-def made_for_records_there_or_not(release: Any, neighbors: Neighbors, *budget: Fraction) -> NoisePlan:
+def made_for_records_there_or_not(
+    release: Any,
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    family: NoiseFamily | None = None,
+) -> NoisePlan:
     assert neighbors.malleable_slots
-    return plan_noise(release, replace(neighbors, malleable_slots=False), *budget)
+    return plan_noise(release, replace(neighbors, malleable_slots=False), epsilon, delta, family)
 
 
 def with_a_delta_that_forgets_counts(*arguments: Any) -> NoisePlan:

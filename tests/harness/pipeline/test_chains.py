@@ -17,6 +17,7 @@ from fairshares.harness.engines.base import EngineResult, PrivateJob
 from fairshares.harness.errors import (
     OptionError,
     PartyFailedError,
+    PopulationError,
     ResultFileError,
     SignatureError,
     UsedUploadsError,
@@ -32,6 +33,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import SIGNATURES, Inputs
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
+from fairshares.harness.request.base import BY_EPSILON, SIGNED
 from fairshares.harness.reweighing.formulas import REWEIGHINGS
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.uploads.reasons import COUNTED, UNCOVERED
@@ -78,7 +80,7 @@ class Place:
 
     def __init__(self, at: Path, chain: str = "monthly", **more: Any) -> None:
         self.at, self.runner, self.outs = at, InTheClear(), 0
-        account = Account(Ledger(at / "ledger.sqlite", timeout_s=0.2), "people", Budget(Fraction(1)))
+        account = Account(Ledger(at / "ledger.sqlite", timeout_s=0.2), "people", Budget(Fraction(4)))
         request = WeightsRequest(epsilon=1, chain=chain, population="people", input_form="split")
         self.settings = RunSettings(request.but(security=MODEL, **more), account=account, hosts=self.runner)
 
@@ -133,6 +135,30 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert [file.privacy for file in files] == [manifest.privacy]
     with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* others have arrived"):
         place.run()
+
+
+def test_a_chain_that_version_1_0_began_goes_on_with_its_noise(tmp_path: Path) -> None:
+    """Its manifests name no family: at this epsilon later runs have another one, unless they are told."""
+    place = Place(tmp_path, epsilon=Fraction(4), noise_family=SIGNED)
+    place.upload(0, 5)
+    first = place.run()
+    assert isinstance(first.found.counts.noise, tuple)
+    manifest = json.loads((first.out / "manifest.json").read_text())
+    assert manifest["request"].pop("noise_family") == SIGNED
+    (first.out / "manifest.json").write_text(json.dumps(manifest))
+    place.upload(1, 2)
+    told = place.settings
+    place.settings = replace(told, release=told.release.but(noise_family=BY_EPSILON))
+    with pytest.raises(PopulationError, match=r"another ε, δ or noise .* --noise-family signed if version"):
+        place.run()
+    place.settings = told
+    second = place.run()
+    assert counts(second) == [0, 2, 0, 0]
+    assert place.spent == [first.manifest.privacy.exact.epsilon]
+    total = add_up([first.out, second.out], {}).weights.counts
+    assert total.noise == Several((first.found.counts.noise,) * 2)
+    assert offset(total.noise) == 1
+    assert (total.table - 1).ravel().tolist() == [5, 2, 0, 0]
 
 
 def test_a_run_that_fails_costs_its_own_uploads_only(place: Place) -> None:

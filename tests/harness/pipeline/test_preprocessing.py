@@ -22,6 +22,7 @@ from fairshares.harness.releases.base import PreparedRelease
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.protocols.circuits.coins import coins_of_magnitude
 from fairshares.protocols.noise.truncated import probability_mass
 from fairshares.protocols.spec import PI_SUM_OFFLINE
 from tests.support.command import call, refused, succeed
@@ -135,7 +136,9 @@ def test_a_job_that_makes_noise_draws_the_bits_of_all_its_coins() -> None:
     prepared = prepared_by(MODELS["ring"])
     job = noise_job(joint_noise_of(prepared), [Path()] * 3)
     job.check_parties(MODELS["ring"])
-    assert sum(width for width, _ in job.fair_bits) == 1 + sum(coin.bits for coin in prepared.plan.coins)
+    coins = coins_of_magnitude(prepared.plan.coins)
+    assert isinstance(prepared.plan.coins, tuple), "there is no coin for zero"
+    assert sum(width for width, _ in job.fair_bits) == 1 + sum(coin.bits for coin in coins)
 
 
 def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:

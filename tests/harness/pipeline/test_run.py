@@ -131,10 +131,11 @@ def test_gaps_and_curves_of_clients_likewise(model: SecurityModel) -> None:
     for form, spec in ((KEYS, PI_ROC_RECORDS), (SCORED_SPLIT, PI_ROC)):
         prepared = CurvesStatistic(spec=spec).prepare(of_clients(model, form), SCORED)
         malleable_slots, plan = active and form is KEYS, prepared.plan
-        # Fewer levels, as each takes twice as much.
-        assert prepared.arguments["blocks"] == ("1.16" if malleable_slots else "1.7.42")
+        # Another tree, as each level takes twice as much.
+        blocks = "1.16" if malleable_slots else "1"
+        assert prepared.arguments["blocks"] == blocks
         assert (plan.changed, plan.neighbors.malleable_slots) == (
-            (6 if malleable_slots else 3) * (2 if malleable_slots else 3),
+            (6 if malleable_slots else 3) * len(blocks.split(".")),
             malleable_slots,
         )
 

@@ -11,6 +11,7 @@ import pytest
 from fairshares.harness.engines.base import EngineResult
 from fairshares.harness.pipeline.manifest_of_run import combined_manifest, manifest_of
 from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.privacy.statement import end_to_end
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import MODELS, SecurityModel
@@ -112,3 +113,14 @@ def test_of_several_runs_all_that_may_fail_adds_up() -> None:
             <= Fraction(shown[3])
             <= Fraction(2 * failures, 2**40) * Fraction(11, 10)
         )
+
+
+def test_it_says_how_many_parties_are_controlled() -> None:
+    sentences = {}
+    for corruptions in (1, 2):
+        model = replace(MODELS["rep4-ring"], corruptions=corruptions)
+        sentences[corruptions] = end_to_end(
+            model, Guarantee(Fraction(1), Fraction(0)), 40, input_path=SHARES.described, assumes=False
+        )
+    assert "against whoever controls one of 4 parties, which may deviate, any other" in sentences[1]
+    assert "against whoever controls up to 2 of 4 parties, each of which may deviate, any" in sentences[2]

@@ -35,8 +35,7 @@ from fairshares.protocols.accounting.calibration import (
     guarantee_of_first_below,
     plan_noise,
 )
-from fairshares.protocols.circuits.coins import design_coins
-from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.circuits.noise import coins_of_arguments, fair_bits_per_sample
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.mechanisms.above_threshold import (
     allowed_above,
@@ -83,7 +82,7 @@ def test_what_is_compiled_is_what_is_accounted_for(model: SecurityModel) -> None
     told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
     queries = len(caps_to_choose_from(50)) - 1
     assert (told["queries"], told["above"], told["slots"]) == (str(queries), "31", "9")
-    assert design_coins(Fraction(told["epsilon"]), int(told["delta_bits"])) == plan.coins
+    assert coins_of_arguments(told["epsilon"], told["delta_bits"]) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {queries + 1}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
     assert not plan.neighbors.malleable_slots and plan.release is None

@@ -18,12 +18,13 @@ from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     noisy_curves,
 )
+from fairshares.harness.request.base import BY_EPSILON, SIGNED
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols import reference
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.circuits.blocks import block_sizes, block_sums, count_blocks
-from fairshares.protocols.circuits.coins import design_coins
-from fairshares.protocols.circuits.noise import fair_bits_per_sample
+from fairshares.protocols.circuits.coins import SymmetricCoins, design_coins
+from fairshares.protocols.circuits.noise import coins_of_arguments, fair_bits_per_sample
 from fairshares.protocols.mechanisms.count_tree import CountTree
 from fairshares.protocols.spec import KEYS, SCORED_SPLIT, InputForm, declared_release
 from tests.support.requests import request_of
@@ -97,18 +98,23 @@ def test_the_curves_errors_are_those_of_their_nodes() -> None:
 
 @pytest.mark.parametrize("relation", [None, *list(NeighboringRelation)[:2]])
 @pytest.mark.parametrize("flat", [True, False])
-def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
-    """At epsilon 20 these eight bins have two levels; each node gets its share of epsilon."""
+@pytest.mark.parametrize("family", [BY_EPSILON, SIGNED])
+def test_the_harness_compiles_what_it_accounts_for(
+    flat: bool, relation: NeighboringRelation | None, family: str
+) -> None:
+    """With signed noise at epsilon 20 these bins have two levels; each node gets its share of epsilon."""
     settings = request_of(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation=relation)
+    settings = settings.but(noise_family=family)
     prepared = CurvesStatistic(flat).prepare(settings, DOMAIN)
     plan = prepared.plan
     job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))
     arguments = dict(zip(PI_ROC.arguments, job.arguments, strict=True))
     tree = CountTree(8, tuple(map(int, arguments["blocks"].split("."))))
-    assert (len(tree.blocks) == 1) == flat
+    assert (len(tree.blocks) == 1) == (flat or family == BY_EPSILON)
     changed = len(tree.blocks) * (2 if relation is NeighboringRelation.REPLACE_ONE else 1)
     assert Fraction(arguments["epsilon"]) <= Fraction(20, changed) < Fraction(arguments["epsilon"]) * 2
-    assert design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])) == plan.coins
+    assert isinstance(plan.coins, SymmetricCoins) == (family == BY_EPSILON)
+    assert coins_of_arguments(arguments["epsilon"], arguments["delta_bits"]) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {6 * tree.nodes}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals
-from fairshares.harness.reweighing.intervals import CONFIDENCE, noise_of, ratio_interval
-from fairshares.protocols.circuits.coins import Coin, design_coins
+from fairshares.harness.reweighing.intervals import CONFIDENCE, noise_of, ratio_interval, share_intervals
+from fairshares.protocols.circuits.coins import Coin, design_coins, design_noise
 from fairshares.protocols.noise.truncated import probability_mass
 
 ONE, FOUR = (design_coins(Fraction(epsilon), 40) for epsilon in (1, 4))
@@ -64,3 +64,12 @@ def test_more_noise_is_wider_and_more_records_narrower(reweighing: str) -> None:
         for coins, scale in ((FOUR, 1), (ONE, 1), (ONE, 10))
     ]
     assert (widths[0] < widths[1]).all() and (widths[2] < widths[1]).all()
+
+
+def test_noise_that_is_surely_0_leaves_no_doubt() -> None:
+    """At the largest epsilon noise is not 0 once in 10^8 samples, and 0 of 10 is 0 of 10."""
+    surely_0 = design_noise(Fraction(20), 40)
+    (interval,) = share_intervals(np.array([10.0]), np.array([0.0]), (1, 1), surely_0)
+    assert interval.tolist() == [1, 1]
+    (interval,) = share_intervals(np.array([0.0]), np.array([10.0]), (1, 1), surely_0)
+    assert interval.tolist() == [0, 0]
