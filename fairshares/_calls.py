@@ -423,6 +423,7 @@ def train(
     max_count: int | None = None,
     privacy_unit: Unit = "record",
     cap: int | str | None = None,
+    neighboring_relation: Relation | None = None,
     noise: Literal["joint", "distributed"] = "joint",
     noise_family: NoiseFamily = "by-epsilon",
     offline: bool = False,
@@ -461,6 +462,7 @@ def train(
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
         momentum: The momentum of the descent; likewise.
+        neighboring_relation: "add_or_remove_one" (None), or "replace_one", which takes twice the noise.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
         offline: For the rounds' noise, not for that of `with_`.
     Returns:

@@ -49,6 +49,7 @@ from fairshares.protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:
     from fairshares.harness.security_models import SecurityModel
+    from fairshares.protocols.accounting.calibration import NeighboringRelation
 
 UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
@@ -73,7 +74,8 @@ class TrainRequest(Options):
 
     protect = Part(
         Protect,
-        without=("neighboring_relation", "cap_epsilon"),
+        without=("cap_epsilon",),
+        neighboring_relation={"help": "add_or_remove_one (default) or replace_one"},
         delta={"default": "1e-5"},
         cap={
             "parse": parse_cap,
@@ -171,6 +173,27 @@ class TrainRequest(Options):
         return self.security
 
     @property
+    def relation(self) -> NeighboringRelation:
+        """The neighboring relation; OptionError for one that the privacy unit doesn't have."""
+        from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+
+        chosen = self.protect.neighboring_relation
+        zeroed_out = NeighboringRelation.ZERO_OUT_ONE
+        if self.protect.privacy_unit is PrivacyUnit.CLIENT:
+            if chosen not in (None, zeroed_out):
+                raise OptionError(
+                    f"{named('privacy_unit', 'client')} is under {zeroed_out}, not {chosen}; leave out "
+                    f"{named('neighboring_relation')}."
+                )
+            return zeroed_out
+        if chosen is zeroed_out:
+            raise OptionError(
+                f"{named('neighboring_relation', str(zeroed_out))} is for all records of a client together: "
+                f"say {named('privacy_unit', 'client')}."
+            )
+        return chosen or NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    @property
     def of_weights(self) -> Guarantee:
         """The budget of weights.
 
@@ -202,7 +225,7 @@ class TrainRequest(Options):
 
         The call has its part of the budget. It is charged to nobody, as the training is charged as a whole.
         """
-        from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+        from fairshares.protocols.accounting.calibration import PrivacyUnit
 
         part = CALLS[task]
         budget = self.of_model
@@ -216,6 +239,6 @@ class TrainRequest(Options):
             if name not in left_out
         }
         if self.protect.privacy_unit is PrivacyUnit.RECORD:
-            same["neighboring_relation"] = NeighboringRelation.ADD_OR_REMOVE_ONE
+            same["neighboring_relation"] = self.relation
         spent = {"epsilon": budget.epsilon, "delta": budget.delta}
         return part(epsilon=1, population=UNCHARGED).but(**same, **spent)

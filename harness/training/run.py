@@ -85,7 +85,7 @@ from fairshares.harness.training.logistic import (
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import PlannedSums, WantedSums
 from fairshares.harness.training.sums import AllowedSums, RevealedSums, charge, prepare, with_noise
-from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.arrays import Bools, Floats
 from fairshares.protocols.circuits.coins import exp_bounds
@@ -529,6 +529,7 @@ def plan_sums(
         distributed=request.randomness.noise == DISTRIBUTED,
         offline=request.randomness.offline,
         step=None,
+        are_replaced=request.relation is NeighboringRelation.REPLACE_ONE,
     )
     return wanted.planned(request.model)
 
@@ -553,7 +554,7 @@ def _manifest(
     total: Guarantee,
 ) -> Manifest:
     manifest = combined_manifest(TASK, parts)
-    existence_only = chosen.request.protect.privacy_unit is PrivacyUnit.RECORD
+    existence_only = chosen.request.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     # What a record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
     statement = read_statement(manifest).with_loss(

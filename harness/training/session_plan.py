@@ -46,6 +46,7 @@ class WantedSums:
         total: The loss of all rounds together.
         unit: Who is protected.
         rows: Whose vector a row is.
+        are_replaced: Whether another record may take the place of a protected one; else it comes or goes.
         distributed: Whether each party draws noise of its own; else nobody knows the noise.
         offline: Whether noise is taken that was made ahead.
         step: The largest step of the grid; None for the usual one.
@@ -62,6 +63,7 @@ class WantedSums:
     distributed: bool
     offline: bool
     step: float | None
+    are_replaced: bool = False
 
     def __post_init__(self) -> None:
         if self.offline and self.distributed:
@@ -72,7 +74,15 @@ class WantedSums:
         distributed: Parties | None = None
         if self.distributed:
             distributed = (model.parties, model.parties - model.corruptions)
-        asked = UpdateRule(self.coordinates, self.clip, self.largest_weight, 1, self.unit, self.rows)
+        asked = UpdateRule(
+            self.coordinates,
+            self.clip,
+            self.largest_weight,
+            units=1,
+            unit=self.unit,
+            rows=self.rows,
+            are_replaced=self.are_replaced,
+        )
         if self.step is None:
             rule, plan = self._with_usual_step(asked, self.clients, distributed)
         else:
@@ -185,6 +195,8 @@ class PlannedSums:
         relation = NeighboringRelation.ADD_OR_REMOVE_ONE
         if self.rule.unit is PrivacyUnit.CLIENT:
             relation = NeighboringRelation.ZERO_OUT_ONE
+        elif self.rule.are_replaced:
+            relation = NeighboringRelation.REPLACE_ONE
         return PrivacyEvent(
             task="sums",
             model=self.model.name,

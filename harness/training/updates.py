@@ -46,6 +46,7 @@ class UpdateRule:
         units: Units of the grid per clipping norm.
         unit: Who is protected.
         rows: Whose vector a row is, a client's or a record's.
+        are_replaced: Whether another record may take the place of a protected one; else it comes or goes.
     """
 
     coordinates: int
@@ -54,6 +55,7 @@ class UpdateRule:
     units: int
     unit: PrivacyUnit
     rows: PrivacyUnit
+    are_replaced: bool = False
 
     def __post_init__(self) -> None:
         if not (hasattr(self.coordinates, "__index__") and 1 <= self.coordinates <= MAX_COORDINATES):
@@ -71,6 +73,8 @@ class UpdateRule:
                 "A client may have any number of records, each of which moves the sum: to protect clients, "
                 "clip one vector of each client."
             )
+        if self.unit is PrivacyUnit.CLIENT and self.are_replaced:
+            raise OptionError("A client comes or goes with all its records; only a record is replaced.")
 
     @property
     def norm(self) -> Fraction:
@@ -82,13 +86,14 @@ class UpdateRule:
         """The largest squared distance between two neighbors' sums, in units.
 
         Computes: (C w_max + sqrt(d))^2 for a vector that comes or goes. Rounding adds at most 1 to each
-        coordinate, whatever the coins are. If one record of a client's vector comes or goes, the vector
-        changes by at most twice its norm, so that the square is four times as large.
+        coordinate, whatever the coins are. Where a vector takes the place of another, the sum changes by at
+        most twice that, so that the square is four times as large: if a record is replaced whose vector is
+        its own, or if any change is made to one of the records of which a client's vector is made.
         [test: tests/harness/training/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)  # above sqrt(d)
         squares = self.norm**2 + 2 * self.norm * root + self.coordinates
-        if self.unit is not self.rows:
+        if self.are_replaced or self.unit is not self.rows:
             squares *= 4
         return math.floor(squares)
 

@@ -15,7 +15,14 @@ import pytest
 from msgspec import UNSET
 
 from fairshares.harness.engines.registry import engine_of
-from fairshares.harness.errors import BudgetError, OptionError, RecordsError, UnsupportedError, UsedNoiseError
+from fairshares.harness.errors import (
+    BudgetError,
+    OptionError,
+    PopulationError,
+    RecordsError,
+    UnsupportedError,
+    UsedNoiseError,
+)
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.pipeline.preprocessing import preprocess
@@ -27,6 +34,7 @@ from fairshares.harness.privacy.manifest import Inputs, given, read_statement
 from fairshares.harness.privacy.statement import INFERRED, together
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.security_models import get_model
+from fairshares.harness.stated_privacy import StatedLoss
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.training import run
 from fairshares.harness.training.features import Feature, Features
@@ -35,7 +43,7 @@ from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.run import Training, held_out, train, trained
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import AllowedSums, OpenSums, RevealedSums
-from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
 from fairshares.protocols.spec import PI_ROUNDS
 from tests.support.running import QUICKEST
@@ -106,6 +114,60 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
     assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {
         *("manifest.json", "model.json", "weights.json", "curves.json", "thresholds.json")
     } - ({"thresholds.json"} if trained.thresholds and trained.thresholds.found.problem else set())
+
+
+def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
+    """And a population of such records takes weights before or after, which those of another would not."""
+    relation = NeighboringRelation.REPLACE_ONE
+    request = asked_for(Ledger(tmp_path / "ledger.sqlite")).but(
+        neighboring_relation=relation, with_=["weights", "thresholds"]
+    )
+    people = table([0, 0, 1, 1] * 8)
+    ours = trained(request, people, FEATURES, tmp_path / "out", nothing)
+    assert ours.manifest.privacy.neighboring_relation is relation
+    assert ours.manifest.privacy.if_replaced is UNSET
+    parts = ours.manifest.releases
+    assert [*parts] == ["weights", "training", "thresholds"]
+    assert {part.privacy.neighboring_relation for part in parts.values()} == {relation}
+    account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
+    assert [charge.relation for charge in account.ledger.populations()[0].charges] == [relation]
+    added = request.but(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+    with pytest.raises(PopulationError, match="the two do not add up"):
+        trained(added, people, FEATURES, tmp_path / "another", nothing)
+    theirs = trained(added.but(population="others"), people, FEATURES, tmp_path / "another", nothing)
+    stated = theirs.manifest.privacy
+    assert isinstance(stated.if_replaced, StatedLoss)
+    assert stated.if_replaced.epsilon == 2 * stated.epsilon_exact
+
+
+def test_the_noise_is_twice_as_large_where_records_are_replaced(chosen):
+    of = records()
+    (added, replaced) = (
+        run.plan_sums(changed(chosen, neighboring_relation=relation), of.domain, FEATURES, None, CLIENTS)
+        for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
+    )
+    assert replaced.plan.exact.within(chosen.guarantee) and added.plan.exact.within(chosen.guarantee)
+    errors = [plan.rule.clip / plan.rule.units / math.sqrt(plan.plan.loss.rho) for plan in (added, replaced)]
+    norms = [
+        math.sqrt(plan.rule.squares) * error for plan, error in zip((added, replaced), errors, strict=True)
+    ]
+    assert norms[1] == pytest.approx(2 * norms[0], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"privacy_unit": PrivacyUnit.CLIENT, "neighboring_relation": NeighboringRelation.REPLACE_ONE},
+            "is under zero_out_one, not replace",
+        ),
+        ({"neighboring_relation": NeighboringRelation.ZERO_OUT_ONE}, "for all records of a client together"),
+    ],
+)
+def test_a_relation_is_one_of_the_unit(fields, said, tmp_path):
+    request = asked_for(Ledger(tmp_path / "ledger.sqlite")).but(**fields)
+    with pytest.raises(OptionError, match=said):
+        trained(request, table([0, 1] * 8), FEATURES, tmp_path / "out", nothing)
 
 
 @pytest.mark.parametrize("besides", ["weights", "thresholds", None])

@@ -71,9 +71,13 @@ def test_sensitivities_in_visible_numbers() -> None:
     assert four.squares == 202**2
     assert replace(four, unit=RECORD, rows=RECORD).squares == 202**2
     assert replace(four, unit=RECORD).squares == 404**2
+    assert replace(four, unit=RECORD, rows=RECORD, are_replaced=True).squares == 404**2
+    assert replace(four, unit=RECORD, are_replaced=True).squares == 404**2
     assert four.largest == 201
     with pytest.raises(OptionError, match="any number of records"):
         replace(four, rows=RECORD)
+    with pytest.raises(OptionError, match="only a record is replaced"):
+        replace(four, are_replaced=True)
 
 
 @given(st.data(), rules)
@@ -93,6 +97,7 @@ def test_a_vector_that_comes_or_goes_keeps_to_the_sensitivity(data: st.DataObjec
     changed = replace(rule, unit=RECORD).squares
     assert changed == pytest.approx(4 * bound**2, rel=1e-9, abs=1)
     assert sum((a - b) ** 2 for a, b in zip(*rows[:2], strict=True)) <= changed
+    assert replace(rule, unit=RECORD, rows=RECORD, are_replaced=True).squares == changed
     of_records = replace(rule, unit=RECORD, rows=RECORD)
     assert of_records.squares == rule.squares
     with coins(shown):
