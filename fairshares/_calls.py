@@ -79,8 +79,9 @@ def weights(
         epsilon: ε of the whole call, above 0 and at most 20.
         client_id: Values of shape (n,), or the name of another column. Without it each row is a client of its
             own.
-        group: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype.
-        label: As group.
+        group: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype. Several columns, by
+            name or as values of shape (n, k), make a group of each combination, such as "black & f".
+        label: As client_id; likewise.
         reweighing: "kamiran-calders" narrows gaps. "balanced", by which all pairs of group and label weigh
             the same, and "label" find rare labels and may widen gaps.
         groups: All groups. None: they are read off the records, and which occur is not protected.

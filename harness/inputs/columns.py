@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,7 +20,7 @@ from fairshares.harness.system.spelling import similar
 
 if TYPE_CHECKING:
     import pandas as pd
-    from narwhals.stable.v2.typing import IntoDataFrame, IntoLazyFrame
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoFrame, IntoLazyFrame, IntoSeries
     from pandas.api.typing.aliases import DtypeObj
 
 Frame: TypeAlias = "nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]"
@@ -28,6 +28,11 @@ Frame: TypeAlias = "nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]"
 
 Name: TypeAlias = bool | int | float | str
 """A group's or label's name, as a column of a known dtype has it."""
+
+T = TypeVar("T")
+
+ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame | IntoSeries"
+"""What a caller gives as a column: its values, a row each, or what has none and is refused."""
 
 Names: TypeAlias = "npt.NDArray[np.bool_ | np.int64 | np.float64 | np.str_ | np.object_]"
 """Groups or labels as an array, of the dtype that their column has."""
@@ -57,6 +62,8 @@ _NAMES = re.compile(  # dtypes of groups and labels
 
 
 _HALF = re.compile("float16|halffloat", re.IGNORECASE)
+BETWEEN = " & "  # stands between the values of several columns, in the name of the group that they make
+UNJOINED = "write that value otherwise, for example with and"
 
 
 def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
@@ -99,6 +106,14 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
     return next(
         (dtype for dtype, form in _WRITTEN.items() if texts and all(map(form.fullmatch, texts))), "str"
     )
+
+
+def texts_as_in_frames(texts: Sequence[str]) -> tuple[list[str], str]:
+    """Return a CSV column's texts as a frame would have them, a 1.0 as 1, and the column's dtype."""
+    distinct = [*dict.fromkeys(texts)]
+    dtype = dtype_of_texts(distinct)
+    in_frame = dict(zip(distinct, as_text(values_of(distinct, dtype)), strict=True))
+    return [in_frame[text] for text in texts], dtype
 
 
 def values_of(names: Sequence[str], dtype: str) -> Sequence[Name]:
@@ -229,6 +244,72 @@ def as_text(values: Sequence[Hashable]) -> list[str]:
         return str(value) if isinstance(value, str) or str(value) not in _MISSING else ""
 
     return [*map(text, values)]
+
+
+def is_empty(text: str) -> bool:
+    """Return whether a text stands for a missing value."""
+    return text.strip().lower() in ("", "nan")
+
+
+def holds_separator(text: str) -> bool:
+    """Return whether a value's text could be taken for the values of two columns, or for a part of them."""
+    return BETWEEN in f" {text} "
+
+
+def cross(columns: Sequence[Sequence[Hashable]]) -> list[str]:
+    """Return the name of each row's group, from its values in several columns, as "black & f".
+
+    A missing value in any column makes the group a missing value, "". Each value is read by itself, so that
+    a row has the same name in a part of a table.
+    Guarantees: unlike texts make unlike names, unless `holds_separator` is true of one.
+    [test: tests/harness/inputs/test_crossed_columns.py]
+    """
+    texts = [[as_text([value])[0] for value in column] for column in columns]
+    names = []
+    for row in zip(*texts, strict=True):
+        names.append("" if any(map(is_empty, row)) else BETWEEN.join(row))
+    return names
+
+
+def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[np.object_]:
+    """Return the values of several columns as one, by `cross`, and those of one as they are.
+
+    Args:
+        given: Values of shape (n,), or a frame or an array of shape (n, k), k >= 1.
+        what: Begins messages.
+    Raises:
+        RecordsError: `holds_separator` is true of a value.
+    """
+    import pandas as pd
+
+    known = nw.from_native(given, pass_through=True)
+    if isinstance(known, nw.DataFrame | nw.LazyFrame):
+        frame = known.collect() if isinstance(known, nw.LazyFrame) else known
+        if frame.shape[1] == 1:
+            alone: IntoSeries = frame[:, 0].to_native()
+            return alone
+        columns = [frame[:, place].to_list() for place in range(frame.shape[1])]
+        return pd.Series(_crossed(columns, what), index=nw.maybe_get_index(frame), dtype=str)
+    if not isinstance(given, list | tuple | np.ndarray) or not len(given) or np.ndim(given[0]) != 1:
+        return given
+    rows = np.asarray(given, dtype=object)
+    if rows.ndim != 2:
+        return given  # its rows differ in length, which whoever reads it says
+    if rows.shape[1] == 1:
+        return np.asarray(given)[:, 0]
+    return _crossed(rows.T.tolist(), what)
+
+
+def _crossed(columns: Sequence[Sequence[Hashable]], what: str) -> list[str]:
+    """Return `cross` of values in memory, or raise RecordsError."""
+    for column in columns:
+        for row, value in enumerate(column):
+            if holds_separator(str(value)):
+                raise RecordsError(
+                    f"{what} has the value {value!r} in row {row}, counted from 0, and {BETWEEN!r} stands "
+                    f"between the values of several columns; {UNJOINED}."
+                )
+    return cross(columns)
 
 
 def as_names(column: pd.Series[Name]) -> pd.Series[str]:

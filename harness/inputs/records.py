@@ -12,13 +12,17 @@ import numpy.typing as npt
 
 from fairshares.harness.errors import OptionError, RecordDomainError, RecordsError, named
 from fairshares.harness.inputs.columns import (
+    BETWEEN,
+    UNJOINED,
     alike,
     as_text,
     check_alike,
     check_dtype,
     dtype_of_texts,
+    holds_separator,
+    is_empty,
     refuse_variants,
-    values_of,
+    texts_as_in_frames,
 )
 from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
@@ -323,10 +327,7 @@ class _Texts:
         for name in self.columns:
             if name not in _NAMED or dtypes[name] != "":
                 continue
-            distinct = [*dict.fromkeys(columns[name])]
-            dtypes[name] = dtype_of_texts(distinct)
-            in_frame = dict(zip(distinct, as_text(values_of(distinct, dtypes[name])), strict=True))
-            columns[name] = [in_frame[text] for text in columns[name]]
+            columns[name], dtypes[name] = texts_as_in_frames(columns[name])
         return _Texts(columns, dtypes)
 
 
@@ -349,10 +350,14 @@ class _Lines:
         """Check that each line has a value in each column that is read."""
         for name in read:
             if name in self.bins:
-                is_empty: npt.ArrayLike = self.bins[name] == MISSING
+                empty: npt.ArrayLike = self.bins[name] == MISSING
             else:
-                is_empty = [_is_empty(text) for text in self.texts.columns[name]]
-            self.check(is_empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+                empty = [is_empty(text) for text in self.texts.columns[name]]
+            self.check(empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+        for name, parts in self.counted.parts.items():
+            joined = np.array([[holds_separator(text) for text in part] for part in parts]).any(axis=0)
+            fault = f"{name} {{}} has {BETWEEN!r} in a value, which stands between those of several columns"
+            self.check(joined, fault, UNJOINED, name)
 
     def with_names_as_in_frames(self, kind: RecordKind) -> _Lines:
         """Return the lines with groups and labels that need no declaration, as a frame would have them.
@@ -372,9 +377,15 @@ class _Lines:
                     f"{where} has {len(inferred):,} different {name}s, as an ID of rows would have; put "
                     f"the {name}s in the column {name}, or declare all of them with {named('domain')}."
                 )
-            refuse_variants(inferred, f"{where} has the {name}s")
-            check_alike(self.table.by_file(name), name, inferred)
+            for part, texts in zip(self.table.columns(name), self._parts(name), strict=True):
+                inferred = sorted(set(texts))
+                refuse_variants(inferred, f"{where} has the {name}s")
+                check_alike(self.table.by_file(part), name, inferred)
         return replace(self, texts=self.texts.as_in_frames())
+
+    def _parts(self, name: str) -> Sequence[Sequence[str]]:
+        """Return the texts of each column that a group's or label's name is read from."""
+        return self.counted.parts.get(name, [self.texts.columns[name]])
 
     def places(self, name: str, declared: Sequence[str]) -> Integers:
         """Return the place of each line's text among a column's declared names; -1 for another text."""
@@ -459,10 +470,6 @@ class _Pairs:
         return _Pairs(self.group[lines], self.label[lines], detail)
 
 
-def _is_empty(text: str) -> bool:
-    return text.strip().lower() in ("", "nan")
-
-
 def _inferred_domain(
     where: str, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
 ) -> RecordDomain:
@@ -514,7 +521,7 @@ def _by_client(
     where = lines.table.where
     texts = lines.texts.columns["client_id"]
     is_valid = lines.check.kept
-    names = sorted({name for name in texts if not _is_empty(name)})
+    names = sorted({name for name in texts if not is_empty(name)})
     places = {name: place for place, name in enumerate(names)}
     client = np.array([places.get(name, -1) for name in texts], dtype=np.int64)[is_valid]
     records = lines.counted.records[is_valid]

@@ -23,7 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fairshares.harness.errors import RecordsError, refuse
-from fairshares.harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present, refuse_half
+from fairshares.harness.inputs.columns import (
+    TABLE,
+    ColumnValues,
+    Frame,
+    as_text,
+    check_dtype,
+    cross,
+    dtypes_of,
+    present,
+    refuse_half,
+    texts_as_in_frames,
+)
 from fairshares.harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
@@ -48,26 +59,27 @@ _NO_CSV = (
 LazyRows: TypeAlias = "nw.LazyFrame[IntoLazyFrame]"
 """Rows that somebody's engine reads when they are collected."""
 
-ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame"
-"""What a caller gives as a column: its values, a row each, or what has none and is refused."""
-
 
 @dataclass(frozen=True)
 class Counted:
     """Counts of records, a line per combination of values; of a line's scores one is kept.
 
     Attributes:
+        values: By column, as the source has them; of several columns that make a group, its name.
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
+        parts: By the name of a group of several columns, the texts of each, as a frame would have them.
     """
 
     values: Mapping[str, Sequence[Hashable]]
     records: npt.NDArray[np.int64]
     bins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    parts: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     @cached_property
     def texts(self) -> Mapping[str, Sequence[str]]:
         """The values as texts of a CSV file."""
-        return {name: as_text(values) for name, values in self.values.items()}
+        texts = {name: as_text(values) for name, values in self.values.items()}
+        return {**texts, **{name: cross(parts) for name, parts in self.parts.items()}}
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,7 @@ class Table:
         in_order: Yields each row's name and value; nothing if rows are unordered.
         faults: Reports or refuses malformed rows of CSV files that were read.
         by_file: Yields each CSV file's name and a column's texts there.
+        crossed: The columns of `frame` whose values together name a group, by the column of that name.
     """
 
     where: str
@@ -88,6 +101,7 @@ class Table:
     in_order: Callable[[str], Iterator[tuple[str, Hashable]]] = lambda _: iter(())
     faults: Callable[[Say | None], None] = lambda _: None
     by_file: Callable[[str], Iterable[tuple[str, list[str]]]] = lambda _: ()
+    crossed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
@@ -95,6 +109,7 @@ class Table:
         """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
         for name in names:
             refuse_half(self.dtypes[name], f"{self.where} has the column {name}")
+        names = [column for name in names for column in self.columns(name)]
         frame = self.frame.select(*names, *scores)
         binned = [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
@@ -106,12 +121,32 @@ class Table:
         records = values.pop("records")
         bins = [values.pop(name) for name in binned]
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
-        return Counted(values, np.array(records, dtype=np.int64), by_line)
+        return self._counted(values, np.array(records, dtype=np.int64), by_line)
 
     def rows(self, names: Sequence[str]) -> Counted:
         """Return a line per record."""
-        values = self._collected(self.frame.select(*names), None)
-        return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
+        columns = [column for name in names for column in self.columns(name)]
+        values = self._collected(self.frame.select(*columns), None)
+        return self._counted(values, np.ones(len(values[columns[0]]), dtype=np.int64))
+
+    def columns(self, name: str) -> Sequence[str]:
+        """Return the columns of the frame that one of ours is read from."""
+        return self.crossed.get(name, [name])
+
+    def _counted(
+        self,
+        values: dict[str, list[Hashable]],
+        records: npt.NDArray[np.int64],
+        bins: npt.NDArray[np.int64] | None = None,
+    ) -> Counted:
+        """Return lines of the frame's columns, with groups of several columns as one."""
+        parts = {}
+        for name, columns in self.crossed.items():
+            read = [values.pop(column) for column in columns]
+            values[name] = [*cross(read)]
+            texts = map(as_text, read)
+            parts[name] = [texts_as_in_frames(part)[0] if self.dtypes[name] == "" else part for part in texts]
+        return Counted(values, records, np.zeros((0, 0), dtype=np.int64) if bins is None else bins, parts)
 
     def first(self, name: str, wrong: Sequence[Hashable]) -> tuple[str, str]:
         """Return the first row's name, or else the table's, with one of these values, and the value."""
@@ -220,10 +255,13 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Named:
-    """Records whose columns have other names; `names` maps ours to theirs."""
+    """Records whose columns have other names; `names` maps ours to theirs.
+
+    Several columns in place of one are crossed: each combination of their values is a value (see `cross`).
+    """
 
     records: TabularRecords
-    names: Mapping[str, str]
+    names: Mapping[str, str | Sequence[str]]
 
 
 TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
@@ -254,17 +292,57 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
 
 def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
     """Return records as a table under our names of the columns."""
-    theirs = {name: source.names.get(name, name) for name in names}
+    theirs: dict[str, list[str]] = {}
+    for name in names:
+        given = source.names.get(name, name)
+        theirs[name] = [given] if isinstance(given, str) else [*given]
+    wanted = [*dict.fromkeys(column for columns in theirs.values() for column in columns)]
     is_named = optional in source.names  # then it has to be there
-    table = table_at(source.records, [*dict.fromkeys(theirs.values())], "" if is_named else optional)
-    read = {name: column for name, column in theirs.items() if column in table.dtypes}
+    table = table_at(source.records, wanted, "" if is_named else optional)
+    read: dict[str, str] = {}  # their names of the columns of our frame
+    dtypes: dict[str, str] = {}
+    crossed: dict[str, list[str]] = {}
+    for name, columns in theirs.items():
+        if len(columns) > 1:
+            crossed[name] = [f"{name} {place}" for place in range(len(columns))]
+            read.update(zip(crossed[name], columns, strict=True))
+            dtypes[name] = _dtype_of_crossed(table, columns)
+        elif columns[0] in table.crossed:  # of records that are named twice
+            inner = table.crossed[columns[0]]
+            crossed[name] = [f"{name} {place}" for place in range(len(inner))]
+            read.update(zip(crossed[name], inner, strict=True))
+            dtypes[name] = table.dtypes[columns[0]]
+        elif columns[0] in table.dtypes:
+            read[name] = columns[0]
+            dtypes[name] = table.dtypes[columns[0]]
+
+    def in_order(name: str) -> Iterator[tuple[str, Hashable]]:
+        if name not in crossed:
+            yield from table.in_order(read[name])
+            return
+        for parts in zip(*(table.in_order(read[part]) for part in crossed[name]), strict=True):
+            yield parts[0][0], cross([[value] for _, value in parts])[0]
+
     return replace(
         table,
         frame=table.frame.select(**{name: nw.col(column) for name, column in read.items()}),
-        dtypes={name: table.dtypes[column] for name, column in read.items()},
-        in_order=lambda name: table.in_order(read[name]),
+        dtypes=dtypes,
+        crossed=crossed,
+        in_order=in_order,
         by_file=lambda name: table.by_file(read[name]),
     )
+
+
+def _dtype_of_crossed(table: Table, columns: Sequence[str]) -> str:
+    """Return the dtype of a group of several columns: text, "" of a CSV file.
+
+    Raises:
+        RecordsError: A column's values name no groups.
+    """
+    for column in columns:
+        if table.dtypes[column]:
+            check_dtype(table.dtypes[column], (), f"{table.where} has the column {column}")
+    return "str" if any(table.dtypes[column] for column in columns) else ""
 
 
 def _files(path: Path, where: str) -> list[str]:
