@@ -169,7 +169,8 @@ def thresholds(
             column `score_` and the label for each.
         thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: those of
             `domain`, else 101. More take longer and have more noise.
-        positive_label: The label that a high score speaks for. None: the last in order.
+        positive_label: The label that a high score speaks for. None: the last in order, which is that of the
+            categories if these have one.
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
             "false_positive_rate_parity" or "demographic_parity".
         objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".

@@ -49,13 +49,14 @@ ROLES = (
 _TRUTH = {"true": True, "false": False}
 _INVISIBLE = "Cf"  # Unicode's category of signs without width, and of marks of a text's direction
 CATEGORY_OF = "category of "  # precedes the categories' dtype
+ORDERED = "ordered "  # precedes that, where the categories have an order
 _WRITTEN = {
     "int64": re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII),
     "float64": re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?(e[-+]?\d\d?)?", re.ASCII | re.IGNORECASE),
     "bool": re.compile("true|false", re.IGNORECASE),
 }
 _NAMES = re.compile(  # dtypes of groups and labels
-    rf"({CATEGORY_OF})?(u?int(8|16|32|64)|float(16|32|64)?|double|bool(ean)?|str(ing)?|large_string|object|"
+    rf"(({ORDERED})?{CATEGORY_OF})?(u?int(8|16|32|64)|float(16|32|64)?|double|bool(ean)?|str(ing)?|large_string|object|"
     r"datetime64)(\[.*\])?",
     re.IGNORECASE,
 )
@@ -67,7 +68,7 @@ UNJOINED = "write that value otherwise, for example with and"
 
 
 def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
-    """Return dtypes as pandas writes them, after "category of" for categories."""
+    """Return dtypes as pandas writes them, after "category of", or "ordered category of", for categories."""
     schema = frame.collect_schema()
     native = frame.to_native()
     known = frame.implementation
@@ -92,10 +93,30 @@ def _dtype(kind: nw.dtypes.DType, native: DtypeObj | None, frame: Frame, name: s
         return f"objects of the type {kinds.pop().__name__}"
     if kind in (nw.Categorical, nw.Enum):
         categories = getattr(native, "categories", None)
-        return f"{CATEGORY_OF}{'str' if categories is None else categories.dtype}"
+        ordered = ORDERED if kind == nw.Enum else ""
+        return f"{ordered}{CATEGORY_OF}{'str' if categories is None else categories.dtype}"
     if isinstance(kind, nw.Datetime):
         return f"datetime64[{', '.join(filter(None, (kind.time_unit, kind.time_zone)))}]"
     return str(native or {"Boolean": "bool", "String": "str"}.get(str(kind), str(kind).lower()))
+
+
+def orders_of(frame: Frame, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the categories, in order, of those columns whose categories have an order."""
+    schema = frame.collect_schema()
+    kinds = {name: schema[name] for name in names}
+    return {name: as_text(kind.categories) for name, kind in kinds.items() if isinstance(kind, nw.Enum)}
+
+
+def in_order_of(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
+    """Return names in an order that has all of them, or else sorted."""
+    if not {*names} <= {*order}:
+        return tuple(sorted(names))
+    return tuple(sorted(names, key=order.index))
+
+
+def _of_categories(dtype: str) -> str:
+    """Return the dtype of the categories, or of a column's own values."""
+    return dtype.removeprefix(ORDERED).removeprefix(CATEGORY_OF)
 
 
 def dtype_of_texts(texts: Sequence[str]) -> str:
@@ -121,7 +142,7 @@ def values_of(names: Sequence[str], dtype: str) -> Sequence[Name]:
 
     Raises ValueError, OverflowError or KeyError for others.
     """
-    kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
+    kind = _of_categories(dtype).lower().partition("[")[0]
     if kind.startswith("bool"):
         return [_TRUTH[name.lower()] for name in names]
     if kind == "datetime64":
@@ -141,8 +162,10 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index[Name]:
 
     if dtype is None:
         return pd.Index(names)
-    inner = dtype.removeprefix(CATEGORY_OF)
+    inner = _of_categories(dtype)
     index: pd.Index[Name] = pd.Index(np.array(values_of(names, dtype), dtype=object), dtype=inner)
+    if dtype.startswith(ORDERED):
+        return index.astype(pd.CategoricalDtype(index, ordered=True))
     return index if inner == dtype else index.astype("category")
 
 

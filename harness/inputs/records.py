@@ -20,6 +20,7 @@ from fairshares.harness.inputs.columns import (
     check_dtype,
     dtype_of_texts,
     holds_separator,
+    in_order_of,
     is_empty,
     refuse_variants,
     texts_as_in_frames,
@@ -249,6 +250,9 @@ def read_records(
     """
     names = _columns(kind, cut, domain)
     table = table_at(source, names, "" if say else "client_id")
+    if domain is not None and say is None:
+        domain = _in_order_of(table, domain)
+        names = _columns(kind, cut, domain)
     thresholds: Grid = (0.0, cut.threshold) if cut else ()
     if kind is RecordKind.SCORE:
         thresholds = (domain and domain.thresholds) or grid or even_grid()
@@ -265,6 +269,8 @@ def read_singly(
 ) -> tuple[ClientRecords, Counted]:
     """Return records, an entry each, and their values, in the source's order."""
     table = table_at(source, [*_COLUMNS, *more], "client_id")
+    if domain is not None:
+        domain = _in_order_of(table, domain)
     rows = table.rows([*table.dtypes])
     return as_records(table, rows, domain, max_count), rows
 
@@ -299,7 +305,7 @@ def as_records(
     lines.check_filled(read)
     if domain is None:
         lines = lines.with_names_as_in_frames(kind)
-        domain = _inferred_domain(table.where, lines.texts, max_count, kind, cut)
+        domain = _inferred_domain(table, lines.texts, max_count, kind, cut)
     domain = domain.with_kind(kind, grid)
     declared = _declared_names(domain, kind, cut)
     places = {name: lines.places(name, names) for name, names in declared.items()}
@@ -470,12 +476,20 @@ class _Pairs:
         return _Pairs(self.group[lines], self.label[lines], detail)
 
 
+def _in_order_of(table: Table, domain: RecordDomain) -> RecordDomain:
+    """Return the domain with groups and labels in the order of their categories, where these have one."""
+    groups = in_order_of(domain.groups, table.orders.get("group", ()))
+    labels = in_order_of(domain.labels, table.orders.get("label", ()))
+    return replace(domain, groups=groups, labels=labels)
+
+
 def _inferred_domain(
-    where: str, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
+    table: Table, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
 ) -> RecordDomain:
     """Return the domain of the groups and labels that occur; RecordDomainError if scores need more."""
-    groups = tuple(sorted(set(texts.columns["group"])))
-    labels = tuple(sorted(set(texts.columns["label"])))
+    where = table.where
+    groups = in_order_of([*set(texts.columns["group"])], table.orders.get("group", ()))
+    labels = in_order_of([*set(texts.columns["label"])], table.orders.get("label", ()))
     domain = RecordDomain(groups, labels, max_count, inferred=True)
     if domain.with_kind(kind).score_columns > 1 and cut is None:
         raise RecordDomainError(

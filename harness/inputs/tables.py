@@ -31,6 +31,7 @@ from fairshares.harness.inputs.columns import (
     check_dtype,
     cross,
     dtypes_of,
+    orders_of,
     present,
     refuse_half,
     texts_as_in_frames,
@@ -93,6 +94,7 @@ class Table:
         faults: Reports or refuses malformed rows of CSV files that were read.
         by_file: Yields each CSV file's name and a column's texts there.
         crossed: The columns of `frame` whose values together name a group, by the column of that name.
+        orders: The categories, in order, of columns whose categories have an order.
     """
 
     where: str
@@ -102,6 +104,7 @@ class Table:
     faults: Callable[[Say | None], None] = lambda _: None
     by_file: Callable[[str], Iterable[tuple[str, list[str]]]] = lambda _: ()
     crossed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
@@ -330,6 +333,7 @@ def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
         crossed=crossed,
         in_order=in_order,
         by_file=lambda name: table.by_file(read[name]),
+        orders={name: table.orders[column] for name, column in read.items() if column in table.orders},
     )
 
 
@@ -598,8 +602,9 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
     frame = frame_of(source)
     names = present(TABLE, [str(name) for name in frame.collect_schema().names()], names, optional)
     dtypes = dtypes_of(frame, names)
+    orders = orders_of(frame, names)
     if isinstance(frame, nw.LazyFrame):
-        return Table(TABLE, frame, dtypes)
+        return Table(TABLE, frame, dtypes, orders=orders)
     index = nw.maybe_get_index(frame)
     rows = range(1, len(frame) + 1) if index is None else index.tolist()
     frame = nw.maybe_reset_index(frame.select(*names))
@@ -615,7 +620,7 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
         for row, value in zip(rows, frame[name].to_list(), strict=True):
             yield f"{TABLE}, row {row}", value
 
-    return Table(TABLE, frame.lazy(), dtypes, in_order)
+    return Table(TABLE, frame.lazy(), dtypes, in_order, orders=orders)
 
 
 def table_of(columns: Mapping[str, ColumnValues]) -> pd.DataFrame:
