@@ -234,11 +234,19 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
             "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
         }
         usual = "rename yours"
+        of_labels = [name for name in header if name.startswith("score_")]
+        if missing == ["score"] and of_labels:
+            hints["score"] = (
+                f"if each label has its own, such as {of_labels[0]}, declare {named('groups')} and "
+                f"{named('labels')}"
+            )
         if path == TABLE and missing[0] in ROLES:
             usual += f", or name it by {named(missing[0])}"
         hint = usual
         if len(missing) == 1:
             hint = hints.get(missing[0], usual)
+        elif all(name.startswith("score_") for name in missing):
+            hint = "each of more than two labels has a column of scores, and two labels have one, score"
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "

@@ -24,6 +24,7 @@ from fairshares.harness.inputs.columns import (
     is_empty,
     refuse_variants,
     texts_as_in_frames,
+    values_of,
 )
 from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
@@ -44,6 +45,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.
 _COLUMNS = ("client_id", "group", "label")
 _NAMED = ("group", "label", "prediction")
 _TRUTH = {"true": "1", "false": "0"}
+_GROUPS_SHOWN = 5  # in a message that shows how to declare them
 _ONE = np.ones((), dtype=np.int64)
 
 
@@ -492,9 +494,14 @@ def _inferred_domain(
     labels = in_order_of([*set(texts.columns["label"])], table.orders.get("label", ()))
     domain = RecordDomain(groups, labels, max_count, inferred=True)
     if domain.with_kind(kind).score_columns > 1 and cut is None:
+        positive = values_of(labels, texts.dtypes["label"])[-1]
+        most = [*groups[:_GROUPS_SHOWN], *(["…"] if len(groups) > _GROUPS_SHOWN else [])]
         raise RecordDomainError(
-            f"{where} has {len(labels)} labels, and each needs scores of its own: declare them with "
-            f"{named('labels')}, and give columns {', '.join(score_names(labels))}."
+            f"{where} has {len(labels)} labels ({', '.join(map(shown, labels))}), and a score speaks for one "
+            f"of two. Either make them two, as label == {positive!r} does, with "
+            f"{named('positive_label', 'True')}. Or give each label a column of scores, "
+            f"{', '.join(score_names(labels))}, and declare {named('groups', ','.join(most))} and "
+            f"{named('labels', ','.join(labels))}."
         )
     return domain
 
