@@ -19,7 +19,7 @@ from fairshares.harness.engines.base import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import of_domain, planned as plan_of
 from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_names, one_column
-from fairshares.harness.inputs.tables import Named, frame_of, table_of
+from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.earlier_results import EarlierFiles, add_up
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
@@ -320,11 +320,7 @@ def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
             arrays[role] = one_column(column, role) if role == "group" else column
     if arrays:
         records = _with_columns(records, arrays)
-    group = names.get("group", "group")
-    label = names.get("label", "label")
-    if label == group or label in group:
-        raise RecordsError(f"The column {label} cannot be both group and label.")
-    return Named(records, names)
+    return with_names(records, names)
 
 
 def _with_columns(records: IntoFrame | Path | None, arrays: Mapping[str, ColumnValues]) -> pd.DataFrame:
@@ -355,6 +351,4 @@ def _names_of_columns(given: Argument, records: IntoFrame | Path | None) -> list
     frame = None if isinstance(records, Path) else frame_of(records)
     if isinstance(frame, nw.DataFrame) and len(frame) == len(names) and not {*names} <= {*frame.columns}:
         return []
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise RecordsError(f"{named('group')} names the column {repeated[0]} twice; keep one.")
     return names

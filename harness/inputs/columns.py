@@ -215,8 +215,18 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return the columns to read, with the optional one if the header has it, or raise RecordsError."""
+def present(
+    path: str, header: list[str], names: Sequence[str], optional: str, *, can_name: bool = False
+) -> list[str]:
+    """Return the columns to read, with the optional one if the header has it, or raise RecordsError.
+
+    Args:
+        path: The source in messages.
+        header: The names of its columns.
+        names: Those that are read.
+        optional: A name among these that may be missing.
+        can_name: Whether a column of another name can be named in its place.
+    """
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]
     refuse(
@@ -240,7 +250,7 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
                 f"if each label has its own, such as {of_labels[0]}, declare {named('groups')} and "
                 f"{named('labels')}"
             )
-        if path == TABLE and missing[0] in ROLES:
+        if can_name and missing[0] in ROLES:
             usual += f", or name it by {named(missing[0])}"
         hint = usual
         if len(missing) == 1:

@@ -22,7 +22,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.errors import RecordsError, refuse
+from fairshares.harness.errors import RecordsError, named, refuse
 from fairshares.harness.inputs.columns import (
     TABLE,
     ColumnValues,
@@ -267,28 +267,43 @@ class Named:
     names: Mapping[str, str | Sequence[str]]
 
 
+def with_names(records: TabularRecords, names: Mapping[str, str | Sequence[str]]) -> Named:
+    """Return records whose columns have other names; RecordsError if a column has two roles, or one twice."""
+    group = names.get("group", "group")
+    label = names.get("label", "label")
+    groups = [group] if isinstance(group, str) else group
+    if label in groups:
+        raise RecordsError(f"The column {label} cannot be both group and label.")
+    for name in groups:
+        if groups.count(name) > 1:
+            raise RecordsError(f"{named('group')} names the column {name} twice; keep one.")
+    return Named(records, names)
+
+
 TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
 """What `table_at` reads; it refuses None, as calls have where shares take the records' place."""
 
 
-def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> Table:
+def table_at(
+    source: TabularRecords, names: Sequence[str], optional: str = "", *, can_name: bool = False
+) -> Table:
     """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
     A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
-    them as `Named`. The optional column may be missing.
+    them as `Named`. The optional column may be missing. `can_name` is true of what is `Named`.
     """
     if isinstance(source, Named):
         return _renamed(source, names, optional)
     if not isinstance(source, Path):
-        return _of_frame(source, names, optional)
+        return _of_frame(source, names, optional, can_name=can_name)
     import duckdb
 
     where = re.sub(r"^(\w+):/+", r"\1://", str(source))
     try:
         files = _files(source, where)
         if Path(files[0]).suffix.lower() in _PARQUET:
-            return _of_parquet(where, files, names, optional)
-        return _of_csv(where, files, names, optional)
+            return _of_parquet(where, files, names, optional, can_name=can_name)
+        return _of_csv(where, files, names, optional, can_name=can_name)
     except (OSError, duckdb.Error) as error:
         raise _unreadable(where, error) from None
 
@@ -301,7 +316,7 @@ def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
         theirs[name] = [given] if isinstance(given, str) else [*given]
     wanted = [*dict.fromkeys(column for columns in theirs.values() for column in columns)]
     is_named = optional in source.names  # then it has to be there
-    table = table_at(source.records, wanted, "" if is_named else optional)
+    table = table_at(source.records, wanted, "" if is_named else optional, can_name=True)
     read: dict[str, str] = {}  # their names of the columns of our frame
     dtypes: dict[str, str] = {}
     crossed: dict[str, list[str]] = {}
@@ -378,9 +393,11 @@ def _sql(files: Sequence[str]) -> str:
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
-def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
+def _of_csv(
+    where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
+) -> Table:
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
-    csv_files = _CsvFiles(where, files, names, optional)
+    csv_files = _CsvFiles(where, files, names, optional, can_name=can_name)
     dtypes = dict.fromkeys(csv_files.names, "")
     table = Table(
         where, csv_files.frame(), dtypes, csv_files.in_order, csv_files.report_faults, csv_files.by_file
@@ -397,7 +414,9 @@ class _CsvFiles:
         names: The columns that are read.
     """
 
-    def __init__(self, where: str, files: Sequence[str], names: Sequence[str], optional: str) -> None:
+    def __init__(
+        self, where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
+    ) -> None:
         """Read the headers; raise RecordsError if a column is missing, or the files differ."""
         self._copies = [_kept_for_later(file) for file in files]
         self._paths = [
@@ -407,7 +426,7 @@ class _CsvFiles:
         self._shown = dict(zip(self._paths, files, strict=True))
         self._connection = _engine().cursor()
         self._header = _header(self._connection, where, self._paths[0])
-        self.names = present(where, self._header, names, optional)
+        self.names = present(where, self._header, names, optional, can_name=can_name)
         for path in self._paths[1:]:
             self._check_header(path, names, optional)
         self._columns = [f"c{place}" for place in range(len(self._header))]
@@ -553,12 +572,15 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         raise RecordsError(_NO_CSV.format(where, 0)) from None
 
 
-def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
+def _of_parquet(
+    where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
+) -> Table:
     connection = _engine().cursor()
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()
-    names = present(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names, optional)
+    header = [name for file, name, _ in schema if file == schema[0][0]][1:]
+    names = present(where, header, names, optional, can_name=can_name)
     absent = {optional} - {*names, ""}
     kinds = dict.fromkeys(absent, (schema[0][0], "none"))
     for file, name, kind in schema:
@@ -598,9 +620,10 @@ def frame_of(source: IntoFrame | None) -> Frame:
     return frame
 
 
-def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> Table:
+def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str, *, can_name: bool) -> Table:
     frame = frame_of(source)
-    names = present(TABLE, [str(name) for name in frame.collect_schema().names()], names, optional)
+    header = [str(name) for name in frame.collect_schema().names()]
+    names = present(TABLE, header, names, optional, can_name=can_name)
     dtypes = dtypes_of(frame, names)
     orders = orders_of(frame, names)
     if isinstance(frame, nw.LazyFrame):

@@ -130,7 +130,7 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer] |
     out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
-            return run_on_records(call, call.source.records, settings, out, begin, chosen=_say_cap)
+            return run_on_records(call, call.source.tabular(), settings, out, begin, chosen=_say_cap)
         source = _source(call, hosts, invited, settings)
         if hosts is None:
             return run_release(statistic_of(settings.release), source, settings, out, begin)
@@ -240,6 +240,11 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
         assert declared is not None  # a file declares it
         texts |= of_domain(declared, task)
     with naming(IN_PLAN):
-        plan = planned(call.request, Expected(**texts, **sizes), started=partial(starting_s, _A_COMMAND))
+        plan = planned(
+            call.request,
+            Expected(**texts, **sizes),
+            call.source.tabular() if of_file else None,
+            started=partial(starting_s, _A_COMMAND),
+        )
     shown = list(view.plan(plan))
     tell("plan", f"Plan of {task}", shown, lambda: view.to_json(plan), plot=options.plot)

@@ -8,7 +8,7 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import Part, as_text, optional
-from fairshares.harness.request.readers import parse_range
+from fairshares.harness.request.readers import as_given, parse_range
 from fairshares.harness.request.releases import STEPS, DeclaredDomain, ReleaseCall, Source
 
 if TYPE_CHECKING:
@@ -83,6 +83,12 @@ class DeclaredValues(DeclaredDomain):
         return RecordDomain(tuple(sorted(self.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
+class ValuedSource(Source):
+    """The source of performance values."""
+
+    value_ = optional(as_given, "the column of values; default: value")
+
+
 class GapCall(ReleaseCall):
     """A call of `gap`, of performance values."""
 
@@ -90,7 +96,8 @@ class GapCall(ReleaseCall):
 
     request = Part(GapRequest)
     source = Part(
-        Source,
+        ValuedSource,
+        without=("label",),
         records={"help": "CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"},
     )
     declares = Part(
