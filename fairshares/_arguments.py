@@ -8,7 +8,7 @@ import numpy.typing as npt
 from narwhals.stable.v2.typing import IntoFrame
 
 Records = IntoFrame | Mapping[str, npt.ArrayLike] | Path | str | None
-Column = npt.ArrayLike | str | None
+Column = npt.ArrayLike | IntoFrame | str | None
 Number = int | float | Fraction | str
 Budget = Number | tuple[Number, Number] | None
 Shares = int | Sequence[str] | Mapping[str, Number]

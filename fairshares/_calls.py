@@ -89,8 +89,9 @@ def weights(
         epsilon: ε of the whole call, above 0 and at most 20.
         client_id: Values of shape (n,), or the name of another column. Without it each row is a client of its
             own.
-        group: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype.
-        label: As group.
+        group: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype. Several columns, by
+            name or as values of shape (n, k), make a group of each combination, such as "black & f".
+        label: As client_id; likewise.
         reweighing: "kamiran-calders" narrows gaps. "balanced", by which all pairs of group and label weigh
             the same, and "label" find rare labels and may widen gaps.
         groups: All groups. None: they are read off the records, and which occur is not protected.
@@ -181,7 +182,8 @@ def thresholds(
             column `score_` and the label for each.
         thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: those of
             `domain`, else 101. More take longer and have more noise.
-        positive_label: The label that a high score speaks for. None: the last in order.
+        positive_label: The label that a high score speaks for. None: the last in order, which is that of the
+            categories if these have one.
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
             "false_positive_rate_parity" or "demographic_parity".
         objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".

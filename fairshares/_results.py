@@ -14,7 +14,7 @@ import pandas as pd
 
 from fairshares._shown import Shown
 from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, naming
-from fairshares.harness.inputs.columns import as_index
+from fairshares.harness.inputs.columns import ColumnValues, as_index
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.earlier_curves import as_curves, choose_again
 from fairshares.harness.pipeline.earlier_results import EarlierFiles, found_in, read_files
@@ -171,12 +171,13 @@ class WeightsResult(Result[GroupWeights]):
         found = self._found
         return self._series(found.domain, found.noisy_counts / found.unit, "noisy_count")
 
-    def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series[float]:
+    def sample_weight(self, group: ColumnValues, label: npt.ArrayLike) -> pd.Series[float]:
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
         Args:
-            group: Of each row, shape (n,): a pandas Series, numpy array or list.
-            label: As group, with the same index.
+            group: Of each row, shape (n,): a pandas Series, numpy array or list. Or shape (n, k), the columns
+                that the call crossed into groups.
+            label: Of each row, shape (n,), with the same index.
         Returns:
             Shape (n,), with the index of these, else 0, 1, 2 ...
         Raises:

@@ -18,8 +18,8 @@ from fairshares._progress import steps
 from fairshares.harness.engines.base import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import class_of_sizes, of_domain, planned as plan_of
-from fairshares.harness.inputs.columns import ROLES, TABLE, as_names
-from fairshares.harness.inputs.tables import Named, frame_of, table_of
+from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_names, one_column
+from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_results import EarlierFiles
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
@@ -45,6 +45,8 @@ from fairshares.harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
     from fairshares._arguments import Argument, Records
 
     _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[dict[str, JsonValue]]]
@@ -302,26 +304,52 @@ def _plain(value: Argument) -> Argument:
 def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
-    A column is None, the name of another one, or values.
+    A column is None, the name of another one, or values. The group may be several of these.
     """
-    names = {role: column for role, column in columns.items() if isinstance(column, str)}
-    arrays = {role: column for role, column in columns.items() if column is not None and role not in names}
     if isinstance(records, Mapping):
         records = table_of(records)
     elif isinstance(records, str):
         records = Path(records)
-    if arrays and records is None:
-        records = table_of(arrays)
-    elif arrays:
-        frame = None if isinstance(records, Path) else frame_of(records)
-        if not isinstance(frame, nw.DataFrame):
-            raise RecordsError(
-                f"Rows of a file or a lazy frame have no order: name the column that is {min(arrays)}."
-            )
-        table = frame.to_pandas()
-        rows = table_of({TABLE.lower(): table.index.to_series(), **arrays})
-        records = table.assign(**{role: rows[role] for role in arrays})
-    group = names.get("group", "group")
-    if group == names.get("label", "label"):
-        raise RecordsError(f"The column {group} cannot be both group and label.")
-    return Named(records, names)
+    names: dict[str, str | list[str]] = {}
+    arrays: dict[str, ColumnValues] = {}
+    for role, column in columns.items():
+        if isinstance(column, str):
+            names[role] = column
+        elif role == "group" and (several := _names_of_columns(column, records)):
+            names[role] = several
+        elif column is not None:
+            arrays[role] = one_column(column, role) if role == "group" else column
+    if arrays:
+        records = _with_columns(records, arrays)
+    return with_names(records, names)
+
+
+def _with_columns(records: IntoFrame | Path | None, arrays: Mapping[str, ColumnValues]) -> pd.DataFrame:
+    """Return a frame in memory with values as further columns, or these alone as a table."""
+    if records is None:
+        return table_of(arrays)
+    frame = None if isinstance(records, Path) else frame_of(records)
+    if not isinstance(frame, nw.DataFrame):
+        raise RecordsError(
+            f"Rows of a file or a lazy frame have no order: name the column that is {min(arrays)}."
+        )
+    table = frame.to_pandas()
+    rows = table_of({TABLE.lower(): table.index.to_series(), **arrays})
+    return table.assign(**{role: rows[role] for role in arrays})
+
+
+def _names_of_columns(given: Argument, records: IntoFrame | Path | None) -> list[str]:
+    """Return the names of several columns of the records, or [] if these are the values of a column.
+
+    A list of texts has names if the records are no frame in memory, if it has another length than the frame,
+    or if all of its texts are columns of the frame.
+    """
+    if records is None or not isinstance(given, list | tuple):
+        return []
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < 2 or len(names) != len(given):
+        return []
+    frame = None if isinstance(records, Path) else frame_of(records)
+    if isinstance(frame, nw.DataFrame) and len(frame) == len(names) and not {*names} <= {*frame.columns}:
+        return []
+    return names

@@ -272,6 +272,38 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
     return least * unit, most * unit
 
 
+def clients_of_one_bit(epsilon: Fraction, error: float, failure: float) -> float:
+    """Return how many clients of two equal groups of known sizes one randomized bit each takes.
+
+    A client rounds its value, negated in the second group, to -1 or 1 at random without bias. It tells the
+    truth of this bit with odds e^epsilon. Its group is told by nothing else, so that the whole budget is for
+    the product of sign and value, which is all that a gap of groups of known sizes needs.
+
+    Args:
+        epsilon: Protects the pair of group and value against replacement, above 0.
+        error: The largest error of the gap, on the scale from -2 to 2.
+        failure: The largest probability of a larger error, by Hoeffding's inequality, whatever the values.
+    """
+    honesty = math.tanh(epsilon / 2)  # (e^epsilon - 1) / (e^epsilon + 1)
+    deviations = math.sqrt(2 * math.log(2 / failure))
+    return (2 * deviations / (error * honesty)) ** 2
+
+
+def clients_of_one_sum(epsilon: Fraction, error: float, failure: float) -> float:
+    """Return how many clients of two equal groups of known sizes one noisy sum takes.
+
+    Parties that do not collude reveal the sum of clients' values, negated in the second group, with one
+    sample of Laplace noise. A replaced client moves the sum by 2 at most.
+
+    Args:
+        epsilon: Protects the pair of group and value against replacement, above 0.
+        error: The largest error of the gap, on the scale from -2 to 2.
+        failure: The probability of a larger error, exactly.
+    """
+    scale = 2 / float(epsilon)
+    return 2 * scale * math.log(1 / failure) / error
+
+
 FAILURE = 0.01
 RUNS_OF_NEEDED = 10_000  # in about 100 of them, give or take 10, an error is exceeded
 

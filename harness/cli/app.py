@@ -15,7 +15,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[2]))  # missing when this runs as a file
 
 from fairshares.harness import __version__
-from fairshares.harness.cli.command_line import OF_ALL, ROLES, checked, fill_in
+from fairshares.harness.cli.command_line import OF_ALL, ROLES, check_command, checked, fill_in
 from fairshares.harness.command_name import as_called
 from fairshares.harness.errors import OptionError
 from fairshares.harness.system.signals import end_at_once
@@ -78,6 +78,8 @@ class Commands(Program):
         takes_value = {flag: flags[flag].takes_value for flag in self.initial_context.flag_names()}
         words = self.core.unparsed
         try:
+            if isinstance(asked := self.args.help.value, str):
+                check_command(asked, commands)
             self.core.unparsed = checked(words, commands, takes_value)
             super().parse_tasks()
             filled = fill_in(self.tasks, commands)

@@ -100,6 +100,12 @@ class Command(Task[Body]):
         return rows
 
 
+def check_command(name: str, commands: Collection[str]) -> None:
+    """Raise OptionError, with the command that was meant, if there is none of this name."""
+    if name not in commands:
+        raise OptionError(_unknown(name, "", (), commands))
+
+
 def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mapping[str, bool]) -> list[str]:
     """Return a command line as invoke takes it: a value by its flag, single-letter options with one dash.
 

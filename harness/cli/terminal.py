@@ -150,7 +150,7 @@ def _end(mark: str, message: str, *spent: str) -> None:
     `mark` is markup before the message, which JSON has not.
     """
     err.quiet = False
-    text = plain(message)
+    text = as_called(plain(message))
     _say(text if output.json else mark + text, err, "error")
     for sentence in spent:
         say(plain(sentence), err)

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -20,7 +20,7 @@ from fairshares.harness.system.spelling import similar
 
 if TYPE_CHECKING:
     import pandas as pd
-    from narwhals.stable.v2.typing import IntoDataFrame, IntoLazyFrame
+    from narwhals.stable.v2.typing import IntoDataFrame, IntoFrame, IntoLazyFrame, IntoSeries
     from pandas.api.typing.aliases import DtypeObj
 
 Frame: TypeAlias = "nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]"
@@ -28,6 +28,11 @@ Frame: TypeAlias = "nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]"
 
 Name: TypeAlias = bool | int | float | str
 """A group's or label's name, as a column of a known dtype has it."""
+
+T = TypeVar("T")
+
+ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame | IntoSeries"
+"""What a caller gives as a column: its values, a row each, or what has none and is refused."""
 
 Names: TypeAlias = "npt.NDArray[np.bool_ | np.int64 | np.float64 | np.str_ | np.object_]"
 """Groups or labels as an array, of the dtype that their column has."""
@@ -44,23 +49,26 @@ ROLES = (
 _TRUTH = {"true": True, "false": False}
 _INVISIBLE = "Cf"  # Unicode's category of signs without width, and of marks of a text's direction
 CATEGORY_OF = "category of "  # precedes the categories' dtype
+ORDERED = "ordered "  # precedes that, where the categories have an order
 _WRITTEN = {
     "int64": re.compile(r"-?(0|[1-9]\d{0,17})", re.ASCII),
     "float64": re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?(e[-+]?\d\d?)?", re.ASCII | re.IGNORECASE),
     "bool": re.compile("true|false", re.IGNORECASE),
 }
 _NAMES = re.compile(  # dtypes of groups and labels
-    rf"({CATEGORY_OF})?(u?int(8|16|32|64)|float(16|32|64)?|double|bool(ean)?|str(ing)?|large_string|object|"
+    rf"(({ORDERED})?{CATEGORY_OF})?(u?int(8|16|32|64)|float(16|32|64)?|double|bool(ean)?|str(ing)?|large_string|object|"
     r"datetime64)(\[.*\])?",
     re.IGNORECASE,
 )
 
 
 _HALF = re.compile("float16|halffloat", re.IGNORECASE)
+BETWEEN = " & "  # stands between the values of several columns, in the name of the group that they make
+UNJOINED = "write that value otherwise, for example with and"
 
 
 def dtypes_of(frame: Frame, names: Sequence[str]) -> dict[str, str]:
-    """Return dtypes as pandas writes them, after "category of" for categories."""
+    """Return dtypes as pandas writes them, after "category of", or "ordered category of", for categories."""
     schema = frame.collect_schema()
     native = frame.to_native()
     known = frame.implementation
@@ -85,10 +93,30 @@ def _dtype(kind: nw.dtypes.DType, native: DtypeObj | None, frame: Frame, name: s
         return f"objects of the type {kinds.pop().__name__}"
     if kind in (nw.Categorical, nw.Enum):
         categories = getattr(native, "categories", None)
-        return f"{CATEGORY_OF}{'str' if categories is None else categories.dtype}"
+        ordered = ORDERED if kind == nw.Enum else ""
+        return f"{ordered}{CATEGORY_OF}{'str' if categories is None else categories.dtype}"
     if isinstance(kind, nw.Datetime):
         return f"datetime64[{', '.join(filter(None, (kind.time_unit, kind.time_zone)))}]"
     return str(native or {"Boolean": "bool", "String": "str"}.get(str(kind), str(kind).lower()))
+
+
+def orders_of(frame: Frame, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the categories, in order, of those columns whose categories have an order."""
+    schema = frame.collect_schema()
+    kinds = {name: schema[name] for name in names}
+    return {name: as_text(kind.categories) for name, kind in kinds.items() if isinstance(kind, nw.Enum)}
+
+
+def in_order_of(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
+    """Return names in an order that has all of them, or else sorted."""
+    if not {*names} <= {*order}:
+        return tuple(sorted(names))
+    return tuple(sorted(names, key=order.index))
+
+
+def _of_categories(dtype: str) -> str:
+    """Return the dtype of the categories, or of a column's own values."""
+    return dtype.removeprefix(ORDERED).removeprefix(CATEGORY_OF)
 
 
 def dtype_of_texts(texts: Sequence[str]) -> str:
@@ -101,12 +129,20 @@ def dtype_of_texts(texts: Sequence[str]) -> str:
     )
 
 
+def texts_as_in_frames(texts: Sequence[str]) -> tuple[list[str], str]:
+    """Return a CSV column's texts as a frame would have them, a 1.0 as 1, and the column's dtype."""
+    distinct = [*dict.fromkeys(texts)]
+    dtype = dtype_of_texts(distinct)
+    in_frame = dict(zip(distinct, as_text(values_of(distinct, dtype)), strict=True))
+    return [in_frame[text] for text in texts], dtype
+
+
 def values_of(names: Sequence[str], dtype: str) -> Sequence[Name]:
     """Return the values of names in a column of a dtype; datetimes stay texts.
 
     Raises ValueError, OverflowError or KeyError for others.
     """
-    kind = dtype.removeprefix(CATEGORY_OF).lower().partition("[")[0]
+    kind = _of_categories(dtype).lower().partition("[")[0]
     if kind.startswith("bool"):
         return [_TRUTH[name.lower()] for name in names]
     if kind == "datetime64":
@@ -126,8 +162,10 @@ def as_index(names: Sequence[str], dtype: str | None) -> pd.Index[Name]:
 
     if dtype is None:
         return pd.Index(names)
-    inner = dtype.removeprefix(CATEGORY_OF)
+    inner = _of_categories(dtype)
     index: pd.Index[Name] = pd.Index(np.array(values_of(names, dtype), dtype=object), dtype=inner)
+    if dtype.startswith(ORDERED):
+        return index.astype(pd.CategoricalDtype(index, ordered=True))
     return index if inner == dtype else index.astype("category")
 
 
@@ -177,8 +215,18 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def present(path: str, header: list[str], names: Sequence[str], optional: str) -> list[str]:
-    """Return the columns to read, with the optional one if the header has it, or raise RecordsError."""
+def present(
+    path: str, header: list[str], names: Sequence[str], optional: str, *, can_name: bool = False
+) -> list[str]:
+    """Return the columns to read, with the optional one if the header has it, or raise RecordsError.
+
+    Args:
+        path: The source in messages.
+        header: The names of its columns.
+        names: Those that are read.
+        optional: A name among these that may be missing.
+        can_name: Whether a column of another name can be named in its place.
+    """
     if _plain(optional) not in map(_plain, header):
         names = [name for name in names if name != optional]
     refuse(
@@ -196,11 +244,19 @@ def present(path: str, header: list[str], names: Sequence[str], optional: str) -
             "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
         }
         usual = "rename yours"
-        if path == TABLE and missing[0] in ROLES:
+        of_labels = [name for name in header if name.startswith("score_")]
+        if missing == ["score"] and of_labels:
+            hints["score"] = (
+                f"if each label has its own, such as {of_labels[0]}, declare {named('groups')} and "
+                f"{named('labels')}"
+            )
+        if can_name and missing[0] in ROLES:
             usual += f", or name it by {named(missing[0])}"
         hint = usual
         if len(missing) == 1:
             hint = hints.get(missing[0], usual)
+        elif all(name.startswith("score_") for name in missing):
+            hint = "each of more than two labels has a column of scores, and two labels have one, score"
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
@@ -229,6 +285,72 @@ def as_text(values: Sequence[Hashable]) -> list[str]:
         return str(value) if isinstance(value, str) or str(value) not in _MISSING else ""
 
     return [*map(text, values)]
+
+
+def is_empty(text: str) -> bool:
+    """Return whether a text stands for a missing value."""
+    return text.strip().lower() in ("", "nan")
+
+
+def holds_separator(text: str) -> bool:
+    """Return whether a value's text could be taken for the values of two columns, or for a part of them."""
+    return BETWEEN in f" {text} "
+
+
+def cross(columns: Sequence[Sequence[Hashable]]) -> list[str]:
+    """Return the name of each row's group, from its values in several columns, as "black & f".
+
+    A missing value in any column makes the group a missing value, "". Each value is read by itself, so that
+    a row has the same name in a part of a table.
+    Guarantees: unlike texts make unlike names, unless `holds_separator` is true of one.
+    [test: tests/harness/inputs/test_crossed_columns.py]
+    """
+    texts = [[as_text([value])[0] for value in column] for column in columns]
+    names = []
+    for row in zip(*texts, strict=True):
+        names.append("" if any(map(is_empty, row)) else BETWEEN.join(row))
+    return names
+
+
+def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[np.object_]:
+    """Return the values of several columns as one, by `cross`, and those of one as they are.
+
+    Args:
+        given: Values of shape (n,), or a frame or an array of shape (n, k), k >= 1.
+        what: Begins messages.
+    Raises:
+        RecordsError: `holds_separator` is true of a value.
+    """
+    import pandas as pd
+
+    known = nw.from_native(given, pass_through=True)
+    if isinstance(known, nw.DataFrame | nw.LazyFrame):
+        frame = known.collect() if isinstance(known, nw.LazyFrame) else known
+        if frame.shape[1] == 1:
+            alone: IntoSeries = frame[:, 0].to_native()
+            return alone
+        columns = [frame[:, place].to_list() for place in range(frame.shape[1])]
+        return pd.Series(_crossed(columns, what), index=nw.maybe_get_index(frame), dtype=str)
+    if not isinstance(given, list | tuple | np.ndarray) or not len(given) or np.ndim(given[0]) != 1:
+        return given
+    rows = np.asarray(given, dtype=object)
+    if rows.ndim != 2:
+        return given  # its rows differ in length, which whoever reads it says
+    if rows.shape[1] == 1:
+        return np.asarray(given)[:, 0]
+    return _crossed(rows.T.tolist(), what)
+
+
+def _crossed(columns: Sequence[Sequence[Hashable]], what: str) -> list[str]:
+    """Return `cross` of values in memory, or raise RecordsError."""
+    for column in columns:
+        for row, value in enumerate(column):
+            if holds_separator(str(value)):
+                raise RecordsError(
+                    f"{what} has the value {value!r} in row {row}, counted from 0, and {BETWEEN!r} stands "
+                    f"between the values of several columns; {UNJOINED}."
+                )
+    return cross(columns)
 
 
 def as_names(column: pd.Series[Name]) -> pd.Series[str]:

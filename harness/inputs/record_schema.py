@@ -69,7 +69,7 @@ class RecordDomain:
     """The public facts about records.
 
     Attributes:
-        groups: At least two distinct names, sorted.
+        groups: At least two distinct names, sorted, or in the order that the records' categories have.
         labels: As `groups`, also of predictions; empty with performance values.
         inferred: Whether groups and labels were read off the records, which publishes them.
         thresholds: The grid of scores, from 0.

@@ -12,12 +12,18 @@ import numpy.typing as npt
 
 from fairshares.harness.errors import OptionError, RecordDomainError, RecordsError, named
 from fairshares.harness.inputs.columns import (
+    BETWEEN,
+    UNJOINED,
     alike,
     as_text,
     check_alike,
     check_dtype,
     dtype_of_texts,
+    holds_separator,
+    in_order_of,
+    is_empty,
     refuse_variants,
+    texts_as_in_frames,
     values_of,
 )
 from fairshares.harness.inputs.record_schema import (
@@ -39,6 +45,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.
 _COLUMNS = ("client_id", "group", "label")
 _NAMED = ("group", "label", "prediction")
 _TRUTH = {"true": "1", "false": "0"}
+_GROUPS_SHOWN = 5  # in a message that shows how to declare them
 _ONE = np.ones((), dtype=np.int64)
 
 
@@ -245,6 +252,9 @@ def read_records(
     """
     names = _columns(kind, cut, domain)
     table = table_at(source, names, "" if say else "client_id")
+    if domain is not None and say is None:
+        domain = _in_order_of(table, domain)
+        names = _columns(kind, cut, domain)
     thresholds: Grid = (0.0, cut.threshold) if cut else ()
     if kind is RecordKind.SCORE:
         thresholds = (domain and domain.thresholds) or grid or even_grid()
@@ -261,6 +271,8 @@ def read_singly(
 ) -> tuple[ClientRecords, Counted]:
     """Return records, an entry each, and their values, in the source's order."""
     table = table_at(source, [*_COLUMNS, *more], "client_id")
+    if domain is not None:
+        domain = _in_order_of(table, domain)
     rows = table.rows([*table.dtypes])
     return as_records(table, rows, domain, max_count), rows
 
@@ -295,7 +307,7 @@ def as_records(
     lines.check_filled(read)
     if domain is None:
         lines = lines.with_names_as_in_frames(kind)
-        domain = _inferred_domain(table.where, lines.texts, max_count, kind, cut)
+        domain = _inferred_domain(table, lines.texts, max_count, kind, cut)
     domain = domain.with_kind(kind, grid)
     declared = _declared_names(domain, kind, cut)
     places = {name: lines.places(name, names) for name, names in declared.items()}
@@ -323,10 +335,7 @@ class _Texts:
         for name in self.columns:
             if name not in _NAMED or dtypes[name] != "":
                 continue
-            distinct = [*dict.fromkeys(columns[name])]
-            dtypes[name] = dtype_of_texts(distinct)
-            in_frame = dict(zip(distinct, as_text(values_of(distinct, dtypes[name])), strict=True))
-            columns[name] = [in_frame[text] for text in columns[name]]
+            columns[name], dtypes[name] = texts_as_in_frames(columns[name])
         return _Texts(columns, dtypes)
 
 
@@ -349,10 +358,14 @@ class _Lines:
         """Check that each line has a value in each column that is read."""
         for name in read:
             if name in self.bins:
-                is_empty: npt.ArrayLike = self.bins[name] == MISSING
+                empty: npt.ArrayLike = self.bins[name] == MISSING
             else:
-                is_empty = [_is_empty(text) for text in self.texts.columns[name]]
-            self.check(is_empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+                empty = [is_empty(text) for text in self.texts.columns[name]]
+            self.check(empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+        for name, parts in self.counted.parts.items():
+            joined = np.array([[holds_separator(text) for text in part] for part in parts]).any(axis=0)
+            fault = f"{name} {{}} has {BETWEEN!r} in a value, which stands between those of several columns"
+            self.check(joined, fault, UNJOINED, name)
 
     def with_names_as_in_frames(self, kind: RecordKind) -> _Lines:
         """Return the lines with groups and labels that need no declaration, as a frame would have them.
@@ -372,9 +385,15 @@ class _Lines:
                     f"{where} has {len(inferred):,} different {name}s, as an ID of rows would have; put "
                     f"the {name}s in the column {name}, or declare all of them with {named('domain')}."
                 )
-            refuse_variants(inferred, f"{where} has the {name}s")
-            check_alike(self.table.at_source.by_file(name), name, inferred)
+            for part, texts in zip(self.table.columns(name), self._parts(name), strict=True):
+                inferred = sorted(set(texts))
+                refuse_variants(inferred, f"{where} has the {name}s")
+                check_alike(self.table.at_source.by_file(part), name, inferred)
         return replace(self, texts=self.texts.as_in_frames())
+
+    def _parts(self, name: str) -> Sequence[Sequence[str]]:
+        """Return the texts of each column that a group's or label's name is read from."""
+        return self.counted.parts.get(name, [self.texts.columns[name]])
 
     def places(self, name: str, declared: Sequence[str]) -> Integers:
         """Return the place of each line's text among a column's declared names; -1 for another text."""
@@ -459,21 +478,30 @@ class _Pairs:
         return _Pairs(self.group[lines], self.label[lines], detail)
 
 
-def _is_empty(text: str) -> bool:
-    return text.strip().lower() in ("", "nan")
+def _in_order_of(table: Table, domain: RecordDomain) -> RecordDomain:
+    """Return the domain with groups and labels in the order of their categories, where these have one."""
+    groups = in_order_of(domain.groups, table.orders.get("group", ()))
+    labels = in_order_of(domain.labels, table.orders.get("label", ()))
+    return replace(domain, groups=groups, labels=labels)
 
 
 def _inferred_domain(
-    where: str, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
+    table: Table, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
 ) -> RecordDomain:
     """Return the domain of the groups and labels that occur; RecordDomainError if scores need more."""
-    groups = tuple(sorted(set(texts.columns["group"])))
-    labels = tuple(sorted(set(texts.columns["label"])))
+    where = table.where
+    groups = in_order_of([*set(texts.columns["group"])], table.orders.get("group", ()))
+    labels = in_order_of([*set(texts.columns["label"])], table.orders.get("label", ()))
     domain = RecordDomain(groups, labels, max_count, inferred=True)
     if domain.with_kind(kind).score_columns > 1 and cut is None:
+        positive = values_of(labels, texts.dtypes["label"])[-1]
+        most = [*groups[:_GROUPS_SHOWN], *(["…"] if len(groups) > _GROUPS_SHOWN else [])]
         raise RecordDomainError(
-            f"{where} has {len(labels)} labels, and each needs scores of its own: declare them with "
-            f"{named('labels')}, and give columns {', '.join(score_names(labels))}."
+            f"{where} has {len(labels)} labels ({', '.join(map(shown, labels))}), and a score speaks for one "
+            f"of two. Either make them two, as label == {positive!r} does, with "
+            f"{named('positive_label', 'True')}. Or give each label a column of scores, "
+            f"{', '.join(score_names(labels))}, and declare {named('groups', ','.join(most))} and "
+            f"{named('labels', ','.join(labels))}."
         )
     return domain
 
@@ -514,7 +542,7 @@ def _by_client(
     where = lines.table.where
     texts = lines.texts.columns["client_id"]
     is_valid = lines.check.kept
-    names = sorted({name for name in texts if not _is_empty(name)})
+    names = sorted({name for name in texts if not is_empty(name)})
     places = {name: place for place, name in enumerate(names)}
     client = np.array([places.get(name, -1) for name in texts], dtype=np.int64)[is_valid]
     records = lines.counted.records[is_valid]

@@ -21,8 +21,20 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.errors import RecordsError, refuse
-from fairshares.harness.inputs.columns import TABLE, Frame, as_text, dtypes_of, present, refuse_half
+from fairshares.harness.errors import RecordsError, named, refuse
+from fairshares.harness.inputs.columns import (
+    TABLE,
+    ColumnValues,
+    Frame,
+    as_text,
+    check_dtype,
+    cross,
+    dtypes_of,
+    orders_of,
+    present,
+    refuse_half,
+    texts_as_in_frames,
+)
 from fairshares.harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
@@ -48,26 +60,27 @@ _NO_CSV = (
 LazyRows: TypeAlias = "nw.LazyFrame[IntoLazyFrame]"
 """Rows that somebody's engine reads when they are collected."""
 
-ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame"
-"""What a caller gives as a column: its values, a row each, or what has none and is refused."""
-
 
 @dataclass(frozen=True)
 class Counted:
     """Counts of records, a line per combination of values; of a line's scores one is kept.
 
     Attributes:
+        values: By column, as the source has them; of several columns that make a group, its name.
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
+        parts: By the name of a group of several columns, the texts of each, as a frame would have them.
     """
 
     values: Mapping[str, Sequence[Hashable]]
     records: npt.NDArray[np.int64]
     bins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    parts: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     @cached_property
     def texts(self) -> Mapping[str, Sequence[str]]:
         """The values as texts of a CSV file."""
-        return {name: as_text(values) for name, values in self.values.items()}
+        texts = {name: as_text(values) for name, values in self.values.items()}
+        return {**texts, **{name: cross(parts) for name, parts in self.parts.items()}}
 
 
 class SourceRows:
@@ -96,12 +109,16 @@ class Table:
         where: The source's name in messages.
         dtypes: By column, as pandas writes them; "" for a CSV file's texts.
         at_source: Its rows, for messages.
+        crossed: The columns of `frame` whose values together name a group, by the column of that name.
+        orders: The categories, in order, of columns whose categories have an order.
     """
 
     where: str
     frame: LazyRows
     dtypes: Mapping[str, str]
     at_source: SourceRows = UNORDERED
+    crossed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
@@ -109,6 +126,7 @@ class Table:
         """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
         for name in names:
             refuse_half(self.dtypes[name], f"{self.where} has the column {name}")
+        names = [column for name in names for column in self.columns(name)]
         frame = self.frame.select(*names, *scores)
         binned = [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
@@ -120,12 +138,32 @@ class Table:
         records = values.pop("records")
         bins = [values.pop(name) for name in binned]
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
-        return Counted(values, np.array(records, dtype=np.int64), by_line)
+        return self._counted(values, np.array(records, dtype=np.int64), by_line)
 
     def rows(self, names: Sequence[str]) -> Counted:
         """Return a line per record."""
-        values = self._collected(self.frame.select(*names), None)
-        return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
+        columns = [column for name in names for column in self.columns(name)]
+        values = self._collected(self.frame.select(*columns), None)
+        return self._counted(values, np.ones(len(values[columns[0]]), dtype=np.int64))
+
+    def columns(self, name: str) -> Sequence[str]:
+        """Return the columns of the frame that one of ours is read from."""
+        return self.crossed.get(name, [name])
+
+    def _counted(
+        self,
+        values: dict[str, list[Hashable]],
+        records: npt.NDArray[np.int64],
+        bins: npt.NDArray[np.int64] | None = None,
+    ) -> Counted:
+        """Return lines of the frame's columns, with groups of several columns as one."""
+        parts = {}
+        for name, columns in self.crossed.items():
+            read = [values.pop(column) for column in columns]
+            values[name] = [*cross(read)]
+            texts = map(as_text, read)
+            parts[name] = [texts_as_in_frames(part)[0] if self.dtypes[name] == "" else part for part in texts]
+        return Counted(values, records, np.zeros((0, 0), dtype=np.int64) if bins is None else bins, parts)
 
     def first(self, name: str, wrong: Sequence[Hashable]) -> tuple[str, str]:
         """Return the first row's name, or else the table's, with one of these values, and the value."""
@@ -234,49 +272,89 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
 
 @dataclass(frozen=True)
 class Named:
-    """Records whose columns have other names; `names` maps ours to theirs."""
+    """Records whose columns have other names; `names` maps ours to theirs.
+
+    Several columns in place of one are crossed: each combination of their values is a value (see `cross`).
+    """
 
     records: TabularRecords
-    names: Mapping[str, str]
+    names: Mapping[str, str | Sequence[str]]
+
+
+def with_names(records: TabularRecords, names: Mapping[str, str | Sequence[str]]) -> Named:
+    """Return records whose columns have other names; RecordsError if a column has two roles, or one twice."""
+    group = names.get("group", "group")
+    label = names.get("label", "label")
+    groups = [group] if isinstance(group, str) else group
+    if label in groups:
+        raise RecordsError(f"The column {label} cannot be both group and label.")
+    for name in groups:
+        if groups.count(name) > 1:
+            raise RecordsError(f"{named('group')} names the column {name} twice; keep one.")
+    return Named(records, names)
 
 
 TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
 """What `table_at` reads; it refuses None, as calls have where shares take the records' place."""
 
 
-def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> Table:
+def table_at(
+    source: TabularRecords, names: Sequence[str], optional: str = "", *, can_name: bool = False
+) -> Table:
     """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
     A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
-    them as `Named`. The optional column may be missing.
+    them as `Named`. The optional column may be missing. `can_name` is true of what is `Named`.
     """
     if isinstance(source, Named):
         return _renamed(source, names, optional)
     if not isinstance(source, Path):
-        return _of_frame(source, names, optional)
+        return _of_frame(source, names, optional, can_name=can_name)
     import duckdb
 
     where = re.sub(r"^(\w+):/+", r"\1://", str(source))
     try:
         files = _files(source, where)
         if Path(files[0]).suffix.lower() in _PARQUET:
-            return _of_parquet(where, files, names, optional)
-        return _of_csv(where, files, names, optional)
+            return _of_parquet(where, files, names, optional, can_name=can_name)
+        return _of_csv(where, files, names, optional, can_name=can_name)
     except (OSError, duckdb.Error) as error:
         raise _unreadable(where, error) from None
 
 
 def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
     """Return records as a table under our names of the columns."""
-    theirs = {name: source.names.get(name, name) for name in names}
+    theirs: dict[str, list[str]] = {}
+    for name in names:
+        given = source.names.get(name, name)
+        theirs[name] = [given] if isinstance(given, str) else [*given]
+    wanted = [*dict.fromkeys(column for columns in theirs.values() for column in columns)]
     is_named = optional in source.names  # then it has to be there
-    table = table_at(source.records, [*dict.fromkeys(theirs.values())], "" if is_named else optional)
-    read = {name: column for name, column in theirs.items() if column in table.dtypes}
+    table = table_at(source.records, wanted, "" if is_named else optional, can_name=True)
+    read: dict[str, str] = {}  # their names of the columns of our frame
+    dtypes: dict[str, str] = {}
+    crossed: dict[str, list[str]] = {}
+    for name, columns in theirs.items():
+        if len(columns) > 1:
+            crossed[name] = [f"{name} {place}" for place in range(len(columns))]
+            read.update(zip(crossed[name], columns, strict=True))
+            dtypes[name] = _dtype_of_crossed(table, columns)
+        elif columns[0] in table.crossed:  # of records that are named twice
+            inner = table.crossed[columns[0]]
+            crossed[name] = [f"{name} {place}" for place in range(len(inner))]
+            read.update(zip(crossed[name], inner, strict=True))
+            dtypes[name] = table.dtypes[columns[0]]
+        elif columns[0] in table.dtypes:
+            read[name] = columns[0]
+            dtypes[name] = table.dtypes[columns[0]]
+
     return replace(
         table,
         frame=table.frame.select(**{name: nw.col(column) for name, column in read.items()}),
-        dtypes={name: table.dtypes[column] for name, column in read.items()},
-        at_source=_RenamedRows(table, read),
+        dtypes=dtypes,
+        at_source=_RenamedRows(table, read, crossed),
+        crossed=crossed,
+        orders={name: table.orders[column] for name, column in read.items() if column in table.orders},
     )
 
 
@@ -287,19 +365,39 @@ class _RenamedRows(SourceRows):
     Attributes:
         table: The table, which is kept as long as these rows are: its end closes copies of files.
         theirs: The source's name of each column.
+        crossed: The columns whose values together name a group, by the column of that name.
     """
 
     table: Table
     theirs: Mapping[str, str]
+    crossed: Mapping[str, Sequence[str]]
 
     def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:
-        return self.table.at_source.in_order(self.theirs[name])
+        at_source = self.table.at_source
+        if name not in self.crossed:
+            yield from at_source.in_order(self.theirs[name])
+            return
+        columns = [at_source.in_order(self.theirs[part]) for part in self.crossed[name]]
+        for parts in zip(*columns, strict=True):
+            yield parts[0][0], cross([[value] for _, value in parts])[0]
 
     def report_faults(self, say: Say | None) -> None:
         self.table.at_source.report_faults(say)
 
     def by_file(self, name: str) -> Iterable[tuple[str, list[str]]]:
         return self.table.at_source.by_file(self.theirs[name])
+
+
+def _dtype_of_crossed(table: Table, columns: Sequence[str]) -> str:
+    """Return the dtype of a group of several columns: text, "" of a CSV file.
+
+    Raises:
+        RecordsError: A column's values name no groups.
+    """
+    for column in columns:
+        if table.dtypes[column]:
+            check_dtype(table.dtypes[column], (), f"{table.where} has the column {column}")
+    return "str" if any(table.dtypes[column] for column in columns) else ""
 
 
 def _files(path: Path, where: str) -> list[str]:
@@ -331,9 +429,11 @@ def _sql(files: Sequence[str]) -> str:
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
-def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
+def _of_csv(
+    where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
+) -> Table:
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
-    csv_files = _CsvFiles(where, files, names, optional)
+    csv_files = _CsvFiles(where, files, names, optional, can_name=can_name)
     dtypes = dict.fromkeys(csv_files.names, "")
     table = Table(where, csv_files.frame(), dtypes, csv_files)
     # The engine, and the rows' methods, may read pipes' copies again as long as the table is there.
@@ -348,7 +448,9 @@ class _CsvFiles(SourceRows):
         names: The columns that are read.
     """
 
-    def __init__(self, where: str, files: Sequence[str], names: Sequence[str], optional: str) -> None:
+    def __init__(
+        self, where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
+    ) -> None:
         """Read the headers; raise RecordsError if a column is missing, or the files differ."""
         self._copies = [_kept_for_later(file) for file in files]
         self._paths = [
@@ -358,7 +460,7 @@ class _CsvFiles(SourceRows):
         self._shown = dict(zip(self._paths, files, strict=True))
         self._connection = _engine().cursor()
         self._header = _header(self._connection, where, self._paths[0])
-        self.names = present(where, self._header, names, optional)
+        self.names = present(where, self._header, names, optional, can_name=can_name)
         for path in self._paths[1:]:
             self._check_header(path, names, optional)
         self._columns = [f"c{place}" for place in range(len(self._header))]
@@ -502,12 +604,15 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         raise RecordsError(_NO_CSV.format(where, 0)) from None
 
 
-def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
+def _of_parquet(
+    where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
+) -> Table:
     connection = _engine().cursor()
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()
-    names = present(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names, optional)
+    header = [name for file, name, _ in schema if file == schema[0][0]][1:]
+    names = present(where, header, names, optional, can_name=can_name)
     absent = {optional} - {*names, ""}
     kinds = dict.fromkeys(absent, (schema[0][0], "none"))
     for file, name, kind in schema:
@@ -555,12 +660,14 @@ def frame_of(source: IntoFrame | None) -> Frame:
     return frame
 
 
-def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> Table:
+def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str, *, can_name: bool) -> Table:
     frame = frame_of(source)
-    names = present(TABLE, [str(name) for name in frame.collect_schema().names()], names, optional)
+    header = [str(name) for name in frame.collect_schema().names()]
+    names = present(TABLE, header, names, optional, can_name=can_name)
     dtypes = dtypes_of(frame, names)
+    orders = orders_of(frame, names)
     if isinstance(frame, nw.LazyFrame):
-        return Table(TABLE, frame, dtypes)
+        return Table(TABLE, frame, dtypes, orders=orders)
     index = nw.maybe_get_index(frame)
     rows = range(1, len(frame) + 1) if index is None else index.tolist()
     frame = nw.maybe_reset_index(frame.select(*names))
@@ -571,7 +678,7 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str) -> 
             if frame.schema[name] == nw.Object
         )
     )
-    return Table(TABLE, frame.lazy(), dtypes, _FrameRows(frame, rows))
+    return Table(TABLE, frame.lazy(), dtypes, _FrameRows(frame, rows), orders=orders)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,11 @@ class ReleaseOptions(Options):
                 "revealed: leave one of them out."
             )
         super().__init__(**given)
+        source = self.call.source
+        if source.columns and not source.records:
+            raise OptionError(
+                f"{named(min(source.columns))} names a column of {named('records')}; give both, or neither."
+            )
 
     @property
     def goes_on(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.base import Account, Protect, Request, Where
 from fairshares.harness.request.fields import Options, Part, as_text, optional
-from fairshares.harness.request.readers import parse_max_count, parse_names, parse_path
+from fairshares.harness.request.readers import as_given, parse_max_count, parse_names, parse_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,35 @@ class Source(Options):
     shares = optional(
         parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
     ).but(of_runs=True)
+    client_id = optional(as_given, "the column of clients; default: client_id, if there is one")
+    group = optional(
+        parse_names, "the column of groups, or several, as race,sex, which are crossed; default: group"
+    )
+    label = optional(as_given, "the column of labels; default: label")
+
+    @property
+    def columns(self) -> dict[str, str | list[str]]:
+        """The names of the records' columns, by ours, where they differ; several together name a group."""
+        columns: dict[str, str | list[str]] = {}
+        for field, value in self.values().items():
+            name = field.rstrip("_")
+            if isinstance(value, str):
+                columns[name] = value
+            elif isinstance(value, list):
+                columns[name] = value if len(value) > 1 else value[0]
+        return columns
+
+    def tabular(self) -> TabularRecords:
+        """Return the records under our names of the columns; RecordsError if one has two roles."""
+        from fairshares.harness.inputs.tables import with_names
+
+        return with_names(self.records, self.columns)
+
+
+class ScoredSource(Source):
+    """The source of records with scores."""
+
+    score = optional(as_given, "the column of scores; default: score")
 
 
 class DeclaredDomain(Options):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairshares.harness.errors import RecordsError
-from fairshares.harness.inputs.columns import as_names
+from fairshares.harness.inputs.columns import ColumnValues, as_names, one_column
 from fairshares.harness.inputs.tables import table_of
 from fairshares.harness.system.documents import as_type
 from fairshares.harness.system.result_files import not_result, read_result, result_path
@@ -43,22 +43,24 @@ def read_weights(path: Path | str) -> pd.Series:
     return pd.Series(table, index=index, name="sample_weight")
 
 
-def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
+def sample_weight(weights: pd.Series | Path | str, group: ColumnValues, label: npt.ArrayLike) -> pd.Series:
     """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
     Values are matched as in a file: 1, 1.0 and "1" are the same label.
 
     Args:
         weights: The result of `read_weights`, or its argument.
-        group: Each row's group, a pandas Series, numpy array or list.
-        label: Likewise; two Series must have one index, which the result keeps.
+        group: Each row's group, a pandas Series, numpy array or list; or a frame or an array of the columns
+            that the run crossed into groups.
+        label: Each row's label, a Series, array or list. Two Series must have one index, which the result
+            keeps.
     Raises:
         ResultFileError: As `read_weights`.
         RecordsError: Group and label are of different rows, or a pair has no weight.
     """
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)
-    rows = table_of({"group": group, "label": label})
+    rows = table_of({"group": one_column(group, "group"), "label": label})
     levels = [as_names(weights.index.get_level_values(i).to_series()) for i in (0, 1)]
     by_pair = dict(zip(zip(*levels, strict=True), weights, strict=True))
     pairs = list(zip(as_names(rows.group), as_names(rows.label), strict=True))

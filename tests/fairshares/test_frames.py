@@ -1,5 +1,7 @@
 """Calls take any frame: what comes back is in the caller's types, and columns may have any name."""
 
+import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,7 +113,7 @@ def test_a_column_that_is_named_otherwise_is_listed(
     with pytest.raises(fs.RecordsError) as refusal:
         fs.weights(records, epsilon=1, security="mpyc")
     assert said in str(refusal.value)
-    assert ("or name it by group=" in str(refusal.value)) == (frame != "file")
+    assert "or name it by group=" in str(refusal.value)
 
 
 def test_two_columns_of_one_name() -> None:
@@ -242,3 +244,31 @@ def test_labels_that_results_could_not_repeat_cost_nothing(made: str, tmp_path: 
     with pytest.raises(fs.RecordsError, match=r"as (float16|halffloat), which results could not repeat"):
         fs.weights(**columns, **said)
     assert not any(population.charges for population in Ledger(tmp_path / "l").populations())
+
+
+@pytest.mark.parametrize("values", [["hi", "lo", "mid"], [0, 1, 2]])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_three_labels_are_answered_by_what_works(values: list[Any], is_file: bool, tmp_path: Path) -> None:
+    """Both ways out, as the message has them: the second try succeeds."""
+    said: dict[str, Any] = {"epsilon": 20, "security": "mpyc", "population": "none", "thresholds": [0.5]}
+    df = pd.DataFrame({"group": ["a", "b"] * 150, "label": values * 100, "score": np.linspace(0, 1, 300)})
+
+    def written(table: pd.DataFrame) -> pd.DataFrame | Path:
+        table.to_csv(tmp_path / "three.csv", index=False)
+        return tmp_path / "three.csv" if is_file else table
+
+    more = {"positive_label": values[0]} if is_file else {}
+    with pytest.raises(fs.RecordDomainError) as raised:
+        fs.thresholds(written(df), **more, **said)
+    message = str(raised.value)
+    two = re.search(r"as label == (\S+) does, with positive_label=(\S+)\. ", message)
+    several = re.search(r"scores, (.*), and declare groups=(.*) and labels=(.*)\.$", message)
+    assert two and several
+    halves = written(df.assign(label=df.label == ast.literal_eval(two[1])))
+    r = fs.thresholds(halves, positive_label=ast.literal_eval(two[2]), **said)
+    assert list(r.rules) == ["a", "b"]
+    scored = written(df.assign(**dict.fromkeys(several[1].split(", "), df.score)).drop(columns="score"))
+    with pytest.raises(fs.RecordsError, match=r"such as score_.*, declare groups= and labels="):
+        fs.thresholds(scored, **more, **said)
+    declared = {"groups": ast.literal_eval(several[2]), "labels": ast.literal_eval(several[3])}
+    assert list(fs.thresholds(scored, **declared, **more, **said).rules) == ["a", "b"]

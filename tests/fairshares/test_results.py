@@ -449,10 +449,35 @@ def test_results_have_the_callers_dtypes(kind: str, tmp_path: Path) -> None:
         assert (classifier.classes_[df.x.astype(int)] == df.label).all()
 
 
+def test_ordered_categories_keep_their_order(tmp_path: Path) -> None:
+    """In tables, as the default positive label, in files, and where groups and labels are declared."""
+    df = table([0, 1], ["a", "b"], 400)
+    label = pd.CategoricalDtype(["poor", "fine", "good"], ordered=True)
+    group = pd.CategoricalDtype(["young", "old"], ordered=True)
+    df = df.assign(
+        label=pd.Series(["poor", "good"])[df.label].astype(label).array,
+        group=df.group.map({"a": "old", "b": "young"}).astype(group),
+    )
+    domain: dict[str, Any] = {"groups": ["old", "young"], "labels": ["good", "poor"]}
+    for declared in (dict[str, Any](), domain):
+        r = fs.weights(df, epsilon=20, security="mpyc", **declared)
+        r.save(tmp_path / f"{len(declared)}")
+        for result in (r, fs.load(tmp_path / f"{len(declared)}")):
+            assert isinstance(result, fs.WeightsResult)
+            unstacked = result.weights.unstack()
+            assert unstacked.index.tolist() == ["young", "old"]
+            assert unstacked.columns.tolist() == ["poor", "good"] and unstacked.columns.max() == "good"
+        assert r.sample_weight(df.group, df.label).notna().all()
+        t = fs.thresholds(df, epsilon=20, security="mpyc", **declared)
+        assert list(t.rules) == ["young", "old"]
+        decided = t.predictor().predict(df.score, sensitive_features=df.group)
+        assert (decided == df.label.astype(str)).mean() > 0.9
+
+
 @pytest.mark.parametrize(
     ("labels", "kind"),
     [
-        (pd.cut(pd.Series([1, 3]), [0, 2, 4]), r"category of interval\[int64, right\]"),
+        (pd.cut(pd.Series([1, 3]), [0, 2, 4]), r"ordered category of interval\[int64, right\]"),
         (pd.Series([0, "x"]), "objects of several types"),
         (pd.Series([date(2020, 1, 1), date(2020, 1, 2)]), "objects of the type date"),
         (pd.Series([Decimal(0), Decimal(1)]), "objects of the type Decimal"),

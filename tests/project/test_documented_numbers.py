@@ -10,7 +10,15 @@ from math import exp, log2, sqrt
 import pytest
 
 from benchmarks.commands.tampering import summary
-from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
+from benchmarks.studies.trust import (
+    IN_COMPUTATION,
+    NEEDED,
+    PER_AGGREGATOR,
+    REPAIRED,
+    clients_of_one_bit,
+    clients_of_one_sum,
+    trust_model,
+)
 from benchmarks.tampering import timing
 from benchmarks.tampering.walk import load
 from fairshares.protocols.accounting.exact_privacy import cost
@@ -113,7 +121,7 @@ def row(heading: str, epsilon: Fraction) -> list[float]:
     cells = [
         cell.strip().translate(SUPERSCRIPTS).replace("·10", "e") for cell in line_of_epsilon.split("|")[2:-1]
     ]
-    return [float(cell) for cell in cells]
+    return [float(cell.replace(",", "")) for cell in cells]
 
 
 def clients_needed(
@@ -154,6 +162,25 @@ def test_clients_under_each_trust_model(epsilon: Fraction) -> None:
         recorded = on_file[name, float(epsilon), ERROR]
         assert cells[2 * i] == pytest.approx(int(recorded["clients_proven"]), rel=0.005)
         assert cells[2 * i + 1] == pytest.approx(int(recorded["clients_simulated"]), rel=0.005)
+
+
+@epsilons
+def test_clients_where_sizes_are_known(epsilon: Fraction) -> None:
+    one_bit, one_sum, times = row("| ε | one bit, local |", epsilon)
+    assert one_bit == pytest.approx(clients_of_one_bit(epsilon, ERROR, FAILURE), rel=0.005)
+    assert one_sum == pytest.approx(clients_of_one_sum(epsilon, ERROR, FAILURE), rel=0.005)
+    assert times == pytest.approx(one_bit / one_sum, rel=0.01)
+
+
+def test_the_readme_compares_methods_and_bests() -> None:
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"local DP, with \[(\d+) to ([\d,]+) times as many clients\]", readme)
+    assert found is not None
+    methods, bests = (int(number.replace(",", "")) for number in found.groups())
+    assert methods == pytest.approx(
+        needed(REPAIRED, Fraction(1)) / needed(IN_COMPUTATION, Fraction(1)), rel=0.01
+    )
+    assert bests == row("| ε | one bit, local |", Fraction(1))[2]
 
 
 def needed(name: str, epsilon: Fraction) -> int:

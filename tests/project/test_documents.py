@@ -42,6 +42,7 @@ def given(directory: Path) -> dict[str, Any]:
     """Write what a page may take a reader to have; return what Python has of it.
 
     my.csv, scored.csv, predicted.csv, values.csv: 200 clients, 2,000 records; mine.csv: one client.
+    theirs.csv: scored.csv with other names of columns.
     """
     rng = np.random.default_rng(1)
     label, group = rng.random(2000) < 0.6, rng.random(2000) < 0.3
@@ -59,6 +60,8 @@ def given(directory: Path) -> dict[str, Any]:
     records.to_csv(directory / "my.csv", index=False)
     records[records.client_id == "client-1"].to_csv(directory / "mine.csv", index=False)
     frame.drop(columns="prediction").to_csv(directory / "scored.csv", index=False)
+    others = {"client_id": "branch", "group": "ethnicity", "label": "outcome", "score": "s"}
+    frame.drop(columns="prediction").rename(columns=others).to_csv(directory / "theirs.csv", index=False)
     frame.drop(columns="score").to_csv(directory / "predicted.csv", index=False)
     values = frame.drop_duplicates("client_id")[["client_id", "group"]].assign(value="17/20")
     values.to_csv(directory / "values.csv", index=False)

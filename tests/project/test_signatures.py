@@ -11,6 +11,7 @@ import pytest
 import fairshares
 from fairshares import _types
 from fairshares.harness.errors import CALLS as AS_FUNCTIONS, OptionError
+from fairshares.harness.inputs.columns import ROLES
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.request.base import Account
 from fairshares.harness.request.fields import Option, Options
@@ -102,7 +103,10 @@ def check_parameter(name: str, parameter: inspect.Parameter, option: Option[obje
 @pytest.mark.parametrize("task", DECLARED)
 def test_a_call_has_the_names_and_defaults_of_its_declaration(task: str) -> None:
     parameters, declared = parameters_of(task), DECLARED[task].declared
-    assert parameters.keys() == declared.keys() - LEFT_OUT[task] - {"records", "features"}
+    columns = {name for name in declared if name.rstrip("_") in ROLES}
+    every = inspect.signature(getattr(fairshares, task)).parameters.keys()
+    assert {name.rstrip("_") for name in columns} == every & {*ROLES}
+    assert parameters.keys() == declared.keys() - LEFT_OUT[task] - columns - {"records", "features"}
     for name, parameter in parameters.items():
         check_parameter(name, parameter, declared[name])
 

@@ -130,6 +130,12 @@ def test_what_names_them_is_found() -> None:
     assert found == [" is no cap; say --cap 10, or ./inv cap."]
 
 
+def test_an_installed_command_names_no_file_of_a_checkout() -> None:
+    text = "see docs/how-to/hosts.md, or ./inv keys"
+    assert as_called(text, "fairshares") == "see the page hosts of the documentation, or fairshares keys"
+    assert as_called(text, "./inv") == text
+
+
 def test_calls_that_stand_for_commands_are_functions_of_the_package() -> None:
     functions = {name for name in fs.__all__ if name.islower() and isfunction(getattr(fs, name))}
     assert functions - {"load", "read_weights", "sample_weight"} == CALLS

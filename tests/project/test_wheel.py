@@ -115,7 +115,8 @@ def test_it_works_beside_users_packages(python: Path, tmp_path: Path, model: Any
     assert model in run(fairshares, "security")
     listed = run(fairshares)
     assert "hosts.check" in listed and "bench." not in listed and "\n  test " not in listed
-    assert "./inv" not in listed + run(fairshares, "weights", "--help")
+    said = listed + run(fairshares, "weights", "--help") + run(fairshares, "hosts.check", "--help")
+    assert "./inv" not in said and "docs/" not in said and "the page hosts of the documentation" in said
     assert model in run(fairshares, "weights", "--plan", "100", "--groups", "2", "--epsilon", "1")
     release = ("weights", "--records", "my.csv", "--epsilon", "5", "--security", model, "--out", "kept")
     assert "Not tracked. ε adds up" in run(fairshares, *release)

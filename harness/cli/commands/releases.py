@@ -114,7 +114,7 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer]:
     out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
-            return run_on_records(call, call.source.records, settings, out, begin, say_cap=_say_cap)
+            return run_on_records(call, call.source.tabular(), settings, out, begin, say_cap=_say_cap)
         if hosts is not None:
             return _run_at_hosts(call, hosts, invited, settings, out=out, begin=begin)
         source: Source
@@ -201,7 +201,8 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
     refuse_beside_plan(options)
     expected = expected_of(call, sizes)
     with naming(IN_PLAN):
-        plan = planned(call.request, expected, command=_A_COMMAND)
+        records = call.source.tabular() if expected.from_records else None
+        plan = planned(call.request, expected, records, command=_A_COMMAND)
     shown = list(view.plan(plan))
     title = f"Plan of {call.request.task}"
     tell("plan", title, shown, partial(view.to_json, plan), plot=options.plot)

@@ -29,7 +29,12 @@ def train(options: TrainOptions) -> None:
     target = request.where.out or default_out(TASK)
     with cli.steps(view.STEPS) as begin:
         trained_model = trained(
-            request, request.source.records, read_features(request.features), target, begin, say=cli.announce
+            request,
+            request.source.tabular(),
+            read_features(request.features),
+            target,
+            begin,
+            say=cli.announce,
         )
     manifest = trained_model.manifest
     charged = charge(trained_model.charging, request.population == UNCHARGED)

@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 
 from fairshares.harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
-from fairshares.harness.inputs.columns import Name, Names, as_names
+from fairshares.harness.inputs.columns import Name, Names, as_names, one_column
 from fairshares.harness.inputs.record_schema import shown
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from fairshares.harness.system.result_files import SCHEMA, read_result, result_path, write_json
@@ -50,8 +50,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
     `fit` learns nothing, and so `sklearn.clone` copies rules and estimator as they are. Groups are matched as
-    in a file: 1, 1.0 and "1" are one group, a missing group is "". Scores of single precision are read as a
-    file has them: a `float32` nearest to 0.64 reaches the threshold 0.64.
+    in a file: 1, 1.0 and "1" are one group, a missing group is "", and several columns make a group as for
+    the run. Scores of single precision are read as a file has them: a `float32` nearest to 0.64 reaches the
+    threshold 0.64.
 
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
@@ -165,8 +166,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         Args:
             X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
                 (n, 2) as from `predict_proba`.
-            sensitive_features: The groups, shape (n,) or (n, 1). Both may be lists, arrays, or frames and
-                series that narwhals knows.
+            sensitive_features: The groups, shape (n,); or shape (n, k), the columns that the run crossed into
+                groups. Both may be lists, arrays, or frames and series that narwhals knows.
             random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
         Raises:
             UnseenGroupError: A group has no rule.
@@ -295,13 +296,7 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
         index: The samples' index, if they have one, which the groups' must equal.
         samples: The number of samples.
     """
-    groups = _collected(given)
-    if isinstance(groups, nw.DataFrame):
-        if groups.shape[1] != 1:
-            raise RecordsError(
-                f"sensitive_features has {groups.shape[1]} columns; cross them into one, as the groups were."
-            )
-        groups = groups[:, 0]
+    groups = _collected(one_column(given, "sensitive_features"))
     values: pd.Series[Name] | Names
     if isinstance(groups, nw.Series):
         of_rows = nw.maybe_get_index(groups)
@@ -312,11 +307,10 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
         values = pd.Series(groups.to_list(), dtype=object)
     else:
         values = np.asarray(groups)
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
     if values.ndim != 1:
         raise RecordsError(
-            f"sensitive_features must have shape (n,) or (n, 1), one group per sample, not {values.shape}."
+            "sensitive_features must have shape (n,), or (n, k) of k columns that make a group, not "
+            f"{values.shape}."
         )
     if len(values) != samples:
         raise RecordsError(

@@ -10,7 +10,7 @@ from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import Part, optional
 from fairshares.harness.request.readers import as_given, parse_threshold
-from fairshares.harness.request.releases import ReleaseCall, Source, form_help
+from fairshares.harness.request.releases import ReleaseCall, ScoredSource, Source, form_help
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
@@ -44,12 +44,19 @@ class ConfusionRequest(Request):
         return [self.positive_label]
 
 
+class PredictedSource(ScoredSource):
+    """The source of records with predictions, or with scores that are cut."""
+
+    prediction = optional(as_given, "the column of predictions; default: prediction")
+
+
 class ConfusionCall(ReleaseCall):
     """A call of `confusion`, of predictions or of scores that are cut."""
 
     request = Part(ConfusionRequest)
     source = Part(
-        Source,
+        PredictedSource,
+        score={"help": "with --threshold: the column of scores; default: score"},
         records={"help": f"{Source.records.help}; prediction (a label); with --threshold: score"},
     )
     threshold = optional(parse_threshold, "predict the positive label from this score on")
@@ -64,6 +71,13 @@ class ConfusionCall(ReleaseCall):
         return ScoreCut(self.threshold, self.request.positive_label or "")
 
     def check_source(self, *, clients_send: bool) -> None:  # noqa: ARG002
+        if self.cut is not None and self.source.prediction:
+            raise OptionError(
+                f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
+                "make predictions."
+            )
+        if self.cut is None and self.source.score:
+            raise OptionError(f"{named('score')} goes with {named('threshold')}, from which on it predicts.")
         if self.cut is not None and self.source.shares:
             raise OptionError(
                 f"With {named('shares')} the predictions are those that were shared; leave out "

@@ -9,7 +9,7 @@ from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import Part, as_text, optional
 from fairshares.harness.request.plans import Expected
-from fairshares.harness.request.readers import in_module, parse_range, whole
+from fairshares.harness.request.readers import as_given, in_module, parse_range, whole
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
 
 if TYPE_CHECKING:
@@ -90,6 +90,12 @@ class DeclaredValues(DeclaredDomain):
         return RecordDomain(tuple(sorted(self.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
+class ValuedSource(Source):
+    """The source of performance values."""
+
+    value_ = optional(as_given, "the column of values; default: value")
+
+
 class GapCall(ReleaseCall):
     """A call of `gap`, of performance values."""
 
@@ -97,7 +103,8 @@ class GapCall(ReleaseCall):
 
     request = Part(GapRequest)
     source = Part(
-        Source,
+        ValuedSource,
+        without=("label",),
         records={"help": "CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"},
     )
     declares = Part(

@@ -17,7 +17,7 @@ from fairshares.harness.request.readers import (
     parse_path,
     parse_tolerance,
 )
-from fairshares.harness.request.releases import ReleaseCall, Source
+from fairshares.harness.request.releases import ReleaseCall, ScoredSource, Source
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import Grid, RecordDomain, RecordKind
@@ -86,7 +86,7 @@ class ThresholdsCall(ReleaseCall):
 
     request = Part(ThresholdsRequest)
     source = Part(
-        Source,
+        ScoredSource,
         records={
             "help": f"{Source.records.help}; score (from 0 to 1, of records that the model was not trained "
             "on)"

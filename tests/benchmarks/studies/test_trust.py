@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from benchmarks.studies.trust import (
@@ -12,6 +13,8 @@ from benchmarks.studies.trust import (
     PUBLISHED,
     REPAIRED,
     TrustModel,
+    clients_of_one_bit,
+    clients_of_one_sum,
     trust_model,
 )
 from fairshares.protocols.local_dp.estimators import least_enough
@@ -49,3 +52,22 @@ def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
             return model.half_width(clients, FAILURE) <= error
 
         assert least_enough(enough) == pytest.approx(float(expected), rel=0.02)
+
+
+@epsilons
+def test_with_known_sizes_one_bit_or_one_sum_is_enough(epsilon: Fraction) -> None:
+    """Simulated with the bound's clients: a sum fails as often as it may, bits fail less often.
+
+    Every value is 0, so each bit is fair, which makes the bits' variance the largest, and the gap is 0.
+    """
+    rng = np.random.default_rng(5)
+    error = 0.2
+    clients = math.ceil(clients_of_one_bit(epsilon, error, FAILURE))
+    honesty = (math.exp(epsilon) - 1) / (math.exp(epsilon) + 1)
+    bits = 2 * rng.binomial(clients, 0.5, 200_000) - clients
+    of_bits = 2 * bits / (clients * honesty)
+    assert FAILURE / 20 < np.mean(abs(of_bits) > error) <= FAILURE
+
+    clients_of_sum = clients_of_one_sum(epsilon, error, FAILURE)
+    of_sum = 2 * rng.laplace(scale=2 / float(epsilon), size=200_000) / clients_of_sum
+    assert np.mean(abs(of_sum) > error) == pytest.approx(FAILURE, rel=0.1)

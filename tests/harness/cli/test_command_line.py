@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from invoke import Collection
 from invoke.parser import Parser
 
+from fairshares.harness.cli.bootstrap import spelled_out
 from fairshares.harness.cli.command_line import ANALYST, Command, checked, fill_in
 from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
 from fairshares.harness.errors import FairSharesError, OptionError
@@ -296,3 +297,13 @@ def test_a_command_says_what_it_took(with_file: Path) -> None:
     (with_file / "fairshares.toml").write_text("securty = 1")
     assert "did you mean security?" in call(*planned, cwd=with_file).stderr
     assert call("--list", cwd=with_file).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("wieghts", "--help"), ("--help", "wieghts"), ("wieghts", "-h"), ("wieghts",)]
+)
+def test_help_on_no_command_names_the_one_that_was_meant(words: Sequence[str], tmp_path: Path) -> None:
+    """One sentence, with or without --help."""
+    done = call(*spelled_out(words), cwd=tmp_path)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == "Error: There is no command 'wieghts' (did you mean weights?); `./inv` lists all.\n"

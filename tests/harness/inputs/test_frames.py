@@ -27,7 +27,7 @@ from fairshares.harness.inputs.record_schema import (
     even_grid,
 )
 from fairshares.harness.inputs.records import ScoreCut, read_records, read_singly
-from fairshares.harness.inputs.tables import MISSING, WRONG, table_at
+from fairshares.harness.inputs.tables import MISSING, WRONG, Named, table_at
 
 Frame = Callable[[dict[str, list[Any]]], Any]
 COLUMNS = ("client_id", "group", "label", "score")
@@ -163,6 +163,52 @@ def test_every_release_reads_the_same(frame: str, tmp_path: Path) -> None:
     if frame not in ("polars, lazy", "duckdb", "dask", "pyspark", "csv", "parquet"):
         one, other = (read_singly(of, ["score"], None) for of in (made, pd.DataFrame(some)))
         assert one[0].cell.tolist() == other[0].cell.tolist() and one[1].texts == other[1].texts
+
+
+def _enum(columns: dict[str, list[Any]]) -> Any:
+    return _polars(columns).with_columns(polars.col("label").cast(polars.Enum(["c", "b", "a"])))
+
+
+IN_ORDER: dict[str, Frame] = {
+    "pandas": lambda columns: pd.DataFrame(columns).astype(
+        {"label": pd.CategoricalDtype(["c", "b", "a"], ordered=True)}
+    ),
+    "polars": _enum,
+    "polars, lazy": lambda columns: _enum(columns).lazy(),
+    "duckdb": lambda columns: _duckdb(columns).project(
+        "client_id, \"group\", label::ENUM('c', 'b', 'a') AS label"
+    ),
+}
+
+
+@pytest.mark.parametrize("frame", IN_ORDER)
+@pytest.mark.parametrize("declared", [False, True])
+def test_categories_with_an_order_keep_it(frame: str, declared: bool) -> None:
+    """Those that occur, or that are declared; other names, and categories without an order, are sorted."""
+    columns: dict[str, list[Any]] = {
+        "client_id": [1, 2, 3],
+        "group": ["y", "x", "x"],
+        "label": ["a", "c", "a"],
+    }
+    domain = RecordDomain(("x", "y"), ("a", "c")) if declared else None
+    records = read_records(Named(IN_ORDER[frame](columns), {"label": "label"}), domain)
+    assert records.domain.labels == ("c", "a") and records.domain.positive(None) == 1
+    assert records.domain.groups == ("x", "y") and records.label.tolist() == [1, 0, 1]
+    assert records.columns["label"] == "ordered category of str"
+    assert as_index(("c", "a"), records.columns["label"]).max() == "a"
+    training, _ = read_singly(IN_ORDER[frame](columns), [], domain)
+    assert training.domain == records.domain
+
+
+def test_scores_of_categories_with_an_order_stay_with_their_labels() -> None:
+    """A column of scores per label: the first reaches the bin of its own score, whatever the order."""
+    label = pd.Categorical(["c", "b", "a"], ["c", "b", "a"], ordered=True)
+    scores = {"score_a": [0.1] * 3, "score_b": [0.5] * 3, "score_c": [0.9] * 3}
+    table = pd.DataFrame({"client_id": [1, 2, 3], "group": ["x", "y", "x"], "label": label, **scores})
+    domain = RecordDomain(("x", "y"), ("a", "b", "c"))
+    records = read_records(table, domain, kind=RecordKind.SCORE)
+    assert records.domain.labels == ("c", "b", "a") and records.detail is not None
+    assert records.detail.tolist() == [[90, 50, 10]] * 3
 
 
 def in_file(columns: dict[str, list[Any]], path: Path) -> Path:

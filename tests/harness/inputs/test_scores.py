@@ -1,5 +1,6 @@
 """Scores and predictions in records: the grid, the bins, what is refused, what is shared."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from fairshares.harness.inputs.record_schema import (
 )
 from fairshares.harness.inputs.records import ClientRecords, ScoreCut, read_records
 from fairshares.harness.inputs.shares import in_parts_to_share
+from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import PRODUCT, SPLIT
 
@@ -170,3 +172,21 @@ def test_more_thresholds_than_an_upload_holds_are_refused() -> None:
     one = np.zeros(1, dtype=np.int64)
     with pytest.raises(ShareError, match="fewer thresholds"):
         next(in_parts_to_share(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))
+
+
+def test_three_labels_on_a_command_line_likewise(tmp_path: Path) -> None:
+    rows = [(str(i), "ab"[i % 2], str(i % 3), "0.5") for i in range(6)]
+    with pytest.raises(RecordDomainError, match="3 labels") as raised:
+        read_records(write(tmp_path, rows), None, kind=RecordKind.SCORE)
+    said = re.search(
+        r"columns? of scores, (.*), and declare (--groups \S+) and (--labels \S+)\.$", str(raised.value)
+    )
+    assert said
+    scored = write(tmp_path, [(*row, "0.5", "0.5") for row in rows], said[1].replace(", ", ","))
+    words = " ".join(said.groups()[1:]).split()
+    domain = DeclaredDomain(groups=words[1], labels=words[3]).of_kind(RecordKind.SCORE)
+    records = read_records(scored, domain, kind=RecordKind.SCORE)
+    assert records.domain.labels == ("0", "1", "2") and len(records.client) == 6
+    many = [(str(i), str(i), str(i % 3), "0.5") for i in range(10, 40)]
+    with pytest.raises(RecordDomainError, match=r"--groups 10,11,12,13,14,… and"):
+        read_records(write(tmp_path, many), None, kind=RecordKind.SCORE)

@@ -146,8 +146,7 @@ def test_refuses_a_fallback_that_is_no_threshold(unseen: Any) -> None:
         ([0.5, 0.5], ["a"], "2 samples but 1 sensitive features"),
         (np.zeros((2, 3)), ["a", "a"], r"not \(2, 3\)"),
         ([1.0000001], ["a"], "Sample 0 has the score 1.0000001; scores"),
-        ([0.5], [["a", "b"]], r"must have shape \(n,\) or \(n, 1\), one group per sample, not \(1, 2\)"),
-        ([0.5], pd.DataFrame({"race": ["a"], "sex": ["b"]}), "2 columns; cross them into one"),
+        ([0.5], np.full((1, 2, 2), "a"), r"must have shape \(n,\), or \(n, k\) of .*, not \(1, 2, 2\)"),
         (pd.Series([0.5]), pd.Series(["a"], index=[7]), "same index"),
     ],
 )
