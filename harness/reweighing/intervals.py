@@ -1,4 +1,4 @@
-"""Intervals of ratios of sums of noisy counts, of shares, and of differences of means.
+"""Intervals of ratios of sums of noisy counts, and of shares.
 
 Intervals of ratios are of true counts raised to 1, as noisy counts are. Raising moves no two counts apart, so
 the error F of a raised noisy count lies between 0 and its error E without raising. A count that is surely too
@@ -19,7 +19,6 @@ from fairshares.protocols.noise.added import (
     Distribution,
     Noise as NoiseOfCount,
     error_bound,
-    noise_sum,
     partly_positive_sum,
 )
 
@@ -31,10 +30,6 @@ FAILURE = float(1 - CONFIDENCE)
 RAISED_FAILURE = FAILURE / 100  # chance that any count is raised although it is taken as surely not raised
 CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
-DIFFERENCE_FAILURE = FAILURE * 24 / 25  # of a difference of means; the means' bounds get the rest
-_RARE = FAILURE / 200  # chance that one of the bounds fails that a difference of means relies on
-_MEANS = 3  # cells that the range of each of two means is cut into
-_RATIOS = 6  # points of the grid of ratios of their sizes
 _PLACES = 4096  # points of the grid on which weighted sums are added up
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
@@ -197,48 +192,6 @@ def _shares_of_larger(larger: Table, smaller: Table, sums: _Sums, failure: float
     unbounded = np.full(larger.shape, np.inf)
     ratios = _ratio_intervals(ratio, larger, sums, unbounded, failure)
     return (1 / (1 + ratios))[:, ::-1]
-
-
-def difference_bound(
-    noise: NoiseOfCount, estimates: Sequence[float] | Table, sizes: Sequence[float] | Table, means: Table
-) -> float:
-    """Return a bound on the error of the difference of two groups' noisy means, m = (a - b)/(a + b).
-
-    Computes: a mean's error is d = ((1 - m) E - (1 + m) E')/(a + b), m the true mean. With x the second
-    group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
-    its exact quantile q. |1 - 1/x| has a like bound, with tails at most doubled. So d_1 - d_2 is at most q +
-    (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, and likewise with the groups exchanged. Between points of a grid
-    of x and means, q moves by a rare noise.
-    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
-    (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
-    """
-    distribution = noise_sum(noise, 1)
-    per_size = 1 / np.array(sizes)
-    apart = quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
-    if apart >= 1:
-        return np.inf
-    ratios = np.linspace(1, 1 / (1 - apart), _RATIOS)
-    furthest = np.abs(means - np.array(estimates)[:, np.newaxis]).max(axis=1)
-    radii = (means[:, 1] - means[:, 0]) / (2 * _MEANS)
-    middles = means[:, :1] + radii[:, np.newaxis] * np.arange(1, 2 * _MEANS, 2)
-    moved = noise_sum(noise, 2).quantile(_RARE) * radii * per_size
-    between = (ratios[1] - 1) * 2 * distribution.quantile(_RARE / 2) * per_size
-    main = DIFFERENCE_FAILURE / 2 - 4 * _RARE
-    bound = 0.0
-    for i, k in ((0, 1), (1, 0)):
-        x, mean, other_mean = np.meshgrid(ratios[1:], middles[i], middles[k], indexing="ij")
-        factors = [
-            (1 - mean) * per_size[i],
-            (1 + mean) * per_size[i],
-            x * (1 - other_mean) * per_size[k],
-            x * (1 + other_mean) * per_size[k],
-        ]
-        sums = quantiles_of_sums([distribution] * 4, np.stack(factors, axis=-1).reshape(-1, 4), main)
-        above = ratios[1:]
-        q = sums.reshape(x.shape).max(axis=(1, 2)) + moved[i] + above * moved[k] + between[k]
-        ends = np.minimum(q + (above - 1) * furthest[k], (q + (above - 1) * furthest[i]) / ratios[:-1])
-        bound = max(bound, float(ends.max()))
-    return bound
 
 
 def quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
