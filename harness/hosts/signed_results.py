@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import UNSET, structs
+
 from fairshares.harness.computation import HostsRun, Preprocessing
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check, fingerprint
 from fairshares.harness.errors import (
@@ -422,6 +424,9 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     if parties != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")
     privacy = state_privacy(prepared, ran.compared, ran.attempts).stated
+    if not ran.run_certificate and domain.max_count > 1:
+        # Version 1.0 had no keys of runs, and stated this of clients with one record each alone.
+        privacy = structs.replace(privacy, if_replaced=UNSET)
     if (str(privacy.epsilon_exact), str(privacy.delta_exact)) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     files: dict[str, JsonObject] = {**files_to_json(answer.files(privacy))}

@@ -115,7 +115,7 @@ class PrivacyStatement:
 
     @property
     def if_replaced(self) -> Guarantee | None:
-        """The loss for the content of a client's only record, if `exact` is for its existence."""
+        """The loss for what a record says, if `exact` is for whether it exists."""
         replaced = self.stated.if_replaced
         if isinstance(replaced, UnsetType):
             return None
@@ -149,7 +149,7 @@ class PrivacyStatement:
         Args:
             exact: The loss.
             asked: The ε that was asked for; None: the same as here.
-            if_replaced: The loss for the content of a client's only record; None: the same as here.
+            if_replaced: The loss for what a record says; None: the same as here.
         """
         replaced = self.stated.if_replaced
         if if_replaced is not None:
@@ -245,9 +245,8 @@ class PrivacyStatement:
         ]
         if self.if_replaced is not None:
             sentences.append(
-                "Each client has one record at most, and the guarantee above is for whether it exists. For "
-                f"what it says it is {spent_text(self.if_replaced)}; "
-                f"{named('neighboring_relation', 'replace_one')} keeps these to what was requested."
+                "The guarantee above is for whether a record exists. For what it says it is "
+                f"{spent_text(self.if_replaced)}, since another record may take its place."
             )
         sentences += self._on_noise()
         if stated.assumed:
@@ -388,8 +387,8 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
     model = release.model
     cap = domain.cap
     exact = plan.exact
-    # If each client has one record, noise that hides whether the record exists hides its content less well.
-    existence_only = domain.max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    # Noise that hides whether a record exists hides less well what it says.
+    existence_only = plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     # The encoding bounds a single upload, and in a chain a client may have several.
     kept_by = HONEST if release.charged_with else form.capped
     bits = bits_of(failure_of(model.security_bits(compared)) * (1 + attempts))

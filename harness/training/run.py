@@ -545,18 +545,17 @@ def _state(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) ->
     )
     if revealed.thresholds is not None:
         parts["thresholds"] = revealed.thresholds.manifest
-    return _manifest(planned.chosen, parts, planned.total, domain)
+    return _manifest(planned.chosen, parts, planned.total)
 
 
 def _manifest(
     chosen: Training,
     parts: dict[str, Manifest],
     total: Guarantee,
-    domain: RecordDomain,
 ) -> Manifest:
     manifest = combined_manifest(TASK, parts)
-    existence_only = domain.max_count == 1 and chosen.request.protect.privacy_unit is PrivacyUnit.RECORD
-    # What a client's only record says is protected as one record that is removed and another that is added.
+    existence_only = chosen.request.protect.privacy_unit is PrivacyUnit.RECORD
+    # What a record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
     statement = read_statement(manifest).with_loss(
         total, asked=chosen.request.protect.epsilon, if_replaced=replaced if existence_only else None

@@ -38,7 +38,10 @@ def test_the_answer_is_first_and_privacy_three_lines(here: Path) -> None:
     assert done.returncode == 0 and table.startswith("┏") and "noisy count" in table
     privacy = told.splitlines()[:3]
     assert [line.partition(":")[0] for line in privacy] == ["Revealed", "Guarantee", "Trust"]
-    assert "ε = 0.1999 (0.2 asked), δ = 9.031e-13, one record added or removed." in privacy[1]
+    assert privacy[1] == (
+        "Guarantee: ε = 0.1999 (0.2 asked), δ = 9.031e-13, one record added or removed; for what it says, "
+        "ε = 0.3998, δ = 1.807e-12."
+    )
     full = call(*WEIGHTS[:-1], "again", "--epsilon", "0.20", "--verbose", cwd=here).stdout
     assert (
         "(ε = 0.2 was requested; exact values" in full

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET, structs
 
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import SignatureError
@@ -42,13 +43,21 @@ def keys(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def results(tmp_path: Path, keys: list[Path]) -> Path:
-    """Return the directory of a run's results, as it is when all is well."""
-    made = tmp_path / "results"
+    """Return the directory of a run's results, as it is when all is well.
+
+    Its hosts have no keys of runs, as in version 1.0, which did not state what a record's content costs.
+    """
+    return written_results(tmp_path / "results", keys, of_1_0=True)
+
+
+def written_results(made: Path, keys: list[Path], *, of_1_0: bool) -> Path:
     made.mkdir()
     release = request_of_run(asked())
     statistic = statistic_of(release)
     prepared = statistic.prepare(release, DOMAIN)
     stated = state_privacy(prepared, 0).stated
+    if of_1_0:
+        stated = structs.replace(stated, if_replaced=UNSET)
     weights = prepared.read({"counts": tuple(COUNTS)}, 50)
     for name, fields in files_to_json(weights.files(stated)).items():
         write_json(made / name, fields)
@@ -267,10 +276,9 @@ def with_run_certificates(keys: list[Path], place: Path) -> list[Statement]:
     ]
 
 
-def test_links_met_the_keys_that_the_owners_certified_for_the_run(
-    results: Path, keys: list[Path], tmp_path: Path
-) -> None:
+def test_links_met_the_keys_that_the_owners_certified_for_the_run(keys: list[Path], tmp_path: Path) -> None:
     """Signers have the certificates that their owners tell. In results of 1.0 the links met those."""
+    results = written_results(tmp_path / "results", keys, of_1_0=False)
     known = [fingerprint(path.read_bytes()) for path in keys]
     made = with_run_certificates(keys, tmp_path / "run")
     write(results, made, keys)

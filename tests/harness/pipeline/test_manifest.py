@@ -193,25 +193,30 @@ def test_statement_of_every_model_and_relation(model: SecurityModel, relation: N
         relation.value,
         "client" if relation is NeighboringRelation.ZERO_OUT_ONE else "record",
     )
-    assert "Taking part is not protected: the number of clients is public" in text and "exists" not in text
+    assert "Taking part is not protected: the number of clients is public" in text
+    of_existence = relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    assert ("for whether a record exists. For what it says it is ε = " in text) == of_existence
+    assert ("; for what it says, ε = " in " ".join(privacy.in_short())) == of_existence
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(20)], ids=str)
-def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> None:
-    """Then what a record says costs twice: a replaced record moves two counts."""
+@pytest.mark.parametrize("max_count", [1, 2, 2**31])
+def test_what_a_record_says_costs_more_than_whether_it_exists(epsilon: Fraction, max_count: int) -> None:
+    """A replaced record moves two counts, however many a client may have."""
     asked = plan(epsilon)
     text = " ".join(
-        statement_of(PI_RW, SPLIT, MODELS["ring"], asked, False, asked=epsilon, max_count=1).in_full()
+        statement_of(PI_RW, SPLIT, MODELS["ring"], asked, False, asked=epsilon, max_count=max_count).in_full()
     )
-    shown = re.search(r"For what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
+    shown = re.search(r"For what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+), since", text)
     assert shown is not None
     two_counts = guarantee(asked.coins, 2)
     for exact, value in zip((two_counts.epsilon, two_counts.delta), shown.groups(), strict=True):
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
     replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
-    for chosen, most in ((replaced, 1), (asked, 2)):
-        statement = statement_of(PI_RW, SPLIT, MODELS["ring"], chosen, False, asked=epsilon, max_count=most)
-        assert "exists" not in " ".join(statement.in_full())
+    statement = statement_of(
+        PI_RW, SPLIT, MODELS["ring"], replaced, False, asked=epsilon, max_count=max_count
+    )
+    assert "exists" not in " ".join(statement.in_full())
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4), Fraction(20)], ids=str)
