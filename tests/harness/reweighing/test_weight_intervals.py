@@ -70,3 +70,17 @@ def test_more_noise_is_wider_and_more_records_narrower(reweighing: str) -> None:
         for coins, scale in ((FOUR, 1), (ONE, 1), (ONE, 10))
     ]
     assert (widths[0] < widths[1]).all() and (widths[2] < widths[1]).all()
+
+
+def test_an_empty_cell_is_in_the_intervals_of_its_own_sums_alone() -> None:
+    """Of two ratios with the same sums, the first without the cell, the second with it, raised or large."""
+    own = np.array([[[0, 0], [1, 0]], [[0, 0], [0, 1]]], dtype=bool)
+    others = np.array([[[0, 0], [0, 1]], [[1, 1], [0, 0]]], dtype=bool)
+    with_raised = np.array([[1.0, 300.5], [500.5, 400.5]])
+    without = np.array([[150.75, 150.75], [500.5, 400.5]])
+    noise = noise_of(ONE, with_raised)
+    assert noise.doubtful.tolist() == [[True, False], [False, False]]
+    beside = ratio_intervals(with_raised, own, others, noise)
+    usual = ratio_intervals(without, own, others, noise_of(ONE, without))
+    assert beside[0].tolist() == usual[0].tolist()
+    assert np.ptp(beside[1]) > 1.01 * np.ptp(usual[1])
