@@ -31,6 +31,7 @@ from fairshares.harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
+    Rounding,
     ValueGrid,
     caps_to_choose_from,
     even_grid,
@@ -216,7 +217,7 @@ class PlannedRelease:
         groups = tuple(sorted(self.groups))
         labels = tuple(sorted(self.labels))
         if self.statistic.kind is RecordKind.VALUE:
-            values = ValueGrid(0.0, 1.0, self.steps)
+            values = ValueGrid(0.0, 1.0, self.steps, Rounding.RANDOM)
             return RecordDomain(groups, (), 1, kind=RecordKind.VALUE, values=values, cap=self.cap)
         bins = even_grid(self.thresholds) if self.statistic.kind is RecordKind.SCORE else ()
         return RecordDomain(

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -196,7 +196,7 @@ class RecordDomain:
             "labels": list(self.labels),
             "max_count": self.max_count,
             "thresholds": grid_to_json(self.thresholds) if self.thresholds else None,
-            "values": asdict(self.values) if self.values else None,
+            "values": self.values.to_json() if self.values else None,
             "predictions": self.kind is RecordKind.PREDICTION or None,
             "sizes": self.kind is RecordKind.SIZE or None,
             "cap": self.cap.to_json() if self.cap else None,
@@ -225,8 +225,18 @@ def _some(names: Sequence[str]) -> str:
 
 
 def read_domain(path: Path) -> RecordDomain:
-    """Read a domain from JSON (docs/reference/files.md), or raise RecordDomainError."""
-    return domain_from_json(read_json(path, _refusal(str(path)), limits=DECLARATION), str(path))
+    """Read a declared domain from JSON (docs/reference/files.md), or raise RecordDomainError.
+
+    Values are rounded at random unless it says otherwise.
+    """
+    fields = read_json(path, _refusal(str(path)), limits=DECLARATION)
+    domain = domain_from_json(fields, str(path))
+    if domain.values is None:
+        return domain
+    assert isinstance(fields, dict) and isinstance(fields["values"], dict), "it was read"
+    if "rounding" in fields["values"]:
+        return domain
+    return replace(domain, values=replace(domain.values, rounding=Rounding.RANDOM))
 
 
 def domain_from_json(fields: JsonValue, where: str) -> RecordDomain:
@@ -322,13 +332,24 @@ def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64
     return np.searchsorted(np.asarray(grid), scores, side="right") - 1
 
 
+class Rounding(StrEnum):
+    """How clients round a performance value to a step."""
+
+    NEAREST = "nearest"  # as version 1.0
+    RANDOM = "random"  # up or down, so that the mean is the value itself
+
+
 @dataclass(frozen=True)
 class ValueGrid:
-    """A declared range of performance values, with `steps` steps on each side of its center."""
+    """A declared range of performance values, with `steps` steps on each side of its center.
+
+    Files of version 1.0 name no rounding, and their clients round to the nearest step.
+    """
 
     low: float
     high: float
     steps: int = DEFAULT_STEPS
+    rounding: Rounding = Rounding.NEAREST
 
     def __post_init__(self) -> None:
         refuse(
@@ -361,7 +382,33 @@ class ValueGrid:
 
     def nearest(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return the nearest steps, -steps to steps."""
-        return np.rint(np.clip((values - self.center) / self.radius, -1.0, 1.0) * self.steps).astype(np.int64)
+        return np.rint(self._exact(values)).astype(np.int64)
+
+    def rounded(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Return values in steps, -steps to steps, rounded as the grid says.
+
+        Random rounding goes up or down, so that the mean is the value itself, up to 2^-53 of a step. Whatever
+        the coins are, a value stays in the range, so no client moves a sum further.
+        [test: tests/harness/inputs/test_rounding.py]
+        """
+        if self.rounding is Rounding.NEAREST:
+            return self.nearest(values)
+        exact = self._exact(values)
+        below = np.floor(exact)
+        words = np.frombuffer(os.urandom(8 * exact.size), dtype=np.uint64).reshape(exact.shape)
+        coins = (words >> np.uint64(11)) / 2.0**53  # from 0 to 1 - 2^-53
+        return below.astype(np.int64) + (coins < exact - below)
+
+    def to_json(self) -> JsonFields:
+        """Return the fields that domains have."""
+        fields: dict[str, JsonValue] = {"low": self.low, "high": self.high, "steps": self.steps}
+        if self.rounding is not Rounding.NEAREST:
+            fields["rounding"] = str(self.rounding)
+        return JsonFields(fields)
+
+    def _exact(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return values in steps, cut to the range."""
+        return np.clip((values - self.center) / self.radius, -1.0, 1.0) * self.steps
 
 
 @dataclass(frozen=True)

@@ -435,7 +435,7 @@ class _Lines:
             above = self.counted.bins[:, 0]
             return above if cut.positive_in(domain, self.table.where) else 1 - above
         if domain.values:
-            return domain.values.nearest(self._values(domain.values))
+            return domain.values.rounded(self._values(domain.values))
         if kind is RecordKind.SCORE:
             return self.counted.bins[:, 0] if domain.score_columns == 1 else self.counted.bins
         return predicted

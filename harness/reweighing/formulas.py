@@ -62,8 +62,7 @@ def count_intervals(counts: Table, reweighing: str, of_count: NoiseOfCount) -> T
     Guarantees: each holds its weight with probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
     """
-    noise = noise_of(of_count, counts.size, float(counts.min()))
-    return weighting_of(reweighing).intervals(counts, noise)
+    return weighting_of(reweighing).intervals(counts, noise_of(of_count, counts))
 
 
 def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:

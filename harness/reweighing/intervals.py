@@ -1,8 +1,9 @@
-"""Intervals of ratios of sums of noisy counts, of shares, and of differences of means.
+"""Intervals of ratios of sums of noisy counts, and of shares.
 
 Intervals of ratios are of true counts raised to 1, as noisy counts are. Raising moves no two counts apart, so
-the error F of a raised noisy count lies between 0 and its noise E = X + 1/2. If all counts are surely too
-large to be raised, F = E. Otherwise E's positive part bounds F.
+the error F of a raised noisy count lies between 0 and its error E without raising. A count that is surely too
+large to be raised has F = E. The positive part of E bounds F of any other count. A sum has the errors of its
+own counts. [why: docs/decisions/0085-intervals.md]
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum
+from fairshares.protocols.arrays import Bools
+from fairshares.protocols.noise.added import (
+    Distribution,
+    Noise as NoiseOfCount,
+    error_bound,
+    partly_positive_sum,
+)
 
 Table = npt.NDArray[np.float64]
 
@@ -23,10 +30,6 @@ FAILURE = float(1 - CONFIDENCE)
 RAISED_FAILURE = FAILURE / 100  # chance that any count is raised although it is taken as surely not raised
 CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
-DIFFERENCE_FAILURE = FAILURE * 24 / 25  # of a difference of means; the means' bounds get the rest
-_RARE = FAILURE / 200  # chance that one of the bounds fails that a difference of means relies on
-_MEANS = 3  # cells that the range of each of two means is cut into
-_RATIOS = 6  # points of the grid of ratios of their sizes
 _PLACES = 4096  # points of the grid on which weighted sums are added up
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
@@ -35,54 +38,120 @@ _BLOCK = 64  # points of the grid of ratios that are computed together
 
 
 @dataclass(frozen=True)
+class Terms:
+    """How many counts are in a sum.
+
+    Attributes:
+        sure: The counts that are surely not raised.
+        doubtful: The counts that may be raised.
+    """
+
+    sure: int
+    doubtful: int = 0
+
+    @property
+    def number(self) -> int:
+        """How many counts there are in all."""
+        return self.sure + self.doubtful
+
+
+@dataclass(frozen=True, eq=False)
 class Noise:
-    """The noise of a release's counts.
+    """The noise of a table of counts.
 
     Attributes:
         of_count: The noise of each count.
-        cells: The number of counts.
-        raised: Whether any of them may be raised to the floor.
+        doubtful: Whether a count may be raised to the floor, by cell.
     """
 
     of_count: NoiseOfCount
-    cells: int
-    raised: bool
+    doubtful: Bools
 
-    def sum(self, terms: int) -> Distribution:
-        """Return a two-sided bound on the error of a sum of raised noisy counts."""
-        return noise_sum(self.of_count, terms, positive=self.raised)
+    def terms(self, cells: Bools) -> Terms:
+        """Return how many counts are in the sum of these cells, a table of the shape of `doubtful`."""
+        doubtful = int((self.doubtful & cells).sum())
+        return Terms(int(cells.sum()) - doubtful, doubtful)
 
 
-def noise_of(of_count: NoiseOfCount, cells: int, least: float) -> Noise:
-    """Return the noise of counts of which the smallest noisy count is at least `least`.
+def error_of_sum(noise: NoiseOfCount, terms: Terms) -> Distribution:
+    """Return a two-sided bound on the error of a sum of raised noisy counts, each with this noise."""
+    return partly_positive_sum(noise, terms.sure, terms.doubtful)
 
-    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true count above T + 1.
+
+def noise_of(of_count: NoiseOfCount, counts: Table) -> Noise:
+    """Return the noise of a table of noisy counts.
+
+    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true count above T + 1, which is not
+    raised. All other counts are doubtful. Some of them are never raised. A doubtful count makes intervals
+    wider, so it does no harm that the noise has a say in which counts are doubtful.
     """
-    furthest = float(error_bound(of_count, Fraction(RAISED_FAILURE) / cells))
-    return Noise(of_count, cells, raised=least <= 2 * furthest + 1)
+    furthest = float(error_bound(of_count, Fraction(RAISED_FAILURE) / counts.size))
+    return Noise(of_count, counts <= 2 * furthest + 1)
 
 
-def ratio_interval(
-    ratio: Table, own: Table, terms: int, most: Table, noise: Noise, *, failure: float = FAILURE
-) -> Table:
-    """Return, per weight, an interval of the ratio B/A of two sums of raised true counts, shape (weights, 2).
+def ratio_intervals(counts: Table, own: Bools, others: Bools, noise: Noise) -> Table:
+    """Return intervals of ratios B/A, each of two sums of raised true counts, shape (ratios, 2).
 
-    `ratio` is b/a, `own` is a, a sum of `terms` counts, and `most` bounds each ratio.
+    Guarantees: each holds its ratio with probability at least 95 %.
+    [test: tests/harness/reweighing/test_weight_intervals.py]
+
+    Args:
+        counts: The noisy counts, raised to 1, shape (groups, labels).
+        own: Which cells the sum A is of, shape (ratios, groups, labels).
+        others: Which cells the sum B is of, likewise. No cell is in both sums of a ratio.
+        noise: The noise of the counts.
+    """
+    a = (own * counts).sum(axis=(1, 2))
+    b = (others * counts).sum(axis=(1, 2))
+    alike: dict[tuple[Terms, Terms], list[int]] = {}  # places of ratios whose sums have the same errors
+    for place, cells in enumerate(zip(own, others, strict=True)):
+        alike.setdefault((noise.terms(cells[0]), noise.terms(cells[1])), []).append(place)
+    intervals = np.empty((len(own), 2))
+    for (terms, other_terms), places in alike.items():
+        largest = b[places] + error_of_sum(noise.of_count, other_terms).quantile(CAP_FAILURE)
+        sums = _Sums(noise.of_count, terms, other_terms)
+        most = largest / (terms.number * FLOOR)
+        intervals[places] = _ratio_intervals(b[places] / a[places], a[places], sums, most, FAILURE)
+    return intervals
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Two sums of counts, A and B, by the noise of each count and the numbers of counts."""
+
+    of_count: NoiseOfCount
+    terms: Terms
+    other_terms: Terms
+
+    @property
+    def error(self) -> Distribution:
+        """A bound on the error of A."""
+        return error_of_sum(self.of_count, self.terms)
+
+    @property
+    def other_error(self) -> Distribution:
+        """A bound on the error of B."""
+        return error_of_sum(self.of_count, self.other_terms)
+
+
+def _ratio_intervals(ratio: Table, own: Table, sums: _Sums, most: Table, failure: float) -> Table:
+    """Return, for each noisy ratio b/a, an interval of the ratio B/A, shape (ratios, 2).
+
+    `ratio` is b/a, `own` is a, and `most` bounds each ratio.
     Computes: Fieller's region. For each true ratio r, the noisy sums have b - r a = F_B - r F_A, within the
     exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
     quantile of F_A.
     Guarantees: holds B/A with probability at least 1 - failure.
-    [test: tests/harness/reweighing/test_weight_intervals.py]
     """
     main = _main(failure)
-    t = noise.sum(terms).quantile(main / 2)
-    u = noise.sum(noise.cells - terms).quantile(main / 2)
+    t = sums.error.quantile(main / 2)
+    u = sums.other_error.quantile(main / 2)
     # q(r) <= u + r t for all r, so that no ratio outside start and end is possible.
     start = np.maximum(0, (ratio * own - u) / (own + t))
     with np.errstate(divide="ignore"):
         end = np.where(own > t, (ratio * own + u) / np.maximum(own - t, 0), np.inf)
     end = np.maximum(np.minimum(end, most), ratio)
-    grid, q = _grid(noise, terms, main, float(start.min()), float(end.max()))
+    grid, q = _grid(sums, main, float(start.min()), float(end.max()))
     half_width = q / own[:, np.newaxis]
     lower = np.maximum(grid[:-1], ratio[:, np.newaxis] - half_width)
     upper = np.minimum(grid[1:], ratio[:, np.newaxis] + half_width)
@@ -102,70 +171,28 @@ def share_intervals(
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
     """
-    terms_of_a, terms_of_b = terms
-    both = Noise(noise, terms_of_a + terms_of_b, raised=False)
+    of_a = Terms(terms[0])
+    of_b = Terms(terms[1])
     intervals = np.tile([0.0, 1.0], (*a.shape, 1))
-    above_noise = a > both.sum(terms_of_a).quantile(_main(failure) / 2)
+    above_noise = a > error_of_sum(noise, of_a).quantile(_main(failure) / 2)
     certain = above_noise & (a >= b)
     if certain.any():
-        share = _shares_of_larger(a[certain], b[certain], terms_of_a, both, failure)
+        share = _shares_of_larger(a[certain], b[certain], _Sums(noise, of_a, of_b), failure)
         intervals[certain] = share
-    above_noise = b > both.sum(terms_of_b).quantile(_main(failure) / 2)
+    above_noise = b > error_of_sum(noise, of_b).quantile(_main(failure) / 2)
     certain = above_noise & (b > a)
     if certain.any():
-        share = _shares_of_larger(b[certain], a[certain], terms_of_b, both, failure)
+        share = _shares_of_larger(b[certain], a[certain], _Sums(noise, of_b, of_a), failure)
         intervals[certain] = 1 - share[:, ::-1]
     return intervals
 
 
-def _shares_of_larger(larger: Table, smaller: Table, terms: int, noise: Noise, failure: float) -> Table:
-    """Return intervals of the shares of larger sums, of `terms` counts each; shape (sums, 2)."""
+def _shares_of_larger(larger: Table, smaller: Table, sums: _Sums, failure: float) -> Table:
+    """Return intervals of the shares of larger sums; shape (sums, 2)."""
     ratio = np.maximum(smaller, 0) / larger
     unbounded = np.full(larger.shape, np.inf)
-    ratios = ratio_interval(ratio, larger, terms, unbounded, noise, failure=failure)
+    ratios = _ratio_intervals(ratio, larger, sums, unbounded, failure)
     return (1 / (1 + ratios))[:, ::-1]
-
-
-def difference_bound(
-    noise: NoiseOfCount, estimates: Sequence[float] | Table, sizes: Sequence[float] | Table, means: Table
-) -> float:
-    """Return a bound on the error of the difference of two groups' noisy means, m = (a - b)/(a + b).
-
-    Computes: a mean's error is d = ((1 - m) E - (1 + m) E')/(a + b), m the true mean. With x the second
-    group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
-    its exact quantile q. |1 - 1/x| has a like bound, with tails at most doubled. So d_1 - d_2 is at most q +
-    (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, and likewise with the groups exchanged. Between points of a grid
-    of x and means, q moves by a rare noise.
-    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
-    (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
-    """
-    distribution = noise_sum(noise, 1)
-    per_size = 1 / np.array(sizes)
-    apart = quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
-    if apart >= 1:
-        return np.inf
-    ratios = np.linspace(1, 1 / (1 - apart), _RATIOS)
-    furthest = np.abs(means - np.array(estimates)[:, np.newaxis]).max(axis=1)
-    radii = (means[:, 1] - means[:, 0]) / (2 * _MEANS)
-    middles = means[:, :1] + radii[:, np.newaxis] * np.arange(1, 2 * _MEANS, 2)
-    moved = noise_sum(noise, 2).quantile(_RARE) * radii * per_size
-    between = (ratios[1] - 1) * 2 * distribution.quantile(_RARE / 2) * per_size
-    main = DIFFERENCE_FAILURE / 2 - 4 * _RARE
-    bound = 0.0
-    for i, k in ((0, 1), (1, 0)):
-        x, mean, other_mean = np.meshgrid(ratios[1:], middles[i], middles[k], indexing="ij")
-        factors = [
-            (1 - mean) * per_size[i],
-            (1 + mean) * per_size[i],
-            x * (1 - other_mean) * per_size[k],
-            x * (1 + other_mean) * per_size[k],
-        ]
-        sums = quantiles_of_sums([distribution] * 4, np.stack(factors, axis=-1).reshape(-1, 4), main)
-        above = ratios[1:]
-        q = sums.reshape(x.shape).max(axis=(1, 2)) + moved[i] + above * moved[k] + between[k]
-        ends = np.minimum(q + (above - 1) * furthest[k], (q + (above - 1) * furthest[i]) / ratios[:-1])
-        bound = max(bound, float(ends.max()))
-    return bound
 
 
 def quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
@@ -195,7 +222,7 @@ def _main(failure: float) -> float:
     return failure * (0.98 / 2 - _BETWEEN)
 
 
-def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
+def _grid(sums: _Sums, failure: float, start: float, end: float) -> tuple[Table, Table]:
     """Return points of the grid of ratios that cover start to end, and a bound on q from each to the next."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     first_block = _block_of(first)
@@ -203,11 +230,11 @@ def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) ->
     powers = np.arange(first_block * _BLOCK, (last_block + 1) * _BLOCK + 1)
     grid = _GROWTH ** powers.astype(np.float64)
     blocks = range(first_block, last_block + 1)
-    q = np.concatenate([_quantiles(noise, terms, failure, block) for block in blocks])
+    q = np.concatenate([_quantiles(sums, failure, block) for block in blocks])
     if start == 0:
         grid = np.concatenate([[0.0], grid])
-        q = np.concatenate([[noise.sum(noise.cells - terms).quantile(failure)], q])
-    return grid, q + np.diff(grid) * noise.sum(terms).quantile(_BETWEEN * failure / (0.98 / 2 - _BETWEEN))
+        q = np.concatenate([[sums.other_error.quantile(failure)], q])
+    return grid, q + np.diff(grid) * sums.error.quantile(_BETWEEN * failure / (0.98 / 2 - _BETWEEN))
 
 
 def _block_of(ratio: float) -> int:
@@ -219,10 +246,10 @@ def _block_of(ratio: float) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
+def _quantiles(sums: _Sums, failure: float, block: int) -> Table:
     """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure."""
-    distribution = noise.sum(terms)
-    others = noise.sum(noise.cells - terms)
+    distribution = sums.error
+    others = sums.other_error
     ratios = _GROWTH ** np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.float64)
     allowed = failure * (1 - 1e-9) - distribution.lost - others.lost
     low = np.zeros(ratios.size)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from fairshares.harness.reweighing.intervals import CAP_FAILURE, Noise, Table, ratio_interval
+from fairshares.harness.reweighing.intervals import Noise, Table, ratio_intervals
 
 _STEP = 1e-4  # of a count, as a share of it; the errors' own error is of the order of its square
 
@@ -63,10 +63,9 @@ class OverOneSum(Weighting):
 
     def intervals(self, counts: Table, noise: Noise) -> Table:
         """Return intervals of (1 + ratio) / n, for the ratio of all other counts to the sum."""
-        divisors = self.divisors(counts)
-        own = divisors.ravel()
-        terms = counts.size // own.size
-        others = counts.sum() - own
-        most = (others + noise.sum(counts.size - terms).quantile(CAP_FAILURE)) / terms
-        intervals = (1 + ratio_interval(others / own, own, terms, most, noise)) * terms / counts.size
-        return np.broadcast_to(intervals.reshape((*divisors.shape, 2)), (*counts.shape, 2)).copy()
+        shape = self.divisors(counts).shape
+        places = np.arange(shape[0] * shape[1])
+        divisor_of = np.broadcast_to(places.reshape(shape), counts.shape)  # the place of each count's divisor
+        own = divisor_of == places[:, np.newaxis, np.newaxis]
+        intervals = (1 + ratio_intervals(counts, own, ~own, noise)) / places.size
+        return np.broadcast_to(intervals.reshape((*shape, 2)), (*counts.shape, 2)).copy()

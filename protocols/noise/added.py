@@ -572,12 +572,13 @@ def _on_grid(distribution: Distribution, step: float) -> Distribution:
     """Return the distribution with each value moved to the nearest multiple of `step`."""
     places = np.rint(distribution.values / step).astype(np.int64)
     masses = np.bincount(places - places[0], distribution.masses).astype(np.float64)
+    furthest = float(np.abs(places * step - distribution.values).max())
     return Distribution(
         start=float(places[0] * step),
         step=step,
         masses=masses,
         lost=distribution.lost,
-        slack=distribution.slack + step / 2,
+        slack=distribution.slack + furthest,
     )
 
 
@@ -617,6 +618,23 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
     law = law_of(noise)
     distribution = law.positive_errors() if positive else law.errors()
     return repeated_sum(_cut(distribution), terms, _added)
+
+
+@lru_cache(maxsize=256)
+def partly_positive_sum(noise: Noise, terms: int, positive: int) -> Distribution:
+    """Return the distribution of the sum of `terms` errors, and of the positive parts of `positive` others.
+
+    Guarantees: as `noise_sum`.
+    [test: tests/protocols/test_added_noise.py]
+    """
+    if not positive:
+        return noise_sum(noise, terms)
+    parts = noise_sum(noise, positive, positive=True)
+    if not terms:
+        return parts
+    errors = noise_sum(noise, terms)
+    step = min(errors.step, parts.step)
+    return _added(_on_grid(errors, step), _on_grid(parts, step))
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -9,7 +9,13 @@ import pytest
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.circuits.coins import design_coins
 from fairshares.protocols.noise import added, truncated
-from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution, noise_sum, singles
+from fairshares.protocols.noise.added import (
+    DistributedNoise,
+    NoiseDistribution,
+    noise_sum,
+    partly_positive_sum,
+    singles,
+)
 
 LAPLACE, GAUSSIAN = NoiseDistribution
 COINS = design_coins(Fraction(1, 2), 40)
@@ -63,6 +69,18 @@ def test_sums_of_two(noise: added.Noise, factor: int, positive: bool) -> None:
         assert least <= failure * (1 + 1e-9) < both[sums > t - 3 * max(total.slack, 1)].sum()
         assert total.slack <= np.ptp(sums) / 500
     assert noise_sum(COINS, 2).slack == 0
+
+
+@pytest.mark.parametrize("noise", [SMALL, COINS, SEVERAL])
+def test_sums_of_an_error_and_of_a_positive_part(noise: added.Noise) -> None:
+    errors, masses = distribution(noise)
+    sums = np.add.outer(errors, np.maximum(errors, 0)).ravel()
+    both = np.multiply.outer(masses, masses).ravel()
+    total = partly_positive_sum(noise, 1, 1)
+    for failure in FAILURES:
+        t = total.quantile(failure)
+        assert both[sums > t].sum() <= failure * (1 + 1e-9)
+        assert failure * (1 + 1e-9) < both[sums > t - 3 * max(total.slack, 1)].sum()
 
 
 @positive_or_not

@@ -77,6 +77,7 @@ class DeclaredValues(DeclaredDomain):
             DEFAULT_STEPS,
             RecordDomain,
             RecordKind,
+            Rounding,
             ValueGrid,
         )
 
@@ -86,7 +87,7 @@ class DeclaredValues(DeclaredDomain):
                 f"{named('steps')}; or all by {named('domain')}."
             )
         low, high = self.range
-        values = ValueGrid(low, high, self.steps or DEFAULT_STEPS)
+        values = ValueGrid(low, high, self.steps or DEFAULT_STEPS, Rounding.RANDOM)
         return RecordDomain(tuple(sorted(self.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 

@@ -18,6 +18,7 @@ from fairshares.harness.inputs.record_schema import (
     MAX_STEPS,
     RecordDomain,
     RecordKind,
+    Rounding,
     ValueGrid,
 )
 from fairshares.harness.postprocessing.noisy_counts import read_unbiased
@@ -34,25 +35,26 @@ from fairshares.harness.releases.base import (
     plan_release,
 )
 from fairshares.harness.releases.files import ResultFile, needed_file, table_in
+from fairshares.harness.releases.gap.intervals import Group, Sums, difference_intervals, mean_interval
 from fairshares.harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
 from fairshares.harness.request.base import Request
-from fairshares.harness.reweighing.intervals import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NoisePlan
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.noise.added import Noise, error_bound
+from fairshares.protocols.noise.added import Noise, noise_sum
 from fairshares.protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: a useful accuracy of gaps
 
 
-class StatedGrid(Struct, frozen=True, kw_only=True):
-    """The declared range of performance values, and its steps on each side of the center."""
+class StatedGrid(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The declared range of performance values, its steps on each side of the center, and their rounding."""
 
     low: float
     high: float
     steps: Annotated[int, Meta(ge=1, le=MAX_STEPS)]
+    rounding: Rounding = Rounding.NEAREST  # as results of version 1.0
 
 
 class StatedMean(Struct, frozen=True, kw_only=True):
@@ -178,7 +180,7 @@ class Gaps:
         values = self.values
         file = GapFile(
             groups=list(groups),
-            values=StatedGrid(low=values.low, high=values.high, steps=values.steps),
+            values=StatedGrid(low=values.low, high=values.high, steps=values.steps, rounding=values.rounding),
             noisy_sizes=self.sizes.tolist(),
             near_zero=list(self.near_zero),
             means={group: mean.stated for group, mean in zip(groups, self.means, strict=True)},
@@ -199,12 +201,11 @@ def grid_of(domain: RecordDomain) -> ValueGrid:
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
-    Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range. Its
-    interval follows from the interval of the share p / (p + q). The interval of a gap has all values that the
-    four noises allow. Each mean adds half a step for clients' rounding. A group that may be empty gets the
-    whole range.
+    Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range.
+    Intervals are those of `harness/releases/gap/intervals.py`. If clients round to the nearest step, each
+    mean adds half a step. A group that may be empty gets the whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
-    over the noise.
+    over the noise and random rounding.
     [test: tests/statistical/test_gaps.py]
     """
     values = grid_of(domain)
@@ -212,50 +213,63 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     from_below = opened[::2]
     from_above = opened[1::2]
     sizes = from_below + from_above
-    rounding = 0.5 / values.steps
-    failure = float(1 - CONFIDENCE)
-    failure_of_each = (failure - DIFFERENCE_FAILURE) / 2  # of two means, if a gap is to hold
-    ends = 2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
-    boxes = 2 * share_intervals(from_below, from_above, (1, 1), noise, failure_of_each) - 1
     with np.errstate(divide="ignore", invalid="ignore"):
         uncut = np.where(sizes > 0, (from_below - from_above) / sizes, np.nan)
     estimates = np.clip(uncut, -1, 1)
-    near_zero = sizes - 2 * float(error_bound(noise, (1 - CONFIDENCE) / 2)) < 2 * values.steps
+    near_zero = sizes - noise_sum(noise, 2).quantile(float(1 - CONFIDENCE) / 2) < 2 * values.steps
+    groups = groups_of(opened, noise, values)
+    half_step = _half_step(values)
     means = []
-    for estimate, (low, high) in zip(estimates, ends, strict=True):
-        mean = _in_range(float(estimate), low - rounding, high + rounding, most=1.0)
+    for estimate, group in zip(estimates, groups, strict=True):
+        low, high = mean_interval(group)
+        mean = _in_range(float(estimate), low - half_step, high + half_step, most=1.0)
         means.append(mean.in_unit(values, values.center))
     between = {}
-    for a, b in combinations(range(len(estimates)), 2):
+    pairs = list(combinations(range(len(groups)), 2))
+    for (a, b), (low, high) in zip(pairs, difference_intervals(groups, pairs), strict=True):
         gap = float(estimates[a] - estimates[b])
-        low = -math.inf
-        high = math.inf
-        if not (near_zero[a] or near_zero[b]):
-            both = [a, b]
-            off = difference_bound(noise, uncut[both], sizes[both], boxes[both]) + 2 * rounding
-            off += abs(float(uncut[a] - uncut[b]) - gap)  # if estimates were cut
-            low = gap - off
-            high = gap + off
-        between[a, b] = _in_range(gap, low, high, most=2.0).in_unit(values, center=0.0)
+        if near_zero[a] or near_zero[b]:
+            found = _in_range(gap, -math.inf, math.inf, most=2.0)
+        else:
+            found = _in_range(gap, min(low, gap) - 2 * half_step, max(high, gap) + 2 * half_step, most=2.0)
+        between[a, b] = found.in_unit(values, center=0.0)
     return Gaps(
         domain=domain,
         sizes=sizes / (2 * values.steps),
         near_zero=tuple(near_zero.tolist()),
         means=tuple(means),
         gaps=between,
-        useful=clients_for(2 * USEFUL, noise, values.steps),
+        useful=clients_for(2 * USEFUL, noise, values.steps, values.rounding),
     )
 
 
+def groups_of(opened: Floats, noise: Noise, values: ValueGrid) -> list[Group]:
+    """Return the groups of unbiased sums, shape (2 groups,)."""
+    rounded = values.rounding is Rounding.RANDOM
+    return [
+        Group(Sums(below, above), noise, values.steps, rounded=rounded)
+        for below, above in opened.reshape(-1, 2).tolist()
+    ]
+
+
+def _half_step(values: ValueGrid) -> float:
+    """Return how far rounding moves a mean for certain, on the scale on which the range is from -1 to 1."""
+    if values.rounding is Rounding.RANDOM:
+        return 0.0
+    return 0.5 / values.steps
+
+
 @lru_cache(maxsize=64)
-def clients_for(error: float, noise: Noise, steps: int) -> int:
+def clients_for(error: float, noise: Noise, steps: int, rounding: Rounding) -> int:
     """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
 
-    Means at opposite ends of the range are the worst case.
+    Means at one end of the range are the worst case.
     [test: tests/harness/releases/test_gaps.py]
     """
     power = bisect_left(
-        range(1500), True, key=lambda power: _is_certain(_clients(power), error, noise, steps)
+        range(1500),
+        True,
+        key=lambda power: _is_certain(_clients(power), error, noise, ValueGrid(-1.0, 1.0, steps, rounding)),
     )
     return _clients(power)
 
@@ -265,14 +279,13 @@ def _clients(power: int) -> int:
     return math.ceil(1.02**power)
 
 
-def _is_certain(clients: int, error: float, noise: Noise, steps: int) -> bool:
+def _is_certain(clients: int, error: float, noise: Noise, values: ValueGrid) -> bool:
     """Return whether the gap of two groups of so many clients is known to `error` or two steps."""
-    failure_of_each = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
-    size = 2.0 * steps * clients
-    share = share_intervals(np.array([size]), np.zeros(1), (1, 1), noise, failure_of_each)
-    means = np.concatenate([2 * share - 1, 1 - 2 * share[:, ::-1]])
-    off = difference_bound(noise, (1.0, -1.0), (size, size), means) + 1 / steps
-    return bool(off <= max(error, 2 / steps))
+    size = 2.0 * values.steps * clients
+    groups = groups_of(np.array([size, 0.0, size, 0.0]), noise, values)
+    ((_, high),) = difference_intervals(groups, [(0, 1)])
+    off = high + 2 * _half_step(values)
+    return bool(off <= max(error, 2 / values.steps))
 
 
 def _in_range(estimate: float, low: float, high: float, *, most: float) -> Interval:
@@ -311,7 +324,7 @@ class GapStatistic(Statistic[Gaps]):
     def read_files(cls, files: Sequence[ResultFile]) -> Gaps:
         file = needed_file(files, GapFile)
         groups = file.groups
-        values = ValueGrid(file.values.low, file.values.high, file.values.steps)
+        values = ValueGrid(file.values.low, file.values.high, file.values.steps, file.values.rounding)
         between = {}
         for gap in file.gaps:
             first, second = gap.groups

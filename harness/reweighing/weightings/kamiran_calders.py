@@ -1,6 +1,7 @@
 """`kamiran-calders`: group and label are independent in the weighted records."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,9 +11,12 @@ from fairshares.harness.reweighing.intervals import (
     RAISED_FAILURE,
     Noise,
     Table,
+    Terms,
+    error_of_sum,
     quantiles_of_sums,
 )
 from fairshares.harness.reweighing.weighting import Weighting, sums
+from fairshares.protocols.noise.added import Noise as NoiseOfCount
 
 _OUTSIDE = FAILURE / 120  # chance that one of seven sums is beyond one end of its range
 _CELLS = 24  # that the range of a count of a Kamiran-Calders weight is cut into
@@ -36,46 +40,95 @@ class KamiranCalders(Weighting):
         error x. S is within an exact quantile. A box of all sums bounds d, and the change of S when its
         factors have noisy sums. Cells of a's range bound F_a and d(a).
         """
-        groups, labels = counts.shape
+        alike: dict[_Terms, list[int]] = {}  # places of counts whose sums have the same errors
+        for place, cell in enumerate(np.ndindex(counts.shape)):
+            alike.setdefault(_terms(noise, *cell), []).append(place)
         same_shape = np.broadcast_arrays(counts, sums(counts, 1), sums(counts, 0), sums(counts, 0, 1))
-        counts, row, column, total = (table[..., np.newaxis] for table in same_shape)
-        rest = total - row - column + counts
-        values = [counts, row - counts, column - counts, rest, row, column, total]
-        terms = [1, labels - 1, groups - 1, (labels - 1) * (groups - 1), labels, groups, counts.size]
-        reaches = [noise.sum(n).quantile(_OUTSIDE) for n in terms]
-        low = [np.maximum(value - t, n * FLOOR) for value, t, n in zip(values, reaches, terms, strict=True)]
-        high = [value + t for value, t in zip(values, reaches, strict=True)]
-        edges = low[0] * (high[0] / low[0]) ** (np.arange(_CELLS + 1) / _CELLS)
-        start = edges[..., :-1]
-        end = edges[..., 1:]
-        lowest, highest = _boxed_weights([start, *low[1:4]], [end, *high[1:4]])
+        flat = np.stack([table.ravel() for table in same_shape])
+        intervals = np.empty((counts.size, 2))
+        for terms, places in alike.items():
+            intervals[places] = _intervals(flat[:, places, np.newaxis], terms, noise.of_count)
+        return intervals.reshape((*counts.shape, 2))
 
-        inverse = (1 / start + 1 / end) / 2
-        radius = (1 / start - 1 / end) / 2
-        factors = np.broadcast_arrays(
-            1 / row + 1 / column - 1 / total - inverse,
-            1 / row - 1 / total,
-            1 / column - 1 / total,
-            1 / total,
-        )
-        half = (FAILURE - RAISED_FAILURE) / 2 - len(terms) * _OUTSIDE
-        of_cells = np.abs(np.stack(factors, axis=-1)).reshape(-1, 4)
-        linear = quantiles_of_sums([noise.sum(n) for n in terms[:4]], of_cells, half).reshape(inverse.shape)
-        linear = linear + radius * np.maximum(counts - start, end - counts)
-        bends = []
-        for i in (4, 5, 6):  # R, L, N
-            linear = linear + reaches[i] * (1 / low[i] - 1 / values[i])
-            bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
-        most = np.maximum(_bend(counts / start - 1), _bend(counts / end - 1))
-        least = _bend(counts / np.clip(counts, start, end) - 1)
-        weight = row * column / (total * counts)
-        lowest = np.maximum(lowest, weight * np.exp(-linear - bends[2] - most))
-        exponents = np.minimum(linear + bends[0] + bends[1] - least, _LARGEST)
-        highest = np.minimum(highest, weight * np.exp(exponents))
-        is_possible = lowest <= highest
-        least = np.where(is_possible, lowest, np.inf).min(axis=-1)
-        largest = np.where(is_possible, highest, 0).max(axis=-1)
-        return np.stack([least, largest], axis=-1)
+
+@dataclass(frozen=True)
+class _Terms:
+    """How many counts the sums have that a weight is made of.
+
+    Attributes:
+        of_parts: The count itself, the others of its row, the others of its column, and the rest.
+        of_sums: The row, the column, and the total.
+    """
+
+    of_parts: tuple[Terms, ...]
+    of_sums: tuple[Terms, ...]
+
+
+def _terms(noise: Noise, group: int, label: int) -> _Terms:
+    """Return how many counts are in the sums of a cell's weight."""
+    own = np.zeros(noise.doubtful.shape, dtype=bool)
+    row = own.copy()
+    column = own.copy()
+    own[group, label] = True
+    row[group] = True
+    column[:, label] = True
+    parts = own, row & ~own, column & ~own, ~row & ~column
+    return _Terms(
+        of_parts=tuple(noise.terms(cells) for cells in parts),
+        of_sums=tuple(noise.terms(cells) for cells in (row, column, np.ones_like(own))),
+    )
+
+
+def _intervals(tables: Table, terms: _Terms, of_count: NoiseOfCount) -> Table:
+    """Return intervals of weights whose sums have the same errors, as `KamiranCalders.intervals`.
+
+    Args:
+        tables: Each weight's count, row sum, column sum and total, shape (4, weights, 1).
+        terms: How many counts are in the sums.
+        of_count: The noise of each count.
+
+    Returns:
+        Shape (weights, 2).
+    """
+    counts, row, column, total = tables
+    rest = total - row - column + counts
+    values = [counts, row - counts, column - counts, rest, row, column, total]
+    errors = [error_of_sum(of_count, of_sum) for of_sum in terms.of_parts + terms.of_sums]
+    numbers = [of_sum.number for of_sum in terms.of_parts + terms.of_sums]
+    reaches = [error.quantile(_OUTSIDE) for error in errors]
+    low = [np.maximum(value - t, n * FLOOR) for value, t, n in zip(values, reaches, numbers, strict=True)]
+    high = [value + t for value, t in zip(values, reaches, strict=True)]
+    edges = low[0] * (high[0] / low[0]) ** (np.arange(_CELLS + 1) / _CELLS)
+    start = edges[..., :-1]
+    end = edges[..., 1:]
+    lowest, highest = _boxed_weights([start, *low[1:4]], [end, *high[1:4]])
+
+    inverse = (1 / start + 1 / end) / 2
+    radius = (1 / start - 1 / end) / 2
+    factors = np.broadcast_arrays(
+        1 / row + 1 / column - 1 / total - inverse,
+        1 / row - 1 / total,
+        1 / column - 1 / total,
+        1 / total,
+    )
+    half = (FAILURE - RAISED_FAILURE) / 2 - len(values) * _OUTSIDE
+    of_cells = np.abs(np.stack(factors, axis=-1)).reshape(-1, 4)
+    linear = quantiles_of_sums(errors[:4], of_cells, half).reshape(inverse.shape)
+    linear = linear + radius * np.maximum(counts - start, end - counts)
+    bends = []
+    for i in (4, 5, 6):  # R, L, N
+        linear = linear + reaches[i] * (1 / low[i] - 1 / values[i])
+        bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
+    most = np.maximum(_bend(counts / start - 1), _bend(counts / end - 1))
+    least = _bend(counts / np.clip(counts, start, end) - 1)
+    weight = row * column / (total * counts)
+    lowest = np.maximum(lowest, weight * np.exp(-linear - bends[2] - most))
+    exponents = np.minimum(linear + bends[0] + bends[1] - least, _LARGEST)
+    highest = np.minimum(highest, weight * np.exp(exponents))
+    is_possible = lowest <= highest
+    least = np.where(is_possible, lowest, np.inf).min(axis=-1)
+    largest = np.where(is_possible, highest, 0).max(axis=-1)
+    return np.stack([least, largest], axis=-1)
 
 
 def _bend(x: Table) -> Table:

@@ -3,7 +3,7 @@
 import pytest
 
 from fairshares.harness.errors import OptionError
-from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, Rounding, ValueGrid
 from fairshares.harness.releases.gap.request import DeclaredValues
 from fairshares.harness.releases.registry import CALLS, RELEASES
 
@@ -20,7 +20,7 @@ def test_groups_and_labels_are_a_domain_of_other_kinds(kind: RecordKind) -> None
 def test_groups_and_a_range_are_a_domain_of_values() -> None:
     declares = CALLS["gap"](epsilon=1, groups="b,a", range="0,2", steps="7").declares
     domain = declares.of_kind(RecordKind.VALUE)
-    values = ValueGrid(0.0, 2.0, 7)
+    values = ValueGrid(0.0, 2.0, 7, Rounding.RANDOM)
     assert domain == RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=values)
     with pytest.raises(OptionError, match="Declare performance values by --groups and --range"):
         CALLS["gap"](epsilon=1, groups="b,a").declares.of_kind(RecordKind.VALUE)

@@ -13,6 +13,7 @@ from fairshares.harness.inputs.record_schema import (
     MAX_STEPS,
     RecordDomain,
     RecordKind,
+    Rounding,
     ValueGrid,
     domain_from_json,
 )
@@ -140,7 +141,7 @@ def test_so_many_clients_would_do(mean: int) -> None:
     domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 1000))
     chosen = plan(domain)
     n = gaps(opened((0, 1e6), (0, 1e6)), domain, chosen).useful
-    assert n == clients_for(0.2, chosen.noise, 1000)
+    assert n == clients_for(0.2, chosen.noise, 1000, Rounding.NEAREST)
 
     def width(n: int) -> float:
         (gap,) = gaps(opened((100 * mean * n, 1000 * n), (-1000 * n, 1000 * n)), domain, chosen).gaps.values()

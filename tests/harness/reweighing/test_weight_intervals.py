@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals
-from fairshares.harness.reweighing.intervals import CONFIDENCE, noise_of, ratio_interval, share_intervals
+from fairshares.harness.reweighing.intervals import (
+    CONFIDENCE,
+    Noise,
+    noise_of,
+    ratio_intervals,
+    share_intervals,
+)
 from fairshares.protocols.circuits.coins import Coin, design_coins, design_noise
 from fairshares.protocols.noise.truncated import probability_mass
 
@@ -27,16 +33,22 @@ def coverage(a: int, b: int, claimed: tuple[Coin, ...]) -> float:
     noisy_a, noisy_b = (np.maximum(x, 1.0) for x in np.meshgrid(a + errors, b + errors, indexing="ij"))
     held = np.zeros(noisy_a.shape, dtype=bool)
     for row, (one, other) in enumerate(zip(noisy_a, noisy_b, strict=True)):
-        raised = np.array([noise_of(claimed, 2, min(x, y)).raised for x, y in zip(one, other, strict=True)])
-        for is_raised in (False, True):
-            chosen = raised == is_raised
-            if chosen.any():
-                noise = noise_of(claimed, 2, -np.inf if is_raised else np.inf)
-                cap = other[chosen] + noise.sum(1).quantile(0.0005)
-                ratio = other[chosen] / one[chosen]
-                intervals = ratio_interval(ratio, one[chosen], 1, cap, noise)
-                assert (intervals[:, 0] <= ratio).all() and (ratio <= intervals[:, 1]).all()
-                held[row, chosen] = (intervals[:, 0] <= truth) & (truth <= intervals[:, 1])
+        doubtful = np.array(
+            [noise_of(claimed, np.array(pair)).doubtful for pair in zip(one, other, strict=True)]
+        )
+        for kind in np.unique(doubtful, axis=0):
+            (chosen,) = np.nonzero((doubtful == kind).all(axis=1))
+            counts = np.stack([one[chosen], other[chosen]])  # a column for each run
+            own = np.zeros((chosen.size, *counts.shape), dtype=bool)
+            others = own.copy()
+            runs = np.arange(chosen.size)
+            own[runs, 0, runs] = True
+            others[runs, 1, runs] = True
+            noise = Noise(claimed, np.repeat(kind[:, np.newaxis], chosen.size, axis=1))
+            ratio = other[chosen] / one[chosen]
+            intervals = ratio_intervals(counts, own, others, noise)
+            assert (intervals[:, 0] <= ratio).all() and (ratio <= intervals[:, 1]).all()
+            held[row, chosen] = (intervals[:, 0] <= truth) & (truth <= intervals[:, 1])
     return float(masses @ held @ masses)
 
 
@@ -73,3 +85,17 @@ def test_noise_that_is_surely_0_leaves_no_doubt() -> None:
     assert interval.tolist() == [1, 1]
     (interval,) = share_intervals(np.array([0.0]), np.array([10.0]), (1, 1), surely_0)
     assert interval.tolist() == [0, 0]
+
+
+def test_an_empty_cell_is_in_the_intervals_of_its_own_sums_alone() -> None:
+    """Of two ratios with the same sums, the first without the cell, the second with it, raised or large."""
+    own = np.array([[[0, 0], [1, 0]], [[0, 0], [0, 1]]], dtype=bool)
+    others = np.array([[[0, 0], [0, 1]], [[1, 1], [0, 0]]], dtype=bool)
+    with_raised = np.array([[1.0, 300.5], [500.5, 400.5]])
+    without = np.array([[150.75, 150.75], [500.5, 400.5]])
+    noise = noise_of(ONE, with_raised)
+    assert noise.doubtful.tolist() == [[True, False], [False, False]]
+    beside = ratio_intervals(with_raised, own, others, noise)
+    usual = ratio_intervals(without, own, others, noise_of(ONE, without))
+    assert beside[0].tolist() == usual[0].tolist()
+    assert np.ptp(beside[1]) > 1.01 * np.ptp(usual[1])
