@@ -108,9 +108,9 @@ def orders_of(frame: Frame, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def in_order_of(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
-    """Return names in an order that has all of them, or else sorted."""
+    """Return names in an order that has all of them, or else as they are."""
     if not {*names} <= {*order}:
-        return tuple(sorted(names))
+        return tuple(names)
     return tuple(sorted(names, key=order.index))
 
 

@@ -15,7 +15,16 @@ from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.releases.weights import view as weights
 from fairshares.harness.releases.weights.statistic import Weights
 from fairshares.harness.views import run
-from fairshares.harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
+from fairshares.harness.views.parts import (
+    Findings,
+    Heading,
+    Paragraph,
+    Part,
+    Sentences,
+    Table,
+    View,
+    difference_unknown,
+)
 from fairshares.harness.views.rendering.plots import intervals
 from fairshares.protocols.accounting.rounding import exact_text, interval_shown
 
@@ -106,6 +115,8 @@ def in_short(study: Quickstart) -> Iterator[Part]:
             f"{float(chosen.confidence):.0%} over noise and sample.",
         )
     yield rules
+    if chosen is not None:
+        yield from difference_unknown(*chosen.gap_interval)
     yield ""
     yield run.in_short(study.manifest, here=True)
     yield f"Cost: {run.seconds_and_traffic(study.manifest)}. The report has all details, and pictures."
