@@ -101,13 +101,15 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     objective = in_words(chosen.objective)
     difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
     value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
+    unknown = difference_unknown(*chosen.gap_interval)
     yield Findings(
         [
             f"Under {constraint} the largest difference between groups is {difference}.",
+            *unknown,
             f"{objective.capitalize()} is {value}",
         ]
     )
-    yield from difference_unknown(*chosen.gap_interval)
+    yield from unknown
     rates = {group: rates_of(chosen, i) for i, group in enumerate(chosen.rules)}
     yield intervals(
         "rates",
