@@ -256,7 +256,7 @@ def present(
         if len(missing) == 1:
             hint = hints.get(missing[0], usual)
         elif all(name.startswith("score_") for name in missing):
-            hint = "each of more than two labels has a column of scores, and two labels have one, score"
+            hint = "for two labels one column, score, is enough"
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
