@@ -108,9 +108,9 @@ def orders_of(frame: Frame, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def in_order_of(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
-    """Return names in an order that has all of them, or else sorted."""
+    """Return names in an order that has all of them, or else as they are."""
     if not {*names} <= {*order}:
-        return tuple(sorted(names))
+        return tuple(names)
     return tuple(sorted(names, key=order.index))
 
 
@@ -256,7 +256,7 @@ def present(
         if len(missing) == 1:
             hint = hints.get(missing[0], usual)
         elif all(name.startswith("score_") for name in missing):
-            hint = "each of more than two labels has a column of scores, and two labels have one, score"
+            hint = "for two labels one column, score, is enough"
         without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
             f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "

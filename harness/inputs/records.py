@@ -490,8 +490,8 @@ def _inferred_domain(
 ) -> RecordDomain:
     """Return the domain of the groups and labels that occur; RecordDomainError if scores need more."""
     where = table.where
-    groups = in_order_of([*set(texts.columns["group"])], table.orders.get("group", ()))
-    labels = in_order_of([*set(texts.columns["label"])], table.orders.get("label", ()))
+    groups = in_order_of(sorted(set(texts.columns["group"])), table.orders.get("group", ()))
+    labels = in_order_of(sorted(set(texts.columns["label"])), table.orders.get("label", ()))
     domain = RecordDomain(groups, labels, max_count, inferred=True)
     if domain.with_kind(kind).score_columns > 1 and cut is None:
         positive = values_of(labels, texts.dtypes["label"])[-1]

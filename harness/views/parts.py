@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # takes a second to load
     from matplotlib import axes
 
+    from fairshares.protocols.arrays import Floats
+
 
 class Good(str):
     """Good news, green."""
@@ -115,6 +117,36 @@ def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) ->
     least, whose_least = ranked[0]
     most, whose_most = ranked[-1]
     return Findings([f"{what} {least:,.{decimals}f} ({whose_least}) to {most:,.{decimals}f} ({whose_most})."])
+
+
+_MUCH = 0.5  # a difference of rates; an interval from none to so much tells nothing
+
+
+def difference_unknown(low: float, high: float) -> list[str]:
+    """Say that nothing is known of a difference between groups whose interval holds none and a large one.
+
+    Args:
+        low: The lower end of the interval, from 0 to 1.
+        high: The upper end.
+    """
+    if round(low, 3) > 0 or high < _MUCH:
+        return []
+    return [
+        f"An interval from 0 to {high:.3f} says nothing of the difference: there may be none, or a "
+        "large one. More records or a larger ε help."
+    ]
+
+
+def rates_unknown(low: Floats, high: Floats) -> list[str]:
+    """Say that a rate is unknown if its interval is as wide as rates allow; NaN is no rate.
+
+    Args:
+        low: The intervals' lower ends, of any shape.
+        high: Their upper ends.
+    """
+    if not ((low.round(3) <= 0) & (high.round(3) >= 1)).any():
+        return []
+    return ["A rate whose interval goes from 0 to 1 is unknown."]
 
 
 PAGE = "report.html"  # the file of a page

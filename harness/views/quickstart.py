@@ -15,7 +15,16 @@ from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.releases.weights import view as weights
 from fairshares.harness.releases.weights.statistic import Weights
 from fairshares.harness.views import run
-from fairshares.harness.views.parts import Findings, Heading, Paragraph, Part, Sentences, Table, View
+from fairshares.harness.views.parts import (
+    Findings,
+    Heading,
+    Paragraph,
+    Part,
+    Sentences,
+    Table,
+    View,
+    difference_unknown,
+)
 from fairshares.harness.views.rendering.plots import intervals
 from fairshares.protocols.accounting.rounding import exact_text, interval_shown
 
@@ -39,6 +48,7 @@ METRICS = {
     "equalized_odds_difference": "equalized odds difference",
 }
 _DIFFERENCE = ("0 is best", 0.0)
+_GAPS = tuple(metric for metric in METRICS if metric.endswith("_difference"))
 TOLD = {  # metrics in pictures: how to read each, and where the line is to compare it with
     "demographic_parity_difference": _DIFFERENCE,
     "equalized_odds_difference": _DIFFERENCE,
@@ -109,6 +119,8 @@ def in_short(study: Quickstart) -> Iterator[Part]:
             f"{float(chosen.confidence):.0%} over noise and sample.",
         )
     yield rules
+    if chosen is not None:
+        yield from difference_unknown(*chosen.gap_interval)
     yield ""
     yield run.in_short(study.manifest, here=True)
     yield f"Cost: {run.seconds_and_traffic(study.manifest)}. The report has all details, and pictures."
@@ -141,23 +153,49 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
 
 
 def answer(study: Quickstart) -> list[str]:
-    """Name the mitigation with the smallest gap, its improvement, and its cost."""
+    """Name the mitigation with the smallest gap, what it improves, which gaps methods widened, and costs."""
     gap = "demographic_parity_difference"
     means = study.figures["mean"]
+    changed = changes(study.evaluation)
     best = str(means[gap].drop(UNMITIGATED).idxmin())
-    moved = _change(changes(study.evaluation), best, gap)
+    moved = _change(changed, best, gap)
 
     def change(metric: str) -> str:
         return f"from {means[metric, UNMITIGATED]:.3f} to {means[metric, best]:.3f}"
 
     epsilon, _ = bounds_shown(study.manifest.privacy.exact)
+    fairest = _called(best)
+    if moved["mean"] >= 0:
+        fairest = f"the unmitigated model. Of the methods, {fairest}"
     return [
-        f"Fairest: {_called(best)}. The groups' approval rates differ by {means[gap, best]:.3f} on average, "
+        f"Fairest: {fairest}. The groups' approval rates differ by {means[gap, best]:.3f} on average, "
         f"and by {means[gap, UNMITIGATED]:.3f} unmitigated. They came closer in {moved['lower']:.0f} of "
         f"{moved['splits']:.0f} splits.",
+        *_widened(study, changed),
         f"Accuracy: {change('accuracy')}, and balanced accuracy {change('balanced_accuracy')}.",
         f"Privacy: ε = {epsilon}, for the weights and thresholds together.",
     ]
+
+
+def _widened(study: Quickstart, changed: pd.DataFrame) -> list[str]:
+    """Say which methods widened which gaps: on average, and in more than half of the splits.
+
+    The splits are of the same people, so this says what happened to them, and is no test.
+    """
+    means = study.figures["mean"]
+    sentences = []
+    for model in study.evaluation["model"].unique()[1:]:  # the first is unmitigated
+        wider = []
+        for metric in _GAPS:
+            moved = _change(changed, model, metric)
+            if moved["mean"] > 0 and moved["higher"] > moved["splits"] / 2:
+                wider.append(
+                    f"{METRICS[metric]} from {means[metric, UNMITIGATED]:.3f} to {means[metric, model]:.3f} "
+                    f"({moved['higher']:.0f} of {moved['splits']:.0f} splits)"
+                )
+        if wider:
+            sentences.append(f"Wider with {_called(model)}: {', '.join(wider)}.")
+    return sentences
 
 
 def _setting(study: Quickstart) -> Iterator[Part]:

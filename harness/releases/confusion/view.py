@@ -12,7 +12,7 @@ from fairshares.harness.releases.confusion.statistic import CONFIDENCE, Confusio
 from fairshares.harness.releases.weights.view import of_what
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run
-from fairshares.harness.views.parts import Part, Stacked, Table, from_least_to_most
+from fairshares.harness.views.parts import Part, Stacked, Table, from_least_to_most, rates_unknown
 from fairshares.harness.views.rendering.plots import intervals, matrices
 from fairshares.protocols.accounting.rounding import interval_shown
 from fairshares.protocols.arrays import Floats
@@ -60,6 +60,8 @@ def confusion(found: Confusion) -> Iterator[Part]:
         f"rates of the true counts{of_what(domain)}, each with {float(CONFIDENCE):.0%} probability "
         "over the noise.",
     )
+    every = np.array([*by_cell.values()])
+    yield from rates_unknown(every[..., 1], every[..., 2])
 
 
 def _counts(found: Confusion) -> Table:

@@ -3,13 +3,22 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from fairshares.harness.errors import named, named_command
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
 from fairshares.harness.postprocessing.thresholds.rules import in_words
 from fairshares.harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.views import run
-from fairshares.harness.views.parts import Findings, Paragraph, Part, Table
+from fairshares.harness.views.parts import (
+    Findings,
+    Paragraph,
+    Part,
+    Table,
+    difference_unknown,
+    rates_unknown,
+)
 from fairshares.harness.views.rendering.plots import intervals, roc
 from fairshares.protocols.accounting.rounding import interval_shown
 
@@ -92,12 +101,15 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     objective = in_words(chosen.objective)
     difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
     value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
+    unknown = difference_unknown(*chosen.gap_interval)
     yield Findings(
         [
             f"Under {constraint} the largest difference between groups is {difference}.",
+            *unknown,
             f"{objective.capitalize()} is {value}",
         ]
     )
+    yield from unknown
     rates = {group: rates_of(chosen, i) for i, group in enumerate(chosen.rules)}
     yield intervals(
         "rates",
@@ -119,6 +131,8 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
         caption=f"Estimates, and intervals that hold all at once with {float(chosen.confidence):.0%} "
         "probability over the noise and the sample.",
     )
+    every = np.array([*rates.values()])
+    yield from rates_unknown(every[..., 1], every[..., 2])
 
 
 VIEW = run.ReleaseView(
