@@ -211,6 +211,7 @@ class Session:
         constraint: Constraint = "equalized_odds",
         objective: Objective = "accuracy_score",
         positive_label: Hashable = None,
+        neighboring_relation: Relation | None = None,
         noise: Literal["joint", "distributed"] = "joint",
         offline: bool = False,
         out: Path | str | None = None,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairshares.protocols.accounting.rounding import interval_shown
+
 if TYPE_CHECKING:  # takes a second to load
     from matplotlib import axes
 
@@ -132,8 +134,8 @@ def difference_unknown(low: float, high: float) -> list[str]:
     if round(low, 3) > 0 or high < _MUCH:
         return []
     return [
-        f"An interval from 0 to {high:.3f} says nothing of the difference: there may be none, or a "
-        "large one. More records or a larger ε help."
+        f"The interval {interval_shown(low, high, 3)} says nothing of the difference: there may be "
+        "none, or a large one. More records or a larger ε help."
     ]
 
 

@@ -44,7 +44,7 @@ EXCEPTIONS = {
     ("harness/cli/command_line.py", "__init__"): INTERFACE,
     ("harness/cli/terminal.py", "ending_well"): INTERFACE,
     ("harness/engines/mpyc/exchange.py", "_coroutine"): INTERFACE,
-    ("harness/engines/mpyc/machine.py", "install_fast_splitting"): INTERFACE,
+    ("harness/engines/mpyc/party_runtime.py", "install_fast_splitting"): INTERFACE,
     ("harness/engines/mpyc/names.py", "_for_range"): INTERFACE,
     ("harness/engines/mpyc/party.py", "listen_on_loopback"): INTERFACE,
     ("harness/forecast/operation_counts.py", "_in_turn"): INTERFACE,

@@ -112,7 +112,7 @@ def test_each_labels_curves_are_of_its_own_scores() -> None:
         ("score_owl", "score", DOMAIN, "score_owl"),
         ("0.7", "1.7", DOMAIN, "score_dog '1.7' is not a number from 0 to 1"),
         ("0.7", "", DOMAIN, "column score_dog is empty"),
-        ("score_cat", "score", None, r"has 3 labels.*columns score_cat, score_dog, score_owl"),
+        ("score_cat", "score", None, r"has 3 labels.*a column of scores, score_cat, score_dog, score_owl"),
     ],
 )
 def test_scores_that_are_not_there_are_named(

@@ -6,6 +6,7 @@ import pytest
 
 import fairshares as fs
 from fairshares.harness.views.parts import difference_unknown, rates_unknown
+from fairshares.protocols.accounting.rounding import interval_shown
 
 OF_A_DIFFERENCE = "says nothing of the difference"
 OF_A_RATE = "A rate whose interval goes from 0 to 1 is unknown."
@@ -17,7 +18,8 @@ OF_A_RATE = "A rate whose interval goes from 0 to 1 is unknown."
 )
 def test_a_difference_of_which_nothing_is_known_says_so(low: float, high: float, said: bool) -> None:
     assert bool(difference_unknown(low, high)) == said
-    assert all(f"from 0 to {high:.3f} {OF_A_DIFFERENCE}" in text for text in difference_unknown(low, high))
+    shown = interval_shown(low, high, 3)
+    assert all(f"The interval {shown} {OF_A_DIFFERENCE}" in text for text in difference_unknown(low, high))
 
 
 def test_a_rate_of_which_nothing_is_known_says_so() -> None:
