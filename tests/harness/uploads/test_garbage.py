@@ -23,7 +23,7 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads import counting, envelope_files, task as task_module
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Batch, Count, Opener, Part
+from fairshares.harness.uploads.counting import Count, Opener, Part, _Later
 from fairshares.harness.uploads.envelope import HEAD_BYTES
 from fairshares.harness.uploads.envelope_files import LeftOut
 from fairshares.harness.uploads.identities import Identities
@@ -299,16 +299,6 @@ def expected(files: Sequence[Sequence[Chunk]], honest: set[bytes]) -> tuple[dict
 
 
 @dataclass(frozen=True)
-class LateBatch:
-    opener: Opener
-    envelopes: bytes
-    apart: bool
-
-    def result(self) -> Batch:
-        return self.opener(self.envelopes, self.apart)
-
-
-@dataclass(frozen=True)
 class Late:
     """Opens batches only when their results are asked for, with so many of them waiting."""
 
@@ -319,9 +309,9 @@ class Late:
     def opening(self, opener: Opener) -> Iterator["Late"]:
         yield replace(self, opener=opener)
 
-    def start(self, envelopes: bytes, apart: bool) -> LateBatch:
+    def start(self, envelopes: bytes, apart: bool) -> _Later:
         assert self.opener is not None
-        return LateBatch(self.opener, envelopes, apart)
+        return _Later(self.opener, envelopes, apart)
 
 
 SCHEDULES = settings(deadline=None, suppress_health_check=list(HealthCheck))
