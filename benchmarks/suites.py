@@ -18,9 +18,9 @@ from fairshares.harness.errors import ExperimentError, OptionError
 from fairshares.harness.inputs.federation_size import MOST
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.request.base import DISTRIBUTED, JOINT
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_epsilon
+from fairshares.harness.request.request import DISTRIBUTED, JOINT
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.spelling import similar

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from fairshares.harness.engines.base import Progress as Begin
+from fairshares.harness.engines.execution import Progress as Begin
 from fairshares.harness.system.progress import listening
 
 _SHOWN_AFTER_S = 2.0

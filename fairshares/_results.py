@@ -43,7 +43,7 @@ from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.reweighing.sample_weight import sample_weight
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import not_result, result_path, write_files
-from fairshares.harness.views import run as run_view
+from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from fairshares import _calls, _results, _shown
 from fairshares._progress import steps
-from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import class_of_sizes, of_domain, planned as plan_of
 from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_names, one_column
@@ -35,13 +35,13 @@ from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
 from fairshares.harness.releases.base import kind_of, statistic_of
 from fairshares.harness.releases.registry import CALLS, RELEASES
 from fairshares.harness.releases.weights import view as weights_view
-from fairshares.harness.request.base import Account, Where, parse_pieces
 from fairshares.harness.request.fields import as_text, refuse_unknown
 from fairshares.harness.request.readers import parse_choice, parse_unit
+from fairshares.harness.request.request import AccountOptions, Where, parse_pieces
 from fairshares.harness.training.features import Features, features_from_json, read_features
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.views import ledger as ledger_view, plan as plan_view
-from fairshares.harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
+from fairshares.harness.views.run_summary import CAP_STEPS, STEPS, one_machine, view_of
 from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _PLANNED = {name for options in RELEASES.values() for name in options.expected.declared}
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # arguments of a call that a plan has, too
-_OF_RUNS = {*Where.declared, *Account.declared, "shares"}  # arguments of a call that a plan has not
+_OF_RUNS = {*Where.declared, *AccountOptions.declared, "shares"}  # arguments of a call that a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # what a dict as `domain` may have
 
 
@@ -132,7 +132,7 @@ def _columns_of_task(task: str, given: dict[str, Argument]) -> dict[str, Argumen
 
 def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
     """Train a model on records, with fields of `TrainRequest`."""
-    from fairshares.harness.training.run import (  # scikit-learn takes a second to load
+    from fairshares.harness.training.training_run import (  # scikit-learn takes a second to load
         TASK,
         trained as train_on,
     )
@@ -243,7 +243,7 @@ def _noise_of_training(
     _task: str, runs: int, given: dict[str, Argument], begin: Progress
 ) -> list[dict[str, JsonValue]]:
     """Make the noise of so many trainings, and return the costs of each."""
-    from fairshares.harness.training.run import preprocessed as made_for  # as in `trained`
+    from fairshares.harness.training.training_run import preprocessed as made_for  # as in `trained`
 
     features = _features_of(given.pop("features", {}))
     request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
@@ -253,7 +253,7 @@ def _noise_of_training(
 def spent(population: str | None, retire: str | None, **given: Argument) -> _shown.Spent:
     """Return the contents of a ledger."""
     with naming(PYTHON):
-        account = Account(**given)
+        account = AccountOptions(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
         return _shown.Spent(
             ledger_view.to_json(path, populations), list(ledger_view.ledger(path, populations))

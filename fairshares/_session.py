@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fairshares._shown import Spent
     from fairshares._types import (
         Constraint,
-        Noise,
         NoiseFamily,
+        NoiseKind,
         Objective,
         Relation,
         Reweighing,
@@ -101,7 +101,7 @@ class Session:
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
-        noise: Noise = "joint",
+        noise: NoiseKind = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> WeightsResult:
@@ -123,7 +123,7 @@ class Session:
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
-        noise: Noise = "joint",
+        noise: NoiseKind = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> ThresholdsResult:
@@ -141,7 +141,7 @@ class Session:
         delta: Number = "2^-40",
         cap_epsilon: Number | None = None,
         neighboring_relation: Relation | None = None,
-        noise: Noise = "joint",
+        noise: NoiseKind = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> ConfusionResult:
@@ -157,7 +157,7 @@ class Session:
         steps: int | None = None,
         delta: Number = "2^-40",
         neighboring_relation: Relation | None = None,
-        noise: Noise = "joint",
+        noise: NoiseKind = "joint",
         offline: bool = False,
         out: Path | str | None = None,
     ) -> GapResult:

@@ -7,7 +7,7 @@ Constraint = Literal[
     "equalized_odds", "equal_opportunity", "false_positive_rate_parity", "demographic_parity"
 ]
 Objective = Literal["accuracy_score", "balanced_accuracy_score"]
-Noise = Literal["joint", "distributed", "distributed-gaussian"]
+NoiseKind = Literal["joint", "distributed", "distributed-gaussian"]
 NoiseFamily = Literal["by-epsilon", "signed"]
 Unit = Literal["record", "client"]
 Relation = Literal["add_or_remove_one", "replace_one", "zero_out_one"]

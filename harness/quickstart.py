@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairshares.data.loanapp import LoanApplications, load_loanapp
-from fairshares.harness.engines.base import Progress, StepsOfRun
+from fairshares.harness.engines.execution import Progress, StepsOfRun
 from fairshares.harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from fairshares.harness.evaluation.before_after import (
     Fold,

@@ -44,7 +44,7 @@ from fairshares.harness.system.progress import listening
 from fairshares.harness.system.result_files import default_out, new_directory
 from fairshares.harness.system.spelling import similar
 from fairshares.harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
-from fairshares.harness.views.run import results
+from fairshares.harness.views.run_summary import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")  # options for a program alone
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from fairshares.harness.errors import OptionError
-from fairshares.harness.request.base import OUT
 from fairshares.harness.request.fields import Option, Options, optional, required, switch, typed, usual
 from fairshares.harness.request.plans import Expected as PlanOptions
 from fairshares.harness.request.readers import (
@@ -17,6 +16,7 @@ from fairshares.harness.request.readers import (
     separated,
     whole,
 )
+from fairshares.harness.request.request import OUT
 
 MOST_REPETITIONS = 1000
 

@@ -28,7 +28,7 @@ from fairshares.harness.evaluation.labeled_data import SPLITS
 from fairshares.harness.request.fields import typed
 from fairshares.harness.request.readers import one_of, separated
 from fairshares.harness.system.result_files import check_new, new_directory
-from fairshares.harness.views.run import results
+from fairshares.harness.views.run_summary import results
 
 _TRAINED = ("movielens", "ads", "data", "quick")  # options that an interrupted study keeps
 

@@ -25,7 +25,7 @@ from fairshares.harness.request.fields import typed
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.result_files import SCHEMA, check_new, write_json
 from fairshares.harness.views.parts import Bad, Good, Part, Table
-from fairshares.harness.views.run import results
+from fairshares.harness.views.run_summary import results
 
 Rows = Sequence[dict[str, Any]]
 

@@ -6,7 +6,7 @@ Their outputs are not private, whatever the epsilon.
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairshares.harness.engines.base import MadeUpJob
+from fairshares.harness.engines.execution import MadeUpJob
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_UP, ONE_BY_ONE
 from fairshares.protocols.spec import NO_INPUT, ProtocolSpec

@@ -22,7 +22,7 @@ from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from fairshares.harness.computation import Computation
-from fairshares.harness.engines.base import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
@@ -41,10 +41,10 @@ from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
-from fairshares.harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
+from fairshares.harness.request.request import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from fairshares.harness.engines.base import (
+from fairshares.harness.engines.execution import (
     EngineResult,
     Job,
     MadeUpJob,
     MadeUpRunner,
     PrivateJob,
     Progress,
-    Ready,
+    ReadyParties,
     Runner,
 )
 from fairshares.harness.engines.links import Network
@@ -121,7 +121,7 @@ class BenchmarkRunner(Runner, MadeUpRunner):
         progress: Progress,
         *,
         network: Network | None = None,
-    ) -> Iterator[Ready]:
+    ) -> Iterator[ReadyParties]:
         check_not_emulated(network)
         with self._agreed_parties(job, timeout_s, progress) as parties:
             yield _ReadyCell(parties)
@@ -157,7 +157,7 @@ class BenchmarkRunner(Runner, MadeUpRunner):
             raise
 
 
-class _ReadyCell(Ready):
+class _ReadyCell(ReadyParties):
     """Parties at hosts that sign nothing of what they reveal."""
 
     def __init__(self, parties: AgreedParties) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from fairshares.harness.engines.base import TIMES
+from fairshares.harness.engines.execution import TIMES
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.result_files import result_path

@@ -29,7 +29,7 @@ from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, table2_rows
 from benchmarks.validation.texts import TITLES
 from fairshares.harness.errors import ResultFileError
-from fairshares.harness.request.base import DISTRIBUTED, JOINT
+from fairshares.harness.request.request import DISTRIBUTED, JOINT
 from fairshares.harness.views.palette import COLOURS, GREY
 
 _SECONDS = ["seconds in the computation"]

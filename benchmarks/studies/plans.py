@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.studies.outcome import StudyResult, rounded
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.forecast.plan import childrens_processor_s
 from fairshares.harness.inputs.record_schema import RecordKind

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
-from fairshares.harness.engines.base import PROGRAMS as PRODUCTION, MadeUpJob
+from fairshares.harness.engines.execution import PROGRAMS as PRODUCTION, MadeUpJob
 from fairshares.harness.engines.parties.certificates import make_key, trust
 from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.handle import move_piece

@@ -7,7 +7,7 @@ from functools import cache
 
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
-from fairshares.harness.engines.base import PROGRAMS, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, PrivateJob
 from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,

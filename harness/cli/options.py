@@ -2,25 +2,9 @@
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.gap.request import DeclaredValues
-from fairshares.harness.request.base import (
-    ACCEPTED_DELTA,
-    CAP_HELP,
-    INPUT_FORM_HELP,
-    NOISES,
-    OUT,
-    PLOT,
-    PREPROCESS,
-    Account,
-    Inputs,
-    Protect,
-    Randomness,
-    Request,
-    Spending,
-    Where,
-)
 from fairshares.harness.request.fields import (
+    OptionGroup,
     Options,
-    Part,
     optional,
     required,
     required_unless,
@@ -42,6 +26,22 @@ from fairshares.harness.request.readers import (
     parse_population,
     parse_unit,
     whole,
+)
+from fairshares.harness.request.request import (
+    ACCEPTED_DELTA,
+    CAP_HELP,
+    INPUT_FORM_HELP,
+    NOISES,
+    OUT,
+    PLOT,
+    PREPROCESS,
+    AccountOptions,
+    Inputs,
+    Protect,
+    Randomness,
+    Request,
+    Spending,
+    Where,
 )
 from fairshares.harness.training.request import TrainRequest
 
@@ -124,7 +124,7 @@ class TaskOptions(Options):
         example="", default="1", help="the most ε that all runs on an upload may spend together"
     )
     delta = Spending.delta.optional(help=f"the most δ, likewise; default: {ACCEPTED_DELTA}")
-    declares = Part(DeclaredValues)
+    declares = OptionGroup(DeclaredValues)
     file = required(parse_path, "the task: shown if it is there, else made by the other options", "task.json")
     parties = optional(parse_names, "what the parties' `keys` wrote, party 0 first")
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
@@ -203,7 +203,7 @@ class UploadsOptions(OfTask):
     chain = optional(
         parse_population, "with --population: the run's chain; the list leaves out what that chain counted"
     )
-    ledger = Account.ledger.but(help="where runs are charged here, and which uploads they counted")
+    ledger = AccountOptions.ledger.but(help="where runs are charged here, and which uploads they counted")
     out = required(parse_path, "the list to write, party-<i>.uploads, for all parties to read", "results")
 
 
@@ -248,17 +248,17 @@ class SendOptions(Options):
         "whose records these are, a name of your choice, which is charged what the run spends; none: nobody "
         "counts",
     )
-    budget = Account.budget.but(
+    budget = AccountOptions.budget.but(
         help="the population's total ε, or ε,δ, for example 3 or 3,1e-6; sends nothing beyond it"
     )
-    ledger = Account.ledger
+    ledger = AccountOptions.ledger
 
 
 class LedgerOptions(Options):
     """Show what each population's runs have spent, give one a budget, or retire one."""
 
     population = Request.population.but(help="the one to show; default: all")
-    budget = Account.budget.but(
+    budget = AccountOptions.budget.but(
         help="gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6; ,renyi or a "
         "number of runs after it says how they add up"
     )
@@ -266,7 +266,7 @@ class LedgerOptions(Options):
         help="a population that stays, and that runs without a name need not mind, until it gets another "
         "budget"
     )
-    ledger = Account.ledger
+    ledger = AccountOptions.ledger
     plot = PLOT
     prints = "JSON"
 
@@ -467,7 +467,7 @@ class HostsCleanOptions(Options):
 class TrainOptions(Options):
     """The options of `train`."""
 
-    training = Part(TrainRequest, records={"unless": "preprocess"})
+    training = OptionGroup(TrainRequest, records={"unless": "preprocess"})
     prints = "model.json"
     preprocess = PREPROCESS
     plot = PLOT

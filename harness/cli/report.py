@@ -9,7 +9,7 @@ from fairshares.harness.errors import FairSharesError, WriteError, cannot
 from fairshares.harness.privacy.manifest import ReleaseManifest
 from fairshares.harness.system.files import copy_into, working_directory
 from fairshares.harness.system.result_files import default_out, new_directory
-from fairshares.harness.views import run as run_view
+from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part, View
 from fairshares.harness.views.rendering.html import write_page
 from fairshares.protocols.json_values import JsonObject

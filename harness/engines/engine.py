@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import convert
 
 from fairshares.harness.charged import Chargeable, Charged
-from fairshares.harness.engines.base import (
+from fairshares.harness.engines.execution import (
     Address,
     DistributedNoiseInput,
     EngineResult,
@@ -20,7 +20,7 @@ from fairshares.harness.engines.base import (
     Prepared,
     PrivateJob,
     Progress,
-    Ready,
+    ReadyParties,
     Runner,
     parse_outputs,
     times_of,
@@ -279,7 +279,7 @@ class Engine(Runner, MadeUpRunner):
         progress: Progress,
         *,
         network: Network | None = None,
-    ) -> AbstractContextManager[Ready]:
+    ) -> AbstractContextManager[ReadyParties]:
         return self._start(job, model, work, timeout_s, progress, network=network)
 
     def run(
@@ -437,7 +437,7 @@ class ReadyRounds(Chargeable):
         return self._waiting.rounds()
 
 
-class _OnThisMachine(Ready):
+class _OnThisMachine(ReadyParties):
     """Parties of a job on this machine."""
 
     def __init__(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from fairshares.harness.engines.base import PROJECT, Job
+from fairshares.harness.engines.execution import PROJECT, Job
 
 _CIRCUITS = "fairshares.protocols.circuits."
 _NOT_PLAIN = {"", "fairshares", "__import__", "eval", "exec", "importlib"}  # may import any circuit

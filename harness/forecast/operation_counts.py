@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from fairshares.harness.engines.base import PROGRAMS, Job
+from fairshares.harness.engines.execution import PROGRAMS, Job
 from fairshares.harness.engines.mpspdz.compiler import compile_options, compilers_estimate, find_installation
 from fairshares.harness.errors import PlanError
 from fairshares.harness.security_models import SecurityModel

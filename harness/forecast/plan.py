@@ -20,7 +20,7 @@ from time import process_time, thread_time
 
 import numpy as np
 
-from fairshares.harness.engines.base import PROJECT, Job
+from fairshares.harness.engines.execution import PROJECT, Job
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, OptionError, PlanError, named
 from fairshares.harness.forecast.operation_counts import counts_of
@@ -50,8 +50,8 @@ from fairshares.harness.releases.base import (
     PreparedRelease,
     Statistic,
 )
-from fairshares.harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from fairshares.harness.request.networks import NetworkProfile
+from fairshares.harness.request.request import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
 from fairshares.protocols.arrays import Floats, Integers

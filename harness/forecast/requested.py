@@ -36,12 +36,12 @@ from fairshares.harness.pipeline.release import cap_and_release, request_of_cap
 from fairshares.harness.releases.base import kind_of, statistic_class, statistic_of
 from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget
 from fairshares.harness.releases.registry import RELEASES, REQUESTS, capped_releases, planned_by
-from fairshares.harness.request.base import Request
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.request.plans import DEFAULT_ERROR, FILE, IN_PLAN, Expected
 from fairshares.harness.request.readers import parse_shares
 from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 

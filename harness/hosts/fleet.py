@@ -9,8 +9,8 @@ from typing import Self, TypeVar
 
 from msgspec import Struct, to_builtins
 
-from fairshares.harness.engines.base import Progress
 from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.engines.parties.certificates import check as check_certificate
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.engines.registry import engine_of, engines

@@ -15,7 +15,7 @@ from typing import Self
 from msgspec import to_builtins
 
 from fairshares.harness.charged import Chargeable
-from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.errors import HostUnfitError, LedgerError
 from fairshares.harness.hosts import policy
 from fairshares.harness.hosts.decision import Attempt, Release, Rule
@@ -32,7 +32,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status, uncovered
 from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.uploads.lists import UploadReport, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.engines.mpspdz.compiler import git
 from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.engines.program_hash import sources_hash

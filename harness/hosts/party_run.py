@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Generic, Self
 
 from fairshares.harness.charged import Chargeable
-from fairshares.harness.engines.base import Job
+from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess, PartySetup, PartyState
 from fairshares.harness.engines.program_hash import program_hash

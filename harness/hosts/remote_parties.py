@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from fairshares.harness.engines.base import EngineResult, Job, Prepared, Progress
+from fairshares.harness.engines.execution import EngineResult, Job, Prepared, Progress
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,

@@ -15,7 +15,14 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from fairshares.harness.engines.base import Backend, EngineResult, PrivateJob, Progress, Ready, Runner
+from fairshares.harness.engines.execution import (
+    Backend,
+    EngineResult,
+    PrivateJob,
+    Progress,
+    ReadyParties,
+    Runner,
+)
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.errors import StockError, named
@@ -43,7 +50,7 @@ from fairshares.harness.hosts.signed_results import check_ended, noise_of, verif
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
 from fairshares.harness.releases.base import Answer, PreparedRelease
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonValue
@@ -229,7 +236,7 @@ class HostsRunner(Runner):
         progress: Progress,
         *,
         network: Network | None = None,
-    ) -> Iterator[Ready]:
+    ) -> Iterator[ReadyParties]:
         """Have hosts prepare the release that was proposed to them, else as `Runner.prepare`.
 
         Raises HostUnfitError if a host has prepared another job than this one.
@@ -252,7 +259,7 @@ class HostsRunner(Runner):
         self.proposed.hosts.ask_each(Forget(run=first.ran.run))
 
 
-class _ReadyAtHosts(Ready):
+class _ReadyAtHosts(ReadyParties):
     """Parties at hosts, which sign what the run reveals."""
 
     def __init__(self, parties: AgreedParties) -> None:

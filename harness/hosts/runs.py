@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Self
 
 from fairshares.harness.charged import Chargeable
-from fairshares.harness.engines.base import Job, parse_outputs
 from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.execution import Job, parse_outputs
 from fairshares.harness.engines.parties.handle import LocalProcess, PartyState
 from fairshares.harness.errors import HostUnfitError, OutputError
 from fairshares.harness.hosts import host_keys, local_host

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Size
-from fairshares.harness.engines.base import Job
+from fairshares.harness.engines.execution import Job
 from fairshares.harness.errors import HostUnfitError, OptionError
 from fairshares.harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from fairshares.harness.inputs.federation_size import MOST, FederationSize
@@ -22,7 +22,7 @@ from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.pipeline.sources import PartyInputs, request_of_run
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.noise_samples import joint_sampler
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.protocols.guarantee import Guarantee

@@ -37,7 +37,7 @@ from fairshares.harness.inputs.record_schema import (
     even_grid,
     shown,
 )
-from fairshares.harness.inputs.tables import MISSING, Counted, Say, Table, TabularRecords, table_at
+from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, Say, TabularRecords, table_at
 from fairshares.protocols.arrays import Bools, Floats, Integers
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration
@@ -278,7 +278,7 @@ def read_singly(
 
 
 def as_records(
-    table: Table,
+    table: RecordTable,
     counted: Counted,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
@@ -348,7 +348,7 @@ class _Lines:
         check: Refuses the lines that are no records, or leaves them out.
     """
 
-    table: Table
+    table: RecordTable
     counted: Counted
     texts: _Texts
     bins: Mapping[str, Integers]
@@ -478,7 +478,7 @@ class _Pairs:
         return _Pairs(self.group[lines], self.label[lines], detail)
 
 
-def _in_order_of(table: Table, domain: RecordDomain) -> RecordDomain:
+def _in_order_of(table: RecordTable, domain: RecordDomain) -> RecordDomain:
     """Return the domain with groups and labels in the order of their categories, where these have one."""
     groups = in_order_of(domain.groups, table.orders.get("group", ()))
     labels = in_order_of(domain.labels, table.orders.get("label", ()))
@@ -486,7 +486,7 @@ def _in_order_of(table: Table, domain: RecordDomain) -> RecordDomain:
 
 
 def _inferred_domain(
-    table: Table, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
+    table: RecordTable, texts: _Texts, max_count: int, kind: RecordKind, cut: ScoreCut | None
 ) -> RecordDomain:
     """Return the domain of the groups and labels that occur; RecordDomainError if scores need more."""
     where = table.where
@@ -570,7 +570,7 @@ def _by_client(
 class _Check:
     """Marks lines that are valid records; refuses or reports others."""
 
-    def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
+    def __init__(self, table: RecordTable, counted: Counted, say: Say | None) -> None:
         self._table = table
         self._counted = counted
         self._say = say

@@ -102,7 +102,7 @@ UNORDERED = SourceRows()
 
 
 @dataclass(frozen=True)
-class Table:
+class RecordTable:
     """Records at their source.
 
     Attributes:
@@ -300,7 +300,7 @@ TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
 
 def table_at(
     source: TabularRecords, names: Sequence[str], optional: str = "", *, can_name: bool = False
-) -> Table:
+) -> RecordTable:
     """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
 
     A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
@@ -322,7 +322,7 @@ def table_at(
         raise _unreadable(where, error) from None
 
 
-def _renamed(source: Named, names: Sequence[str], optional: str) -> Table:
+def _renamed(source: Named, names: Sequence[str], optional: str) -> RecordTable:
     """Return records as a table under our names of the columns."""
     theirs: dict[str, list[str]] = {}
     for name in names:
@@ -368,7 +368,7 @@ class _RenamedRows(SourceRows):
         crossed: The columns whose values together name a group, by the column of that name.
     """
 
-    table: Table
+    table: RecordTable
     theirs: Mapping[str, str]
     crossed: Mapping[str, Sequence[str]]
 
@@ -388,7 +388,7 @@ class _RenamedRows(SourceRows):
         return self.table.at_source.by_file(self.theirs[name])
 
 
-def _dtype_of_crossed(table: Table, columns: Sequence[str]) -> str:
+def _dtype_of_crossed(table: RecordTable, columns: Sequence[str]) -> str:
     """Return the dtype of a group of several columns: text, "" of a CSV file.
 
     Raises:
@@ -431,11 +431,11 @@ def _sql(files: Sequence[str]) -> str:
 
 def _of_csv(
     where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
-) -> Table:
+) -> RecordTable:
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
     csv_files = _CsvFiles(where, files, names, optional, can_name=can_name)
     dtypes = dict.fromkeys(csv_files.names, "")
-    table = Table(where, csv_files.frame(), dtypes, csv_files)
+    table = RecordTable(where, csv_files.frame(), dtypes, csv_files)
     # The engine, and the rows' methods, may read pipes' copies again as long as the table is there.
     weakref.finalize(table, csv_files.close)
     return table
@@ -606,7 +606,7 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
 
 def _of_parquet(
     where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
-) -> Table:
+) -> RecordTable:
     connection = _engine().cursor()
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
@@ -623,7 +623,7 @@ def _of_parquet(
                 "together have columns of the same types."
             )
     frame = _lazy(connection.sql(f"SELECT * FROM read_parquet({_sql(files)})"))
-    return Table(where, frame, dtypes_of(frame, names), _ParquetRows(connection, files))
+    return RecordTable(where, frame, dtypes_of(frame, names), _ParquetRows(connection, files))
 
 
 @dataclass(frozen=True)
@@ -660,14 +660,16 @@ def frame_of(source: IntoFrame | None) -> Frame:
     return frame
 
 
-def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str, *, can_name: bool) -> Table:
+def _of_frame(
+    source: IntoFrame | None, names: Sequence[str], optional: str, *, can_name: bool
+) -> RecordTable:
     frame = frame_of(source)
     header = [str(name) for name in frame.collect_schema().names()]
     names = present(TABLE, header, names, optional, can_name=can_name)
     dtypes = dtypes_of(frame, names)
     orders = orders_of(frame, names)
     if isinstance(frame, nw.LazyFrame):
-        return Table(TABLE, frame, dtypes, orders=orders)
+        return RecordTable(TABLE, frame, dtypes, orders=orders)
     index = nw.maybe_get_index(frame)
     rows = range(1, len(frame) + 1) if index is None else index.tolist()
     frame = nw.maybe_reset_index(frame.select(*names))
@@ -678,7 +680,7 @@ def _of_frame(source: IntoFrame | None, names: Sequence[str], optional: str, *, 
             if frame.schema[name] == nw.Object
         )
     )
-    return Table(TABLE, frame.lazy(), dtypes, _FrameRows(frame, rows), orders=orders)
+    return RecordTable(TABLE, frame.lazy(), dtypes, _FrameRows(frame, rows), orders=orders)
 
 
 @dataclass(frozen=True)

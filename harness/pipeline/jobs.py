@@ -1,6 +1,6 @@
 """The engine's job of a release."""
 
-from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
 from fairshares.harness.inputs.encoding import count_columns
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.releases.base import Answer, PreparedRelease

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from fairshares.harness import __version__
 from fairshares.harness.bounds import Size
 from fairshares.harness.computation import Computation, Preprocessing
-from fairshares.harness.engines.base import EngineResult
+from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.privacy.ledger.stated import StatedCharge
 from fairshares.harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
 from fairshares.harness.privacy.statement import together

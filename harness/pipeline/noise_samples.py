@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from fairshares.harness.engines.base import (
+from fairshares.harness.engines.execution import (
     PROGRAMS,
     DistributedNoiseInput,
     EngineResult,

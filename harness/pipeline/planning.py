@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import ShareError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.sources import Admission
@@ -13,7 +13,7 @@ from fairshares.harness.privacy.ledger.accountants import NoiseEvent
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.uploads.policy import ClientPolicy
 
 R = TypeVar("R", bound=Answer)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, Progress
+from fairshares.harness.engines.execution import PROGRAMS, EngineResult, MadeUpJob, Progress
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, StockError, UsedNoiseError
 from fairshares.harness.privacy.stock import Piece, Stock, new_name, shares_of

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from fairshares.harness.engines.base import Backend, Progress, StepsOfRun
+from fairshares.harness.engines.execution import Backend, Progress, StepsOfRun
 from fairshares.harness.engines.registry import choose_model, chosen_model, engine_of
 from fairshares.harness.errors import OptionError, cannot, named, refuse
 from fairshares.harness.inputs.record_schema import (
@@ -46,10 +46,10 @@ from fairshares.harness.releases.cap.statistic import (
     ChosenCap,
     sizes_alone,
 )
-from fairshares.harness.request.base import Account, Request, Where
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.readers import parse_cap
 from fairshares.harness.request.releases import DeclaredDomain, Invited, ReleaseCall
+from fairshares.harness.request.request import AccountOptions, Request, Where
 from fairshares.harness.system.result_files import check_new
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee, compose
@@ -162,7 +162,7 @@ def invited_source(call: ReleaseCall, invited: Invited, request: Request) -> Inv
     return InvitedSource(domain, directory, invited.clients)
 
 
-def stock_of(where: Where, account: Account) -> Stock:
+def stock_of(where: Where, account: AccountOptions) -> Stock:
     """Return the stock of runs on this machine."""
     return Stock(where.stock or chosen_ledger(account.ledger).path.parent / "stock")
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from fairshares.harness.engines.base import Backend, EngineResult, PrivateJob, Progress, Ready, Runner
+from fairshares.harness.engines.execution import (
+    Backend,
+    EngineResult,
+    PrivateJob,
+    Progress,
+    ReadyParties,
+    Runner,
+)
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
@@ -24,7 +31,7 @@ from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
 from fairshares.harness.releases.files import ResultFile, files_to_json
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import SCHEMA, new_directory, write_all, write_json
 from fairshares.protocols.spec import ProtocolSpec
@@ -121,7 +128,7 @@ class ReadyRelease(Generic[R]):
     """A delivered release whose parties have started, have its shares, and wait. Nothing has left them."""
 
     delivered: Delivered[R]
-    parties: Ready
+    parties: ReadyParties
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,7 @@ class ChargedRelease(Generic[R]):
     charge: ChargedRun
 
     def go(self) -> "Revealed[R]":
-        """Let the parties compute, once, and return what they revealed; raises as `Ready.go`."""
+        """Let the parties compute, once, and return what they revealed; raises as `ReadyParties.go`."""
         return Revealed(self.ready.delivered, self.ready.parties.go(self.charge))
 
 

@@ -16,8 +16,8 @@ from fairshares.harness.online.client import Invitation, read_invitation
 from fairshares.harness.pipeline.sources import read_terms
 from fairshares.harness.privacy.ledger.charge import Account, Entry, Say
 from fairshares.harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
-from fairshares.harness.request.base import Request
 from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.request import Request
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.arrays import Integers

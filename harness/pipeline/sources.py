@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
-from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import OptionError, ShareError, named
 from fairshares.harness.inputs.encoding import (
     columns_of,
@@ -26,7 +26,7 @@ from fairshares.harness.online.session import ELSEWHERE, MAX_CONNECTIONS, Client
 from fairshares.harness.privacy.manifest import Inputs
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.releases.registry import request_from_json
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.system.files import create_file

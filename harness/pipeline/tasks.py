@@ -17,9 +17,9 @@ from fairshares.harness.pipeline.release import with_cap
 from fairshares.harness.pipeline.sources import check_task
 from fairshares.harness.releases.base import kind_of
 from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.request.base import ACCEPTED_DELTA, Request, chosen_form
 from fairshares.harness.request.readers import parse_choice, parse_delta
 from fairshares.harness.request.releases import DeclaredDomain
+from fairshares.harness.request.request import ACCEPTED_DELTA, Request, chosen_form
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.uploads.keys import SealingParty, read_party
 from fairshares.harness.uploads.policy import ClientPolicy

@@ -19,8 +19,8 @@ from fairshares.harness.errors import OptionError, UnsupportedError, named
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from fairshares.harness.postprocessing.curves import CurveNoise
 from fairshares.harness.releases.files import ResultFile
-from fairshares.harness.request.base import Request
 from fairshares.harness.request.readers import in_module
+from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import (
     LinearQueries,
@@ -56,7 +56,7 @@ class Answer(Protocol):
 
 R = TypeVar("R", bound=Answer, covariant=True)
 
-Opened = Mapping[str, tuple[int, ...]]
+OpenedLines = Mapping[str, tuple[int, ...]]
 """The integers that the parties opened, by the name of their `OUT` line."""
 
 Declared = tuple[ProtocolSpec, dict[str, int | str]]
@@ -217,7 +217,7 @@ class PreparedRelease(Generic[R]):
     arguments: Mapping[str, object]
     plan: NoisePlan
 
-    def read(self, opened: Opened, clients: int) -> R:
+    def read(self, opened: OpenedLines, clients: int) -> R:
         """Return the result that these opened integers of so many clients stand for.
 
         See `Statistic.read_opened`.
@@ -344,7 +344,7 @@ class Statistic(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def read_opened(self, prepared: PreparedRelease[R], opened: Opened, clients: int) -> R:
+    def read_opened(self, prepared: PreparedRelease[R], opened: OpenedLines, clients: int) -> R:
         """Turn the integers that the parties opened into the result.
 
         Args:

@@ -13,10 +13,10 @@ from fairshares.harness.releases.count.request import CountOptions
 from fairshares.harness.releases.gap.request import GapOptions
 from fairshares.harness.releases.thresholds.request import ThresholdsOptions
 from fairshares.harness.releases.weights.request import WeightsOptions
-from fairshares.harness.request.base import SIGNED, Request
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.request.request import SIGNED, Request
 
 _ALL: tuple[type[ReleaseOptions], ...] = (
     WeightsOptions,

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import PLOT, PREPROCESS
-from fairshares.harness.request.fields import Options, Part, optional
+from fairshares.harness.request.fields import OptionGroup, Options, optional
 from fairshares.harness.request.plans import FILE, Expected
 from fairshares.harness.request.readers import parse_path
 from fairshares.harness.request.releases import Invited, ReleaseCall
+from fairshares.harness.request.request import PLOT, PREPROCESS
 
 _SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
 _MORE = ",(?=(?:network|error|units)=)"
@@ -86,9 +86,9 @@ class ReleaseOptions(Options):
     again: ClassVar[tuple[str, ...]] = ()
     expected: ClassVar[type[Expected]] = Expected
 
-    call = Part(ReleaseCall)
-    instead = Part(InsteadOfARun)
-    earlier = Part(Earlier)
+    call = OptionGroup(ReleaseCall)
+    instead = OptionGroup(InsteadOfARun)
+    earlier = OptionGroup(Earlier)
     hosts = optional(
         parse_path,
         "a file that describes hosts, of which each runs one party on the shares that it has; the page on "

@@ -157,7 +157,7 @@ def switch(help: str) -> Option[bool]:
     return Option(None, help)
 
 
-class Part(Generic[P_co]):
+class OptionGroup(Generic[P_co]):
     """A part of options, such as their account.
 
     It is a value of `kind` on an instance, and the part itself on the class.
@@ -193,10 +193,10 @@ class Part(Generic[P_co]):
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> "Part[P_co]": ...
+    def __get__(self, instance: None, owner: type) -> "OptionGroup[P_co]": ...
     @overload
     def __get__(self, instance: object, owner: type) -> P_co: ...
-    def __get__(self, instance: object | None, owner: type) -> "Part[P_co] | P_co":
+    def __get__(self, instance: object | None, owner: type) -> "OptionGroup[P_co] | P_co":
         if instance is None:
             return self
         value: P_co = vars(instance)[self.attribute]
@@ -226,24 +226,24 @@ class Options:
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
     prints: ClassVar[str] = ""  # what its command prints with --json
     also: ClassVar[str] = ""  # the rest of help's example, after required options
-    _members: ClassVar[Mapping[str, Option[object] | Part["Options"]]] = {}
+    _members: ClassVar[Mapping[str, Option[object] | OptionGroup["Options"]]] = {}
 
     def __init_subclass__(cls, **changes: Mapping[str, object]) -> None:
         """Collect the options; `changes` are of inherited ones, such as `epsilon={"help": "..."}`."""
         for name, change in changes.items():
             setattr(cls, name, getattr(cls, name).but(**change))
-        members = dict[str, Option[object] | Part[Options]]()
+        members = dict[str, Option[object] | OptionGroup[Options]]()
         for base in reversed(cls.__bases__):
             if issubclass(base, Options):
                 members |= base._members
         for name, member in vars(cls).items():
-            if isinstance(member, Option) or isinstance(member, Part):  # noqa: SIM101  # a union is slow to make
+            if isinstance(member, Option) or isinstance(member, OptionGroup):  # noqa: SIM101  # a union is slow to make
                 members[name] = member
             elif name in members:
                 del members[name]  # something else has the name now
         declared = dict[str, Option[object]]()
         for name, member in members.items():
-            offered = member.options if isinstance(member, Part) else {name: member}
+            offered = member.options if isinstance(member, OptionGroup) else {name: member}
             if twice := offered.keys() & declared.keys():
                 raise TypeError(f"{cls.__name__} has two fields {min(twice)!r}.")
             declared |= offered
@@ -270,7 +270,7 @@ class Options:
     def _hold(self, values: Mapping[str, object]) -> None:
         """Take read values by name; fields that have none take their defaults."""
         for name, member in self._members.items():
-            if isinstance(member, Part):
+            if isinstance(member, OptionGroup):
                 vars(self)[name] = member.holding(values)
             else:
                 vars(self)[name] = values[name] if name in values else member.read(None)
@@ -293,7 +293,7 @@ class Options:
         """Return an option's value, whichever part holds it."""
         for attribute, member in self._members.items():
             held = vars(self)[attribute]
-            if isinstance(member, Part) and name in member.options:
+            if isinstance(member, OptionGroup) and name in member.options:
                 return held.value(name)
             if isinstance(member, Option) and name == attribute:
                 return held
@@ -304,7 +304,7 @@ class Options:
         values = dict[str, object]()
         for attribute, member in self._members.items():
             held = vars(self)[attribute]
-            if isinstance(member, Part):
+            if isinstance(member, OptionGroup):
                 within = held.values()
                 values |= {name: within[name] for name in member.options}
             else:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import Account, Protect, Request, Where
-from fairshares.harness.request.fields import Options, Part, as_text, optional
+from fairshares.harness.request.fields import OptionGroup, Options, as_text, optional
 from fairshares.harness.request.readers import as_given, parse_max_count, parse_names, parse_path
+from fairshares.harness.request.request import AccountOptions, Protect, Request, Where
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,11 +121,11 @@ class ReleaseCall(Options):
 
     also = "--records my.csv"
 
-    request = Part(Request)
-    source = Part(Source)
-    declares = Part(DeclaredDomain)
-    account = Part(Account)
-    where = Part(Where)
+    request = OptionGroup(Request)
+    source = OptionGroup(Source)
+    declares = OptionGroup(DeclaredDomain)
+    account = OptionGroup(AccountOptions)
+    where = OptionGroup(Where)
 
     def check_source(self, *, clients_send: bool) -> None:
         """Raise OptionError if fields of this release alone do not go with the source of the records.
@@ -171,7 +171,7 @@ class NoiseRequest(Request):
     task = "noise"
     protocols: ClassVar = {"default": "pi_lap"}
 
-    protect = Part(Protect, without=("privacy_unit", "neighboring_relation", "cap", "cap_epsilon"))
+    protect = OptionGroup(Protect, without=("privacy_unit", "neighboring_relation", "cap", "cap_epsilon"))
 
     @classmethod
     def programs(cls) -> dict[str, ProtocolSpec]:

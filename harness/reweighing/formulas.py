@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from fairshares.harness.inputs.record_schema import RecordDomain, scale_of
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR, Table, noise_of
+from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR, CountTable, noise_of
 from fairshares.harness.reweighing.names import weighting_names
 from fairshares.harness.reweighing.weighting import Weighting
-from fairshares.protocols.noise.added import Noise as NoiseOfCount
+from fairshares.protocols.noise.added import Noise
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class GroupWeights:
     """
 
     domain: RecordDomain
-    noisy_counts: Table
+    noisy_counts: CountTable
     floored: npt.NDArray[np.bool_]
-    weights: Table
-    interval: Table
+    weights: CountTable
+    interval: CountTable
     reweighing: str
     confidence: Fraction = CONFIDENCE
 
@@ -49,12 +49,12 @@ def weighting_of(name: str) -> Weighting:
     return weighting
 
 
-def weights_of_counts(counts: Table, reweighing: str) -> Table:
+def weights_of_counts(counts: CountTable, reweighing: str) -> CountTable:
     """Return the weights of noisy counts, shape (..., groups, labels)."""
     return weighting_of(reweighing).of_counts(np.maximum(counts, FLOOR))
 
 
-def count_intervals(counts: Table, reweighing: str, of_count: NoiseOfCount) -> Table:
+def count_intervals(counts: CountTable, reweighing: str, of_count: Noise) -> CountTable:
     """Return each weight's interval from noisy counts raised to 1, shape (groups, labels, 2).
 
     `of_count` is the noise of each count.

@@ -17,12 +17,12 @@ import numpy.typing as npt
 from fairshares.protocols.arrays import Bools
 from fairshares.protocols.noise.added import (
     Distribution,
-    Noise as NoiseOfCount,
+    Noise,
     error_bound,
     partly_positive_sum,
 )
 
-Table = npt.NDArray[np.float64]
+CountTable = npt.NDArray[np.float64]
 
 CONFIDENCE = Fraction(95, 100)
 FLOOR = 1.0
@@ -56,7 +56,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class CountsNoise:
     """The noise of a table of counts.
 
     Attributes:
@@ -64,7 +64,7 @@ class Noise:
         doubtful: Whether a count may be raised to the floor, by cell.
     """
 
-    of_count: NoiseOfCount
+    of_count: Noise
     doubtful: Bools
 
     def terms(self, cells: Bools) -> Terms:
@@ -73,12 +73,12 @@ class Noise:
         return Terms(int(cells.sum()) - doubtful, doubtful)
 
 
-def error_of_sum(noise: NoiseOfCount, terms: Terms) -> Distribution:
+def error_of_sum(noise: Noise, terms: Terms) -> Distribution:
     """Return a two-sided bound on the error of a sum of raised noisy counts, each with this noise."""
     return partly_positive_sum(noise, terms.sure, terms.doubtful)
 
 
-def noise_of(of_count: NoiseOfCount, counts: Table) -> Noise:
+def noise_of(of_count: Noise, counts: CountTable) -> CountsNoise:
     """Return the noise of a table of noisy counts.
 
     If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true count above T + 1, which is not
@@ -86,10 +86,10 @@ def noise_of(of_count: NoiseOfCount, counts: Table) -> Noise:
     wider, so it does no harm that the noise has a say in which counts are doubtful.
     """
     furthest = float(error_bound(of_count, Fraction(RAISED_FAILURE) / counts.size))
-    return Noise(of_count, counts <= 2 * furthest + 1)
+    return CountsNoise(of_count, counts <= 2 * furthest + 1)
 
 
-def ratio_intervals(counts: Table, own: Bools, others: Bools, noise: Noise) -> Table:
+def ratio_intervals(counts: CountTable, own: Bools, others: Bools, noise: CountsNoise) -> CountTable:
     """Return intervals of ratios B/A, each of two sums of raised true counts, shape (ratios, 2).
 
     Guarantees: each holds its ratio with probability at least 95 %.
@@ -119,7 +119,7 @@ def ratio_intervals(counts: Table, own: Bools, others: Bools, noise: Noise) -> T
 class _Sums:
     """Two sums of counts, A and B, by the noise of each count and the numbers of counts."""
 
-    of_count: NoiseOfCount
+    of_count: Noise
     terms: Terms
     other_terms: Terms
 
@@ -134,7 +134,9 @@ class _Sums:
         return error_of_sum(self.of_count, self.other_terms)
 
 
-def _ratio_intervals(ratio: Table, own: Table, sums: _Sums, most: Table, failure: float) -> Table:
+def _ratio_intervals(
+    ratio: CountTable, own: CountTable, sums: _Sums, most: CountTable, failure: float
+) -> CountTable:
     """Return, for each noisy ratio b/a, an interval of the ratio B/A, shape (ratios, 2).
 
     `ratio` is b/a, `own` is a, and `most` bounds each ratio.
@@ -162,8 +164,8 @@ def _ratio_intervals(ratio: Table, own: Table, sums: _Sums, most: Table, failure
 
 
 def share_intervals(
-    a: Table, b: Table, terms: tuple[int, int], noise: NoiseOfCount, failure: float = FAILURE
-) -> Table:
+    a: CountTable, b: CountTable, terms: tuple[int, int], noise: Noise, failure: float = FAILURE
+) -> CountTable:
     """Return, for each pair of noisy sums a and b of `terms` counts, an interval of the true A/(A + B).
 
     The larger sum is the divisor of a ratio, from whose interval that of the share follows. Where the larger
@@ -187,7 +189,7 @@ def share_intervals(
     return intervals
 
 
-def _shares_of_larger(larger: Table, smaller: Table, sums: _Sums, failure: float) -> Table:
+def _shares_of_larger(larger: CountTable, smaller: CountTable, sums: _Sums, failure: float) -> CountTable:
     """Return intervals of the shares of larger sums; shape (sums, 2)."""
     ratio = np.maximum(smaller, 0) / larger
     unbounded = np.full(larger.shape, np.inf)
@@ -195,7 +197,9 @@ def _shares_of_larger(larger: Table, smaller: Table, sums: _Sums, failure: float
     return (1 / (1 + ratios))[:, ::-1]
 
 
-def quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
+def quantiles_of_sums(
+    distributions: Sequence[Distribution], factors: CountTable, failure: float
+) -> CountTable:
     """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up.
 
     Computes: each row's values are rounded to a grid of its own, and the masses on it are convolved by
@@ -222,7 +226,7 @@ def _main(failure: float) -> float:
     return failure * (0.98 / 2 - _BETWEEN)
 
 
-def _grid(sums: _Sums, failure: float, start: float, end: float) -> tuple[Table, Table]:
+def _grid(sums: _Sums, failure: float, start: float, end: float) -> tuple[CountTable, CountTable]:
     """Return points of the grid of ratios that cover start to end, and a bound on q from each to the next."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     first_block = _block_of(first)
@@ -246,7 +250,7 @@ def _block_of(ratio: float) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _quantiles(sums: _Sums, failure: float, block: int) -> Table:
+def _quantiles(sums: _Sums, failure: float, block: int) -> CountTable:
     """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure."""
     distribution = sums.error
     others = sums.other_error

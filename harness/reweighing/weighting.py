@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from fairshares.harness.reweighing.intervals import Noise, Table, ratio_intervals
+from fairshares.harness.reweighing.intervals import CountsNoise, CountTable, ratio_intervals
 
 _STEP = 1e-4  # of a count, as a share of it; the errors' own error is of the order of its square
 
 
-def sums(counts: Table, *axes: int) -> Table:
+def sums(counts: CountTable, *axes: int) -> CountTable:
     """Return the counts' sums over these axes, which stay as axes of length 1."""
     return np.asarray(counts.sum(axis=axes, keepdims=True))
 
@@ -21,11 +21,11 @@ class Weighting(ABC):
     """
 
     @abstractmethod
-    def of_counts(self, counts: Table) -> Table:
+    def of_counts(self, counts: CountTable) -> CountTable:
         """Return the weights of tables of counts, shape (..., groups, labels), as the counts are."""
 
     @abstractmethod
-    def intervals(self, counts: Table, noise: Noise) -> Table:
+    def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
         """Return each weight's interval from one table of noisy counts, shape (groups, labels, 2).
 
         Guarantees: each holds the weight of the true counts, raised to 1 likewise, with probability at least
@@ -33,7 +33,7 @@ class Weighting(ABC):
         [test: tests/statistical/test_weight_intervals.py]
         """
 
-    def relative_errors(self, counts: Table) -> Table:
+    def relative_errors(self, counts: CountTable) -> CountTable:
         """Return the weights' relative errors, shape (groups, labels), for a variance of 1 in each count.
 
         Computes: the derivatives of the weights' logarithms by all counts, by central differences. Errors are
@@ -53,15 +53,15 @@ class OverOneSum(Weighting):
     """N / (n D), for the total N and one of n sums D of counts, each count being in one of them."""
 
     @abstractmethod
-    def divisors(self, counts: Table) -> Table:
+    def divisors(self, counts: CountTable) -> CountTable:
         """Return the sums, shape (..., groups or 1, labels or 1)."""
 
-    def of_counts(self, counts: Table) -> Table:
+    def of_counts(self, counts: CountTable) -> CountTable:
         divisors = self.divisors(counts)
         number = divisors.shape[-2] * divisors.shape[-1]
         return np.broadcast_to(sums(counts, -2, -1) / (number * divisors), counts.shape).copy()
 
-    def intervals(self, counts: Table, noise: Noise) -> Table:
+    def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
         """Return intervals of (1 + ratio) / n, for the ratio of all other counts to the sum."""
         shape = self.divisors(counts).shape
         places = np.arange(shape[0] * shape[1])

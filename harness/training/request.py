@@ -10,22 +10,10 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.registry import CALLS, REQUESTS
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
-from fairshares.harness.request.base import (
-    CAP_HELP,
-    DISTRIBUTED,
-    JOINT,
-    Account,
-    BesideTraining,
-    Protect,
-    Randomness,
-    Request,
-    Spending,
-    Where,
-)
 from fairshares.harness.request.fields import (
     Given,
+    OptionGroup,
     Options,
-    Part,
     as_text,
     optional,
     required,
@@ -45,6 +33,18 @@ from fairshares.harness.request.readers import (
     whole,
 )
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.request import (
+    CAP_HELP,
+    DISTRIBUTED,
+    JOINT,
+    AccountOptions,
+    BesideTraining,
+    Protect,
+    Randomness,
+    Request,
+    Spending,
+    Where,
+)
 from fairshares.protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _parse_with(given: Given, option: str) -> list[str]:
 class TrainRequest(Options):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
-    protect = Part(
+    protect = OptionGroup(
         Protect,
         without=("cap_epsilon",),
         neighboring_relation={"help": "add_or_remove_one (default) or replace_one"},
@@ -82,7 +82,7 @@ class TrainRequest(Options):
             "help": f"for --with, where clients are the privacy unit: {CAP_HELP}",
         },
     )
-    source = Part(
+    source = OptionGroup(
         Source,
         without=("shares",),
         records={
@@ -90,10 +90,10 @@ class TrainRequest(Options):
             "example": "my.csv",
         },
     )
-    declares = Part(DeclaredDomain)
-    account = Part(Account)
-    where = Part(Where)
-    randomness = Part(
+    declares = OptionGroup(DeclaredDomain)
+    account = OptionGroup(AccountOptions)
+    where = OptionGroup(Where)
+    randomness = OptionGroup(
         Randomness,
         noise={
             "parse": one_of(lambda: (JOINT, DISTRIBUTED)),
@@ -232,7 +232,7 @@ class TrainRequest(Options):
         if REQUESTS[task].beside_training is BesideTraining.WEIGHING:
             budget = self.of_weights
         own = {"population", "out", "offline", "stock"}
-        left_out = own.union(Spending.declared, Account.declared)
+        left_out = own.union(Spending.declared, AccountOptions.declared)
         same = {
             name: self.value(name)
             for name in part.declared.keys() & self.declared.keys()

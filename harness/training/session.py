@@ -8,14 +8,14 @@ from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 
-from fairshares.harness.engines.base import EngineResult, Progress
+from fairshares.harness.engines.execution import EngineResult, Progress
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import PYTHON, OptionError, naming
 from fairshares.harness.pipeline.preprocessing import preprocess
 from fairshares.harness.privacy.ledger.charge import chosen_account
 from fairshares.harness.privacy.stock import Piece, Stock
-from fairshares.harness.request.base import parse_pieces
 from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.request import parse_pieces
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import OpenSums, RevealedSums, opened

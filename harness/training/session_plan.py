@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError, UnsupportedError
 from fairshares.harness.pipeline.preprocessing import JointNoise

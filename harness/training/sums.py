@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairshares.harness.engines.base import EngineResult, PrivateJob, times_of
 from fairshares.harness.engines.engine import ReadyRounds, RoundsShape
+from fairshares.harness.engines.execution import EngineResult, PrivateJob, times_of
 from fairshares.harness.engines.parties.supervisor import Rounds
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, OptionError

@@ -2,9 +2,16 @@
 
 from fractions import Fraction
 
-from fairshares.harness.request.base import DISTRIBUTED, Account, Randomness, Request, Spending, Where
-from fairshares.harness.request.fields import Option, Options, Part, optional, required, usual
+from fairshares.harness.request.fields import Option, OptionGroup, Options, optional, required, usual
 from fairshares.harness.request.readers import number, parse_unit, whole
+from fairshares.harness.request.request import (
+    DISTRIBUTED,
+    AccountOptions,
+    Randomness,
+    Request,
+    Spending,
+    Where,
+)
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import MAX_ROUNDS, WantedSums
 from fairshares.harness.training.updates import MAX_COORDINATES, MAX_WEIGHT, MIN_WEIGHT
@@ -25,7 +32,7 @@ class SumsRequest(Options):
     `train`.  [test: tests/harness/training/test_sums_request.py]
     """
 
-    spending = Part(
+    spending = OptionGroup(
         Spending,
         # The Gaussian noise of rounds is made for a larger ε than the coins of releases' noise.
         epsilon={
@@ -39,11 +46,11 @@ class SumsRequest(Options):
         # As of `train`: δ is lost in all rounds together, and noise for 2^-40 would be half as large again.
         delta={"default": TrainRequest.declared["delta"].default, "help": "the δ of all rounds together"},
     )
-    randomness = Part(
+    randomness = OptionGroup(
         Randomness, without=("noise_family",), noise={"parse": TrainRequest.declared["noise"].parse}
     )
-    account = Part(Account)
-    where = Part(Where, without=("out",))
+    account = OptionGroup(AccountOptions)
+    where = OptionGroup(Where, without=("out",))
     security = Request.security
     population = Request.population
     clients = required(whole(1, _MOST_CLIENTS), "the most rows of a round, public", "1000")

@@ -99,7 +99,7 @@ class OpeningPlace(Protocol):
         ...
 
 
-class Part(NamedTuple):
+class CountedPart(NamedTuple):
     """Counted uploads.
 
     Attributes:
@@ -178,13 +178,13 @@ class Opener:
         return answers, self._joined(self.nothing.values, *shares)
 
     @property
-    def nothing(self) -> Part:
+    def nothing(self) -> CountedPart:
         """A part without uploads."""
         held = len(self.task.pieces(self.party)) * self.task.columns
         values = np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
-        return Part(digests_in(b""), values)
+        return CountedPart(digests_in(b""), values)
 
-    def together(self, *parts: Part) -> Part:
+    def together(self, *parts: CountedPart) -> CountedPart:
         """Return one part, which is sorted, with the uploads of several parts, which have none in common.
 
         Several parts have to be sorted. A single one may have any order.
@@ -194,7 +194,7 @@ class Opener:
         if not self.summed:
             values = values[:, np.argsort(digests)]
         digests.sort(kind="stable")  # fast, as parts are sorted
-        return Part(digests, values)
+        return CountedPart(digests, values)
 
     def _joined(self, *values: Words) -> Words:
         """Return values side by side or, if values are added up, their sum."""
@@ -271,7 +271,7 @@ class Count:
         self._checkpoint = checkpoint
         self._accepted = None if accepted is None else Identities.from_names(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
-        self._unsaved: list[Part] = []  # that are not in the checkpoint yet
+        self._unsaved: list[CountedPart] = []  # that are not in the checkpoint yet
         self._saved = 0  # bytes of the checkpoint
         self._left_out = LeftOut()
         self._not_opened = 0  # envelopes whose uploads counted before they came
@@ -310,7 +310,7 @@ class Count:
         return self._whole.values
 
     @property
-    def _whole(self) -> Part:
+    def _whole(self) -> CountedPart:
         """All uploads that count, in one part."""
         if len(self._parts) > 1:
             self._parts = [self.opener.together(*self._parts)]
@@ -418,7 +418,7 @@ class Count:
                 digests = digests[new]
                 values = values[:, new]
             if len(digests):
-                self._take(self.opener.together(Part(digests, values)))
+                self._take(self.opener.together(CountedPart(digests, values)))
             if time.monotonic() - self._saved_at > _CHECKPOINT_S:
                 self._save()
 
@@ -450,7 +450,7 @@ class Count:
             here = digests[self._resumed.has(digests)]
             self._found[np.searchsorted(self._resumed.digests, here)] = True
 
-    def _take(self, part: Part) -> None:
+    def _take(self, part: CountedPart) -> None:
         """Count the uploads of a part, which do not count yet."""
         self._parts.append(part)
         while len(self._parts) > 1 and len(self._parts[-2].digests) < 2 * len(self._parts[-1].digests):
@@ -525,7 +525,7 @@ class Count:
             refusal.say("its uploads are not in order, or there twice")
         bounds = as_type(dict[str, JsonFields], parse_json(plain[end_of_values:], refusal), refusal)
         values = ring.from_bytes(plain[start_of_values:end_of_values]).reshape(columns, rows, ring.words)
-        self._take(Part(digests, values))
+        self._take(CountedPart(digests, values))
         for name, bound in bounds.items():
             self.bounds[name] = client_policy_from_json(bound, refusal)
 

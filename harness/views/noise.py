@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from fairshares.harness.privacy.manifest import SampleManifest
 from fairshares.harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, SampleSummary
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Bad, Paragraph, Part, Table
 from fairshares.protocols.accounting.rounding import digits_up
 
@@ -45,6 +45,6 @@ def noise(sampler: Sampler, summary: SampleSummary, manifest: SampleManifest) ->
     yield f"A count that moves by 1 and carries a secret sample like these has ε = {epsilon} and δ = {delta}."
     of_sample = f"{(manifest.mpc_s or 0) / samples * 1e6:,.1f} µs a sample, "
     yield (
-        f"Cost: {run.seconds_and_traffic(manifest, of_sample)} ({manifest.engine_version}, model "
+        f"Cost: {run_summary.seconds_and_traffic(manifest, of_sample)} ({manifest.engine_version}, model "
         f"{manifest.security})."
     )

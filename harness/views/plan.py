@@ -21,7 +21,7 @@ from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.system.result_files import SCHEMA
 from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.rendering.plots import intervals, with_ends
-from fairshares.harness.views.run import at_every_epsilon
+from fairshares.harness.views.run_summary import at_every_epsilon
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 from fairshares.protocols.json_values import JsonValue

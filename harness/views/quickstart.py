@@ -14,7 +14,7 @@ from fairshares.harness.releases.thresholds import view as thresholds
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.releases.weights import view as weights
 from fairshares.harness.releases.weights.statistic import Weights
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import (
     Findings,
     Heading,
@@ -122,8 +122,9 @@ def in_short(study: Quickstart) -> Iterator[Part]:
     if chosen is not None:
         yield from difference_unknown(*chosen.gap_interval)
     yield ""
-    yield run.in_short(study.manifest, here=True)
-    yield f"Cost: {run.seconds_and_traffic(study.manifest)}. The report has all details, and pictures."
+    yield run_summary.in_short(study.manifest, here=True)
+    cost = run_summary.seconds_and_traffic(study.manifest)
+    yield f"Cost: {cost}. The report has all details, and pictures."
 
 
 def quickstart(study: Quickstart) -> Iterator[Part]:
@@ -143,7 +144,7 @@ def quickstart(study: Quickstart) -> Iterator[Part]:
     yield from thresholds.thresholds(study.thresholds)
     if study.thresholds.problem is not None:
         yield Paragraph(f"No thresholds follow from these curves: {study.thresholds.problem}", note=True)
-    yield from run.privacy(study.manifest)
+    yield from run_summary.privacy(study.manifest)
     yield Paragraph(
         "That guarantee is for the applicant's own record, given the scores: models that others' records "
         "trained gave them, in the clear.",
@@ -252,12 +253,12 @@ def _parts(manifest: Manifest) -> Iterator[Part]:
                 name,
                 f"{part.mpc_s or 0:.3f} s",
                 "–" if part.rounds is None else str(part.rounds),
-                run.sent(part),
+                run_summary.sent(part),
                 f"{part.wall_s or 0:.2f} s",
             ]
             for name, part in parts
         ],
-        caption=run.one_machine(saw_records=True),
+        caption=run_summary.one_machine(saw_records=True),
     )
 
 

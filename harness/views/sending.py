@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairshares.harness.errors import named
 from fairshares.harness.online.session import Server
 from fairshares.harness.privacy.statement import DISTRIBUTED, MADE_AHEAD, SHIFTED, who_learns_nothing
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.circuits.clients import CHECKS

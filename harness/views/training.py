@@ -8,11 +8,11 @@ from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.training.logistic import LogisticModel
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Heading, Part, Table
 
 STEPS = {
-    **run.STEPS,
+    **run_summary.STEPS,
     **{f"weights {key}": name for key, name in weights_view.STEPS.items()},
     "train": "rounds of training: clients send updates, parties reveal noisy sums",
     **{f"thresholds {key}": name for key, name in thresholds_view.STEPS.items()},

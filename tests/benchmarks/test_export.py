@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.measure.samples import Sample, append
 from benchmarks.report.export import export
-from fairshares.harness.engines.base import TIMES
+from fairshares.harness.engines.execution import TIMES
 
 
 def run(seconds: float, number: int = 0, security: str = "ring") -> Sample:

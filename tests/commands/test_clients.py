@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, EngineResult, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, EngineResult, PrivateJob
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.online import client as sending, messages as wire

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.online import gateway as gateways, messages as wire

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, MadeUpJob
+from fairshares.harness.engines.execution import PROGRAMS, MadeUpJob
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine
 from fairshares.harness.engines.parties.handle import PartySetup
 from fairshares.harness.engines.parties.supervisor import waiting_parties

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, MadeUpJob
+from fairshares.harness.engines.execution import PROGRAMS, MadeUpJob
 from fairshares.harness.engines.parties import supervisor
 from fairshares.harness.engines.parties.handle import Reason
 from fairshares.harness.errors import OutputError, PartyFailedError

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from fairshares.harness.engines.base import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import supervisor as parties
 from fairshares.harness.engines.parties.certificates import make_key

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines import program_hash as hashing
-from fairshares.harness.engines.base import PROJECT, Job, MadeUpJob
+from fairshares.harness.engines.execution import PROJECT, Job, MadeUpJob
 from fairshares.harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
 from fairshares.harness.errors import CompileError
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -290,7 +290,7 @@ def test_two_at_once_both_succeed(home: Path, job: Job) -> None:
 def test_an_interrupted_compilation_is_not_reused(number: signal.Signals, home: Path, job: Job) -> None:
     (home / "wait").touch()
     script = (
-        "import sys; from pathlib import Path; from fairshares.harness.engines.base import MadeUpJob\n"
+        "import sys; from pathlib import Path; from fairshares.harness.engines.execution import MadeUpJob\n"
         "from fairshares.harness.engines.mpspdz.compiler import compile_program\n"
         "from fairshares.protocols.spec import ProtocolSpec\n"
         "spec = ProtocolSpec('sample', '', (), {}, ('n',), ())\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.security_models import MODELS, SecurityModel

@@ -22,7 +22,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from benchmarks.measure.given_numbers import Given
-from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
@@ -34,14 +34,14 @@ from fairshares.harness.privacy.stock import shares_of
 from fairshares.harness.releases.base import (
     Answer,
     ExpectedError,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     plan_release,
 )
 from fairshares.harness.releases.files import ResultFile
 from fairshares.harness.releases.programs import PROTOCOLS
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols import reference
@@ -294,7 +294,7 @@ class Cumulative(Statistic[Answer]):
         plan = plan_release(self.spec, arguments, release, domain)
         return PreparedRelease(self, release, domain, arguments, plan)
 
-    def read_opened(self, prepared: PreparedRelease[Answer], opened: Opened, clients: int) -> Answer:
+    def read_opened(self, prepared: PreparedRelease[Answer], opened: OpenedLines, clients: int) -> Answer:
         return _Nothing()
 
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:

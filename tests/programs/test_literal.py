@@ -11,7 +11,7 @@ from benchmarks.literal import SPECS, literal_job, literal_source
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
-from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.base import DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.execution import DistributedNoiseInput, PrivateJob
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.spec import PI_SUM

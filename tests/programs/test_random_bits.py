@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.online import client as sending, masks
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import SecurityModel

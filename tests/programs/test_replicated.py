@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairshares.harness.engines import engine
-from fairshares.harness.engines.base import parse_outputs
+from fairshares.harness.engines.execution import parse_outputs
 from fairshares.harness.errors import OutputError, PartyFailedError
 from fairshares.harness.inputs.rings import RING
 from fairshares.harness.releases.count.spec import PI_COUNT

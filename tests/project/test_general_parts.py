@@ -10,7 +10,7 @@ from inspect import getmembers_static
 import pytest
 
 from fairshares.harness.releases.registry import RELEASES
-from fairshares.harness.request.fields import Option, Options, Part, optional
+from fairshares.harness.request.fields import Option, OptionGroup, Options, optional
 from fairshares.harness.request.readers import as_given
 from fairshares.harness.request.releases import ReleaseCall, Source
 
@@ -23,7 +23,7 @@ def parts_of(
 ) -> Iterator[tuple[type[Options], Collection[str]]]:
     """Yield a class and its parts, those within parts, too, each with the fields of it that are offered."""
     yield kind, offered
-    for _, part in getmembers_static(kind, lambda member: isinstance(member, Part)):
+    for _, part in getmembers_static(kind, lambda member: isinstance(member, OptionGroup)):
         yield from parts_of(part.kind, part.options.keys() & offered)
 
 
@@ -56,10 +56,10 @@ def test_a_field_is_of_those_releases_that_do_not_leave_it_out(
         weather = optional(as_given, "the weather")
 
     class LeavingItOut(ReleaseCall):
-        source = Part(Wide, without=("weather",))
+        source = OptionGroup(Wide, without=("weather",))
 
     class OfferingIt(ReleaseCall):
-        source = Part(Wide)
+        source = OptionGroup(Wide)
 
     monkeypatch.setattr(Wide, "__module__", f"{GENERAL}releases")
     releases: dict[str, type[Options]] = dict.fromkeys("abc", LeavingItOut)

@@ -28,7 +28,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.base import BY_EPSILON
+from fairshares.harness.request.request import BY_EPSILON
 from fairshares.harness.uploads.client import share as sealed
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.circuits.coins import NoiseFamily

@@ -12,14 +12,14 @@ import pytest
 
 import fairshares
 from fairshares.harness import __version__
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import OptionError
 from fairshares.harness.inputs.record_schema import Cap
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
-from fairshares.harness.request.base import Account, Protect, Request
-from fairshares.harness.request.fields import Options, Part, as_text
+from fairshares.harness.request.fields import OptionGroup, Options, as_text
 from fairshares.harness.request.plans import Expected
+from fairshares.harness.request.request import AccountOptions, Protect, Request
 from fairshares.harness.training.request import TrainRequest
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
@@ -36,7 +36,7 @@ STATED = {  # in files, the ledger's among them
     "_ChargeRow",
 }
 FIRST = {"epsilon": "1", "security": "mpyc"}
-DECLARED = [*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), TrainRequest, Expected, Account]
+DECLARED = [*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), TrainRequest, Expected, AccountOptions]
 OF_TASK = {"cap": {"release_epsilon": "1"}}
 
 
@@ -227,17 +227,17 @@ def test_two_parts_of_a_whole_have_no_field_in_common() -> None:
     with pytest.raises(TypeError, match="two fields 'budget'"):
 
         class _Twice(Options):
-            account = Part(Account)
-            other = Part(Account)
+            account = OptionGroup(AccountOptions)
+            other = OptionGroup(AccountOptions)
 
 
 def test_a_part_changes_fields_that_it_has() -> None:
     with pytest.raises(TypeError, match="no argument 'bugdet' here"):
-        Part(Account, bugdet={"help": "a total"})
+        OptionGroup(AccountOptions, bugdet={"help": "a total"})
     with pytest.raises(TypeError, match="no argument 'bugdet' here"):
-        Part(Account, without=("bugdet",))
+        OptionGroup(AccountOptions, without=("bugdet",))
     with pytest.raises(TypeError, match="no argument 'hlep' here"):
-        Part(Account, budget={"hlep": "a total"})
+        OptionGroup(AccountOptions, budget={"hlep": "a total"})
 
 
 @pytest.mark.parametrize("kind", DECLARED)

@@ -13,9 +13,9 @@ from fairshares import _types
 from fairshares.harness.errors import CALLS as AS_FUNCTIONS, OptionError
 from fairshares.harness.inputs.columns import ROLES
 from fairshares.harness.releases.registry import CALLS
-from fairshares.harness.request.base import Account
 from fairshares.harness.request.fields import Option, Options
 from fairshares.harness.request.plans import Expected
+from fairshares.harness.request.request import AccountOptions
 from fairshares.harness.training.request import TrainRequest
 
 IN_PYTHON = {task: call for task, call in CALLS.items() if task in AS_FUNCTIONS}  # others are commands alone
@@ -115,7 +115,7 @@ def test_a_call_has_the_names_and_defaults_of_its_declaration(task: str) -> None
 def test_a_command_offers_no_noise_that_a_call_lacks(task: str) -> None:
     parameters = parameters_of(task)
     if "noise" in parameters:
-        for noise in {*get_args(_types.Noise)} - choices_of(parameters["noise"].annotation):
+        for noise in {*get_args(_types.NoiseKind)} - choices_of(parameters["noise"].annotation):
             with pytest.raises(OptionError, match=f"must be joint or distributed; got '{noise}'"):
                 DECLARED[task].declared["noise"].read(noise)
             assert noise not in DECLARED[task].declared["noise"].help
@@ -134,7 +134,7 @@ def test_a_plan_has_the_names_and_defaults_of_its_declaration() -> None:
 
 def test_a_ledger_has_the_names_and_defaults_of_its_declaration() -> None:
     parameters = parameters_of("ledger")
-    assert parameters.keys() - {"population", "retire"} == Account.declared.keys()
+    assert parameters.keys() - {"population", "retire"} == AccountOptions.declared.keys()
     assert all(parameter.default is None for parameter in parameters.values())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairshares.harness.charged import Chargeable
-from fairshares.harness.engines.base import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, Job, MadeUpJob, PrivateJob
 from fairshares.harness.errors import LedgerError
 from fairshares.harness.pipeline.run import (
     Allowed,
@@ -21,9 +21,14 @@ from fairshares.harness.pipeline.run import (
 from fairshares.harness.privacy.ledger.charge import Account, Entry, SeriesEntry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.releases.base import PreparedRelease
-from fairshares.harness.training.run import AllowedTraining, PlannedTraining, RevealedTraining, Trained
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import AllowedSums, ChargedSums, OpenSums, ReadySums, RevealedSums
+from fairshares.harness.training.training_run import (
+    AllowedTraining,
+    PlannedTraining,
+    RevealedTraining,
+    Trained,
+)
 from fairshares.protocols.spec import PI_LAP
 from tests.support.events import a_run
 from tests.support.type_checks import check_lines
@@ -33,7 +38,7 @@ BEFORE = """
 from pathlib import Path
 from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
-from fairshares.harness.engines.base import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
+from fairshares.harness.engines.execution import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
 from fairshares.harness.engines.engine import ReadyRounds
 from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
@@ -44,10 +49,10 @@ from fairshares.harness.privacy.ledger.charge import Entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.privacy.stock import Stock
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training import sums
-from fairshares.harness.training.run import AllowedTraining, PlannedTraining, allow_training
+from fairshares.harness.training.training_run import AllowedTraining, PlannedTraining, allow_training
 from fairshares.harness.training.session_plan import PlannedSums
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, PROJECT
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.sources import PartyInputs

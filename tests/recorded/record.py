@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.parties.supervisor import waiting_parties
 from fairshares.harness.engines.program_hash import program_hash

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairshares.harness.engines.base import PrivateJob
+from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.security_models import SecurityModel
 from tests.support.running import (
     TEST_PROGRAMS,

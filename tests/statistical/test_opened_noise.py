@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.releases.noise_samples import distance as distance_from, own_sampler

@@ -62,7 +62,7 @@ from fairshares.harness.privacy.ledger.populations import Status
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.spec import PI_RW
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.documents import number_as_text
 from fairshares.harness.uploads.lists import UploadReport, _read_list

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.privacy.stock import Stock, shares_of
 

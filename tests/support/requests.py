@@ -4,7 +4,7 @@ from fractions import Fraction
 from functools import cache
 
 from fairshares.harness.releases.weights.request import WeightsRequest
-from fairshares.harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
+from fairshares.harness.request.request import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.noise.added import NoiseDistribution

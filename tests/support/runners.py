@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairshares.harness.engines.base import EngineResult, Job, PrivateJob, Progress, Ready, Runner
+from fairshares.harness.engines.execution import EngineResult, Job, PrivateJob, Progress, ReadyParties, Runner
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState
 from fairshares.harness.engines.parties.supervisor import waiting_parties
@@ -35,7 +35,7 @@ class StandInRunner(Runner):
         progress: Progress,
         *,
         network: Network | None = None,
-    ) -> Iterator[Ready]:
+    ) -> Iterator[ReadyParties]:
         yield _Waits(self, job, model)
 
     @abstractmethod
@@ -43,7 +43,7 @@ class StandInRunner(Runner):
         """Return what is revealed once the job is charged."""
 
 
-class _Waits(Ready):
+class _Waits(ReadyParties):
     def __init__(self, runner: StandInRunner, job: PrivateJob, model: SecurityModel) -> None:
         self._runner, self._job, self._model = runner, job, model
 

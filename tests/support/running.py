@@ -18,8 +18,8 @@ from _pytest.mark import ParameterSet
 from benchmarks.emulation import links
 from benchmarks.measure.given_numbers import Given, engine_giving
 from fairshares.harness.charged import Chargeable, Charged
-from fairshares.harness.engines.base import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.execution import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.inputs.rings import XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares

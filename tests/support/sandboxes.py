@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.engines.parties import handle
 
 # Python that a party runs first, as `sitecustomize.py`.

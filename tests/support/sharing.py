@@ -9,7 +9,7 @@ from pathlib import Path
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.pipeline.sources import Admission, RunContext
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.client import share as sealed
 from fairshares.harness.uploads.policy import ClientPolicy

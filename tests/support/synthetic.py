@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.measure.samples import Sample
 from benchmarks.papers import privfairfl
-from fairshares.harness.engines.base import TIMES
+from fairshares.harness.engines.execution import TIMES
 
 REPETITIONS = 3
 THRESHOLDS = (1, 2, 4)  # of which each takes as long as the others

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 
 
 def check_lines(around: str, right: Sequence[str], wrong: Sequence[str], directory: Path) -> None:

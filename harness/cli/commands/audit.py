@@ -12,14 +12,14 @@ from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, reference_set
 from fairshares.harness.privacy.audit.samplers import Audited, audit_sampler
 from fairshares.harness.releases.noise_samples import joint_sampler, own_sampler
-from fairshares.harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
 from fairshares.harness.request.readers import parse_delta
 from fairshares.harness.request.releases import NoiseRequest
+from fairshares.harness.request.request import DEFAULT_DELTA, JOINT, distribution_of
 from fairshares.harness.system.result_files import default_out, new_directory, write_json
 from fairshares.harness.views import noise as noise_view
 from fairshares.harness.views.audit import audit as view
 from fairshares.harness.views.rendering.html import write_page
-from fairshares.harness.views.run import results
+from fairshares.harness.views.run_summary import results
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import exact_text
 

@@ -21,12 +21,12 @@ from fairshares.harness.releases.thresholds.statistic import ThresholdsStatistic
 from fairshares.harness.releases.thresholds.view import chosen_again
 from fairshares.harness.releases.weights.request import RunsOfAChain
 from fairshares.harness.releases.weights.view import chain, signed_by
-from fairshares.harness.request.base import Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
+from fairshares.harness.request.request import Request
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import default_out, write_files
 from fairshares.harness.uploads.signatures import read_fingerprints
-from fairshares.harness.views.run import in_short, privacy, view_of
+from fairshares.harness.views.run_summary import in_short, privacy, view_of
 
 
 @dataclass(frozen=True)

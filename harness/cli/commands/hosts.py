@@ -44,7 +44,7 @@ from fairshares.harness.system.documents import Refusal, as_json
 from fairshares.harness.system.result_files import default_out, new_directory, write_json
 from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.views import hosts as view
-from fairshares.harness.views.run import results
+from fairshares.harness.views.run_summary import results
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.guarantee import Guarantee
 

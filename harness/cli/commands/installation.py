@@ -13,7 +13,7 @@ def security(_options: SecurityOptions) -> None:
     """Print which models can run here."""
     # Slow to load, and the other commands need neither.
     from fairshares.harness.engines.registry import security_models
-    from fairshares.harness.views import run as view
+    from fairshares.harness.views import run_summary as view
 
     rows = security_models()
     terminal.show_or_print(rows, *view.security_models(rows))

@@ -7,7 +7,7 @@ from fairshares.harness.engines.registry import chosen_model
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.views import quickstart as view
 from fairshares.harness.views.parts import Heading
-from fairshares.harness.views.run import results
+from fairshares.harness.views.run_summary import results
 
 
 def quickstart(options: QuickstartOptions) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
-from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import naming
 from fairshares.harness.pipeline.preprocessing import MadeNoise, joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
@@ -28,12 +28,12 @@ from fairshares.harness.privacy.ledger.charge import UNCHARGED
 from fairshares.harness.releases.base import Answer, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
 from fairshares.harness.releases.cap.statistic import ChosenCap
-from fairshares.harness.request.base import Request
 from fairshares.harness.request.commands import ReleaseOptions, refuse_beside_noise, refuse_beside_plan
 from fairshares.harness.request.plans import IN_PLAN
 from fairshares.harness.request.releases import Invited, ReleaseCall
+from fairshares.harness.request.request import Request
 from fairshares.harness.system.result_files import check_new, default_out
-from fairshares.harness.views import run as run_view
+from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
 from fairshares.protocols.guarantee import Guarantee

@@ -32,7 +32,7 @@ from fairshares.harness.uploads.keys import FILE, party_with_keys
 from fairshares.harness.uploads.lists import described, new_uploads, read_lists, write_uploads
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
 from fairshares.harness.uploads.task import Task, read_task
-from fairshares.harness.views.run import STEPS
+from fairshares.harness.views.run_summary import STEPS
 from fairshares.harness.views.upload_tasks import counted, meaning, planned
 from fairshares.protocols.spec import INPUT_FORMS
 

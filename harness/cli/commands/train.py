@@ -9,8 +9,8 @@ from fairshares.harness.request.commands import refuse_beside_noise
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.features import read_features
 from fairshares.harness.training.logistic import FILE
-from fairshares.harness.training.run import TASK, preprocessed, trained
-from fairshares.harness.views import run as run_view, training as view
+from fairshares.harness.training.training_run import TASK, preprocessed, trained
+from fairshares.harness.views import run_summary as run_view, training as view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
 
-from fairshares.harness.engines.base import PROJECT, Job
+from fairshares.harness.engines.execution import PROJECT, Job
 from fairshares.harness.engines.mpspdz.cache import (
     check_entry,
     is_intact,

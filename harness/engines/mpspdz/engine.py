@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairshares.harness.engines.base import Job, Prepared
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
+from fairshares.harness.engines.execution import Job, Prepared
 from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,

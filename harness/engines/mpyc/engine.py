@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from fairshares.harness.engines.base import Job, Prepared
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
+from fairshares.harness.engines.execution import Job, Prepared
 from fairshares.harness.engines.mpyc.installed import fault_of_installation
 from fairshares.harness.engines.parties.config import Embedded
 from fairshares.harness.engines.program_hash import program_hash

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import BinaryIO, Generic, TypeAlias
 
-from fairshares.harness.engines.base import Address, Job, parse_outputs
+from fairshares.harness.engines.execution import Address, Job, parse_outputs
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
     LaidOutParty,

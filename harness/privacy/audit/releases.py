@@ -18,7 +18,7 @@ from fairshares.harness.privacy.audit.samplers import (
 )
 from fairshares.harness.releases.base import AuditTarget, fitting, statistic_class
 from fairshares.harness.releases.registry import REQUESTS, with_distributed_noise
-from fairshares.harness.request.base import no_place
+from fairshares.harness.request.request import no_place
 from fairshares.protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named, refuse
-from fairshares.harness.request.base import Protect, Request, Where
 from fairshares.harness.request.commands import InsteadOfARun, ReleaseOptions
-from fairshares.harness.request.fields import Part, optional, required, usual
+from fairshares.harness.request.fields import OptionGroup, optional, required, usual
 from fairshares.harness.request.readers import as_given, in_module, one_of, parse_choice, parse_epsilon, whole
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall
+from fairshares.harness.request.request import Protect, Request, Where
 
 if TYPE_CHECKING:
     from fairshares.protocols.spec import ProtocolSpec
@@ -38,7 +38,7 @@ class CapRequest(Request):
     task = "cap"
     protocols: ClassVar = {"index": "pi_cap"}
 
-    protect = Part(
+    protect = OptionGroup(
         Protect,
         without=("neighboring_relation", "cap", "cap_epsilon"),
         fixed={"privacy_unit": "client"},
@@ -136,16 +136,16 @@ class CapRequest(Request):
 class CapCall(ReleaseCall):
     """A call of `cap`, whose noise is not made ahead."""
 
-    request = Part(CapRequest)
-    declares = Part(
+    request = OptionGroup(CapRequest)
+    declares = OptionGroup(
         DeclaredDomain,
         max_count={"help": "most records of one client, and the largest cap, up to 1000"},
     )
-    where = Part(Where, without=("stock",))
+    where = OptionGroup(Where, without=("stock",))
 
 
 class CapOptions(ReleaseOptions):
     """The options of `cap`, whose noise is not made ahead."""
 
-    call = Part(CapCall)
-    instead = Part(InsteadOfARun, without=("preprocess",))
+    call = OptionGroup(CapCall)
+    instead = OptionGroup(InsteadOfARun, without=("preprocess",))

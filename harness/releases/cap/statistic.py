@@ -24,7 +24,7 @@ from fairshares.harness.releases.base import (
     AuditTarget,
     BoundedRelease,
     ExpectedCap,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     fitting,
@@ -34,7 +34,7 @@ from fairshares.harness.releases.base import (
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.releases.files import ResultFile, needed_file
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from fairshares.protocols.arrays import Floats
@@ -189,7 +189,7 @@ class CapStatistic(Statistic[ChosenCap]):
     def read_opened(
         self,
         prepared: PreparedRelease[ChosenCap],
-        opened: Opened,
+        opened: OpenedLines,
         clients: int,  # noqa: ARG002
     ) -> ChosenCap:
         caps = caps_to_choose_from(prepared.domain.max_count)

@@ -10,14 +10,14 @@ from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
 from fairshares.harness.request.fields import typed
 from fairshares.harness.request.releases import ReleaseCall
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Line, Part, Table
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.guarantee import Guarantee
 
 STEPS = {
-    **run.STEPS,
+    **run_summary.STEPS,
     "share": "clients: share how many caps they exceed",
     "aggregate": "parties: put uploads together",
     "run": "parties: run π_CAP",
@@ -130,6 +130,6 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
     ]
 
 
-VIEW = run.ReleaseView(
+VIEW = run_summary.ReleaseView(
     STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest.inputs.clients), following
 )

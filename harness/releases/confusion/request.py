@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
-from fairshares.harness.request.fields import Part, optional
+from fairshares.harness.request.fields import OptionGroup, optional
 from fairshares.harness.request.readers import as_given, parse_threshold
 from fairshares.harness.request.releases import ReleaseCall, ScoredSource, Source, form_help
+from fairshares.harness.request.request import Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
@@ -25,9 +25,9 @@ class ConfusionRequest(Request):
     protocols: ClassVar = {"counts": "pi_cf"}
     slots = "pi_cf_slots"
 
-    protect = Part(Protect)
-    randomness = Part(Randomness)
-    inputs = Part(
+    protect = OptionGroup(Protect)
+    randomness = OptionGroup(Randomness)
+    inputs = OptionGroup(
         Inputs,
         input_form={"help": form_help("counts per group, label and prediction", "indicators of each record")},
     )
@@ -53,8 +53,8 @@ class PredictedSource(ScoredSource):
 class ConfusionCall(ReleaseCall):
     """A call of `confusion`, of predictions or of scores that are cut."""
 
-    request = Part(ConfusionRequest)
-    source = Part(
+    request = OptionGroup(ConfusionRequest)
+    source = OptionGroup(
         PredictedSource,
         score={"help": "with --threshold: the column of scores; default: score"},
         records={"help": f"{Source.records.help}; prediction (a label); with --threshold: score"},
@@ -95,4 +95,4 @@ class ConfusionCall(ReleaseCall):
 class ConfusionOptions(ReleaseOptions):
     """The options of `confusion`."""
 
-    call = Part(ConfusionCall)
+    call = OptionGroup(ConfusionCall)

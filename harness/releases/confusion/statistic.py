@@ -18,7 +18,7 @@ from fairshares.harness.releases.base import (
     AuditTarget,
     BoundedRelease,
     ExpectedError,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     by_cell,
@@ -37,7 +37,7 @@ from fairshares.harness.releases.files import (
     state_rates,
     table_in,
 )
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.reweighing.intervals import share_intervals
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.arrays import Floats
@@ -217,7 +217,9 @@ class ConfusionStatistic(Statistic[Confusion]):
         plan = plan_release(self.spec, arguments, release, domain)
         return PreparedRelease(self, release, domain, arguments, plan)
 
-    def read_opened(self, prepared: PreparedRelease[Confusion], opened: Opened, clients: int) -> Confusion:
+    def read_opened(
+        self, prepared: PreparedRelease[Confusion], opened: OpenedLines, clients: int
+    ) -> Confusion:
         positive = positive_in(prepared.domain, self.positive_label or "")
         return confusion(read_counts(opened, prepared.domain, clients, prepared.plan.noise), positive)
 

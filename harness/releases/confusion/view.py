@@ -11,13 +11,13 @@ from fairshares.harness.releases.confusion.request import ConfusionCall
 from fairshares.harness.releases.confusion.statistic import CONFIDENCE, Confusion
 from fairshares.harness.releases.weights.view import of_what
 from fairshares.harness.request.releases import ReleaseCall
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Part, Stacked, Table, from_least_to_most, rates_unknown
 from fairshares.harness.views.rendering.plots import intervals, matrices
 from fairshares.protocols.accounting.rounding import interval_shown
 from fairshares.protocols.arrays import Floats
 
-STEPS = {**run.STEPS, "run": "parties: run π_CF", "read": "derive rates from the noisy counts"}
+STEPS = {**run_summary.STEPS, "run": "parties: run π_CF", "read": "derive rates from the noisy counts"}
 RATE_COLUMNS = [name.replace("_", " ") for name in RATES]
 
 
@@ -104,6 +104,6 @@ def predicting(call: ReleaseCall, found: Answer) -> list[str]:
     return [call.cut.described(found.counts.domain)]
 
 
-VIEW = run.ReleaseView(
+VIEW = run_summary.ReleaseView(
     STEPS, "confusion matrices", lambda estimated, _: confusion(estimated), records=predicting
 )

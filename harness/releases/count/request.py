@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
-from fairshares.harness.request.fields import Part, usual
+from fairshares.harness.request.fields import OptionGroup, usual
 from fairshares.harness.request.readers import in_module, parse_share, whole
 from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.request.request import Protect, Randomness, Request
 
 if TYPE_CHECKING:
     from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
@@ -23,7 +23,7 @@ class CountRequest(Request):
     task = "count"
     protocols: ClassVar = {"logarithms": "pi_count"}
 
-    protect = Part(
+    protect = OptionGroup(
         Protect,
         without=("cap", "cap_epsilon"),
         epsilon={
@@ -31,7 +31,7 @@ class CountRequest(Request):
             "smaller"
         },
     )
-    randomness = Part(Randomness, without=("noise",))
+    randomness = OptionGroup(Randomness, without=("noise",))
     relative_error = usual(
         "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
     )
@@ -55,10 +55,10 @@ class CountRequest(Request):
 class CountCall(ReleaseCall):
     """A call of `count`."""
 
-    request = Part(CountRequest)
+    request = OptionGroup(CountRequest)
 
 
 class CountOptions(ReleaseOptions):
     """The options of `count`."""
 
-    call = Part(CountCall)
+    call = OptionGroup(CountCall)

@@ -16,7 +16,7 @@ from fairshares.harness.releases.base import (
     Answer,
     ExpectedCount,
     ExpectedCounts,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     TableTarget,
@@ -25,7 +25,7 @@ from fairshares.harness.releases.base import (
 )
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import exact_text, float_up
@@ -186,7 +186,7 @@ class CountStatistic(Statistic[GroupCounts]):
         return PreparedRelease(self, release, domain, arguments, plan)
 
     def read_opened(
-        self, prepared: PreparedRelease[GroupCounts], opened: Opened, clients: int
+        self, prepared: PreparedRelease[GroupCounts], opened: OpenedLines, clients: int
     ) -> GroupCounts:
         domain = prepared.domain
         coins = prepared.plan.coins

@@ -7,12 +7,16 @@ import numpy as np
 
 from fairshares.harness.releases.base import by_cell
 from fairshares.harness.releases.count.statistic import CONFIDENCE, GroupCounts
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.protocols.accounting.rounding import digits_up, interval_shown
 
-STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
+STEPS = {
+    **run_summary.STEPS,
+    "run": "parties: run π_COUNT",
+    "read": "derive counts from the noisy logarithms",
+}
 
 
 def counts(estimated: GroupCounts) -> Iterator[Part]:
@@ -65,4 +69,4 @@ def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
     return digits_up(epsilon, 3), digits_up(delta, 2)
 
 
-VIEW = run.ReleaseView(STEPS, "counts", lambda estimated, _: counts(estimated))
+VIEW = run_summary.ReleaseView(STEPS, "counts", lambda estimated, _: counts(estimated))

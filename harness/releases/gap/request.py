@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import ReleaseOptions
-from fairshares.harness.request.fields import Part, as_text, optional
+from fairshares.harness.request.fields import OptionGroup, as_text, optional
 from fairshares.harness.request.plans import Expected
 from fairshares.harness.request.readers import as_given, in_module, parse_range, whole
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.request import Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
@@ -29,7 +29,7 @@ class GapRequest(Request):
     protocols: ClassVar = {"sums": "pi_gap"}
     slots = "pi_gap_slots"
 
-    protect = Part(
+    protect = OptionGroup(
         Protect,
         without=("cap", "cap_epsilon"),
         privacy_unit={
@@ -40,8 +40,8 @@ class GapRequest(Request):
             "help": "replace_one (default: a client's group and value) or add_or_remove_one"
         },
     )
-    randomness = Part(Randomness)
-    inputs = Part(
+    randomness = OptionGroup(Randomness)
+    inputs = OptionGroup(
         Inputs,
         input_form={
             "help": "split (default: the value and the size, in the client's group) or slots (default with "
@@ -102,13 +102,13 @@ class GapCall(ReleaseCall):
 
     also = "--records values.csv --groups a,b --range 0,1"
 
-    request = Part(GapRequest)
-    source = Part(
+    request = OptionGroup(GapRequest)
+    source = OptionGroup(
         ValuedSource,
         without=("label",),
         records={"help": "CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"},
     )
-    declares = Part(
+    declares = OptionGroup(
         DeclaredValues,
         without=("labels", "max_count"),
         domain={
@@ -137,4 +137,4 @@ class GapOptions(ReleaseOptions):
 
     expected = ExpectedValues
 
-    call = Part(GapCall)
+    call = OptionGroup(GapCall)

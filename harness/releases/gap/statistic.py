@@ -26,7 +26,7 @@ from fairshares.harness.releases.base import (
     Answer,
     AuditTarget,
     ExpectedError,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     deviation,
@@ -37,7 +37,7 @@ from fairshares.harness.releases.base import (
 from fairshares.harness.releases.files import ResultFile, needed_file, table_in
 from fairshares.harness.releases.gap.intervals import Group, Sums, difference_intervals, mean_interval
 from fairshares.harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NoisePlan
 from fairshares.protocols.arrays import Floats
@@ -347,7 +347,7 @@ class GapStatistic(Statistic[Gaps]):
         plan = plan_release(self.spec, arguments, release, domain)
         return PreparedRelease(self, release, domain, arguments, plan)
 
-    def read_opened(self, prepared: PreparedRelease[Gaps], opened: Opened, clients: int) -> Gaps:
+    def read_opened(self, prepared: PreparedRelease[Gaps], opened: OpenedLines, clients: int) -> Gaps:
         domain = prepared.domain
         most = clients * domain.max_contribution
         (values,) = opened.values()

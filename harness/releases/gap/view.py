@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from fairshares.harness.releases.gap.statistic import CONFIDENCE, USEFUL, Gaps, Interval
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
 from fairshares.harness.views.rendering.plots import intervals
 from fairshares.protocols.accounting.rounding import interval_shown
 from fairshares.protocols.arrays import Floats
 
 STEPS = {
-    **run.STEPS,
+    **run_summary.STEPS,
     "share": "clients: split values into shares",
     "run": "parties: run π_GAP",
     "read": "derive gaps from the noisy sums",
@@ -84,4 +84,4 @@ def _ends_shown(interval: Interval) -> str:
     return interval_shown(interval.low, interval.high, 4)
 
 
-VIEW = run.ReleaseView(STEPS, "gaps", lambda estimated, _: gaps(estimated))
+VIEW = run_summary.ReleaseView(STEPS, "gaps", lambda estimated, _: gaps(estimated))

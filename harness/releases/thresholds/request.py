@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import BesideTraining, Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
-from fairshares.harness.request.fields import Part, as_text, optional, switch, usual
+from fairshares.harness.request.fields import OptionGroup, as_text, optional, switch, usual
 from fairshares.harness.request.readers import (
     as_given,
     in_module,
@@ -18,6 +17,7 @@ from fairshares.harness.request.readers import (
     parse_tolerance,
 )
 from fairshares.harness.request.releases import ReleaseCall, ScoredSource, Source
+from fairshares.harness.request.request import BesideTraining, Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import Grid, RecordDomain, RecordKind
@@ -37,9 +37,9 @@ class ThresholdsRequest(Request):
     capped_variants = ("histogram", "records")
     beside_training = BesideTraining.DECIDING
 
-    protect = Part(Protect)
-    randomness = Part(Randomness)
-    inputs = Part(Inputs, input_form={"help": "follows from --variant: split or keys"})
+    protect = OptionGroup(Protect)
+    randomness = OptionGroup(Randomness)
+    inputs = OptionGroup(Inputs, input_form={"help": "follows from --variant: split or keys"})
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
@@ -84,8 +84,8 @@ class ThresholdsRequest(Request):
 class ThresholdsCall(ReleaseCall):
     """A call of `thresholds`, which may declare where scores are cut."""
 
-    request = Part(ThresholdsRequest)
-    source = Part(
+    request = OptionGroup(ThresholdsRequest)
+    source = OptionGroup(
         ScoredSource,
         records={
             "help": f"{Source.records.help}; score (from 0 to 1, of records that the model was not trained "
@@ -141,5 +141,5 @@ class ThresholdsOptions(ReleaseOptions):
     """The options of `thresholds`."""
 
     again = ("constraint", "objective", "tolerance", "deterministic", "positive_label")
-    call = Part(ThresholdsCall, epsilon={"unless": "curves"})
-    earlier = Part(EarlierCurves)
+    call = OptionGroup(ThresholdsCall, epsilon={"unless": "curves"})
+    earlier = OptionGroup(EarlierCurves)

@@ -40,7 +40,7 @@ from fairshares.harness.releases.base import (
     BoundedRelease,
     Declared,
     ExpectedError,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     TableTarget,
@@ -60,7 +60,7 @@ from fairshares.harness.releases.files import (
 )
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import Neighbors
 from fairshares.protocols.arrays import Floats
@@ -329,7 +329,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         return PreparedRelease(self, release, domain, arguments, plan)
 
     def read_opened(
-        self, prepared: PreparedRelease[NoisyCurves], opened: Opened, clients: int
+        self, prepared: PreparedRelease[NoisyCurves], opened: OpenedLines, clients: int
     ) -> NoisyCurves:
         domain = prepared.domain
         plan = prepared.plan
@@ -705,7 +705,9 @@ class ThresholdsStatistic(Statistic[Thresholds]):
         curves = self.curves.prepare(release, domain)
         return PreparedRelease(self, release, domain, curves.arguments, curves.plan)
 
-    def read_opened(self, prepared: PreparedRelease[Thresholds], opened: Opened, clients: int) -> Thresholds:
+    def read_opened(
+        self, prepared: PreparedRelease[Thresholds], opened: OpenedLines, clients: int
+    ) -> Thresholds:
         curves = PreparedRelease(
             self.curves, prepared.release, prepared.domain, prepared.arguments, prepared.plan
         )

@@ -10,7 +10,7 @@ from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds,
 from fairshares.harness.postprocessing.thresholds.rules import in_words
 from fairshares.harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
 from fairshares.harness.releases.thresholds.statistic import Thresholds
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import (
     Findings,
     Paragraph,
@@ -23,7 +23,7 @@ from fairshares.harness.views.rendering.plots import intervals, roc
 from fairshares.protocols.accounting.rounding import interval_shown
 
 STEPS = {
-    **run.STEPS,
+    **run_summary.STEPS,
     "share": "clients: split counts per score bin into shares",
     "run": "parties: run π_ROC",
     "read": "derive curves and thresholds from the noisy counts",
@@ -135,7 +135,7 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     yield from rates_unknown(every[..., 1], every[..., 2])
 
 
-VIEW = run.ReleaseView(
+VIEW = run_summary.ReleaseView(
     STEPS,
     "thresholds",
     lambda result, _: thresholds(result),

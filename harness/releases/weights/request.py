@@ -6,9 +6,8 @@ from collections.abc import Collection
 from typing import ClassVar
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.base import AT_REST, BesideTraining, Inputs, Protect, Randomness, Request
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
-from fairshares.harness.request.fields import Options, Part, optional, usual
+from fairshares.harness.request.fields import OptionGroup, Options, optional, usual
 from fairshares.harness.request.readers import (
     in_module,
     one_of,
@@ -19,6 +18,7 @@ from fairshares.harness.request.readers import (
     whole,
 )
 from fairshares.harness.request.releases import Invited, ReleaseCall, form_help
+from fairshares.harness.request.request import AT_REST, BesideTraining, Inputs, Protect, Randomness, Request
 from fairshares.harness.reweighing.names import DEFAULT, weighting_names
 
 _, *_OTHERS = weighting_names()
@@ -43,9 +43,9 @@ class WeightsRequest(Request):
     online = True
     beside_training = BesideTraining.WEIGHING
 
-    protect = Part(Protect)
-    randomness = Part(Randomness)
-    inputs = Part(
+    protect = OptionGroup(Protect)
+    randomness = OptionGroup(Randomness)
+    inputs = OptionGroup(
         InputsOfChains,
         input_form={"help": form_help("counts per group and label", "group indicator times label counts")},
         input_path={
@@ -68,7 +68,7 @@ class WeightsRequest(Request):
 class WeightsCall(ReleaseCall):
     """A call of `weights`, which may be a run of a chain."""
 
-    request = Part(WeightsRequest)
+    request = OptionGroup(WeightsRequest)
 
     def check_source(self, *, clients_send: bool) -> None:
         if self.request.inputs.chain and (self.source.records or clients_send):
@@ -115,9 +115,9 @@ class RunsOfAChain(Earlier):
 class WeightsOptions(ReleaseOptions):
     """The options of `weights`."""
 
-    call = Part(WeightsCall, epsilon={"unless": "add"})
-    invitations = Part(Invitations)
-    earlier = Part(RunsOfAChain)
+    call = OptionGroup(WeightsCall, epsilon={"unless": "add"})
+    invitations = OptionGroup(Invitations)
+    earlier = OptionGroup(RunsOfAChain)
 
     def invited(self) -> Invited | None:
         directory = self.invitations.invite

@@ -15,7 +15,7 @@ from fairshares.harness.releases.base import (
     Answer,
     BoundedRelease,
     ExpectedError,
-    Opened,
+    OpenedLines,
     PreparedRelease,
     Statistic,
     by_cell,
@@ -25,7 +25,7 @@ from fairshares.harness.releases.base import (
 )
 from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
 from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, GroupWeights, weighting_of
 from fairshares.harness.reweighing.intervals import FLOOR
 from fairshares.harness.reweighing.names import DEFAULT
@@ -134,7 +134,7 @@ class WeightsStatistic(Statistic[Weights]):
         plan = plan_release(self.spec, arguments, release, domain)
         return PreparedRelease(self, release, domain, arguments, plan)
 
-    def read_opened(self, prepared: PreparedRelease[Weights], opened: Opened, clients: int) -> Weights:
+    def read_opened(self, prepared: PreparedRelease[Weights], opened: OpenedLines, clients: int) -> Weights:
         counts = read_counts(opened, prepared.domain, clients, prepared.plan.noise)
         return Weights(counts, REWEIGHINGS[self.reweighing](counts))
 

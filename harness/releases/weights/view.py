@@ -7,13 +7,13 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.privacy.manifest import ReleaseManifest, SumManifest, given
 from fairshares.harness.releases.base import by_cell
 from fairshares.harness.reweighing.formulas import GroupWeights
-from fairshares.harness.views import run
+from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.protocols.accounting.rounding import interval_shown
 
 _MOSTLY_NOISE = 2  # from one end of a weight's interval to the other
-STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
+STEPS = {**run_summary.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
 
 
 def weights(result: GroupWeights) -> Iterator[Part]:
@@ -98,6 +98,6 @@ def of_what(domain: RecordDomain) -> str:
     return ""
 
 
-VIEW = run.ReleaseView(
+VIEW = run_summary.ReleaseView(
     STEPS, "weights", lambda result, _: weights(result.weights), lambda _, __, done: chain(done.manifest)
 )

@@ -1,6 +1,6 @@
 """`balanced`: all pairs of group and label have the same total weight."""
 
-from fairshares.harness.reweighing.intervals import Table
+from fairshares.harness.reweighing.intervals import CountTable
 from fairshares.harness.reweighing.weighting import OverOneSum
 
 
@@ -10,7 +10,7 @@ class Balanced(OverOneSum):
     Source: PrivFairFL, Protocol 2, lines 14-20, for 2 groups and 2 labels.
     """
 
-    def divisors(self, counts: Table) -> Table:
+    def divisors(self, counts: CountTable) -> CountTable:
         return counts
 
 

@@ -9,14 +9,14 @@ from fairshares.harness.reweighing.intervals import (
     FAILURE,
     FLOOR,
     RAISED_FAILURE,
-    Noise,
-    Table,
+    CountsNoise,
+    CountTable,
     Terms,
     error_of_sum,
     quantiles_of_sums,
 )
 from fairshares.harness.reweighing.weighting import Weighting, sums
-from fairshares.protocols.noise.added import Noise as NoiseOfCount
+from fairshares.protocols.noise.added import Noise
 
 _OUTSIDE = FAILURE / 120  # chance that one of seven sums is beyond one end of its range
 _CELLS = 24  # that the range of a count of a Kamiran-Calders weight is cut into
@@ -29,10 +29,10 @@ class KamiranCalders(Weighting):
     Source: Kamiran and Calders 2012.
     """
 
-    def of_counts(self, counts: Table) -> Table:
+    def of_counts(self, counts: CountTable) -> CountTable:
         return sums(counts, -1) * sums(counts, -2) / (sums(counts, -2, -1) * counts)
 
-    def intervals(self, counts: Table, noise: Noise) -> Table:
+    def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
         """Return an interval of W = R L/(N a) for each count a, with its row sum R, column sum L and total N.
 
         Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the
@@ -64,7 +64,7 @@ class _Terms:
     of_sums: tuple[Terms, ...]
 
 
-def _terms(noise: Noise, group: int, label: int) -> _Terms:
+def _terms(noise: CountsNoise, group: int, label: int) -> _Terms:
     """Return how many counts are in the sums of a cell's weight."""
     own = np.zeros(noise.doubtful.shape, dtype=bool)
     row = own.copy()
@@ -79,7 +79,7 @@ def _terms(noise: Noise, group: int, label: int) -> _Terms:
     )
 
 
-def _intervals(tables: Table, terms: _Terms, of_count: NoiseOfCount) -> Table:
+def _intervals(tables: CountTable, terms: _Terms, of_count: Noise) -> CountTable:
     """Return intervals of weights whose sums have the same errors, as `KamiranCalders.intervals`.
 
     Args:
@@ -131,11 +131,11 @@ def _intervals(tables: Table, terms: _Terms, of_count: NoiseOfCount) -> Table:
     return np.stack([least, largest], axis=-1)
 
 
-def _bend(x: Table) -> Table:
+def _bend(x: CountTable) -> CountTable:
     return x - np.log1p(x)
 
 
-def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
+def _boxed_weights(low: Sequence[CountTable], high: Sequence[CountTable]) -> tuple[CountTable, CountTable]:
     """Return the lowest and the highest weight in a box.
 
     `low` and `high` are the ends of the count itself, of the others of its row, of the others of its column,
@@ -154,7 +154,7 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
     return lowest, np.maximum(at_own_low, at_own_high)
 
 
-def _weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
+def _weight(own: CountTable, row: CountTable, column: CountTable, rest: CountTable) -> CountTable:
     """Return the weight of a count, with the others of its row and of its column, and the rest."""
     return (own + row) * (own + column) / ((own + row + column + rest) * own)
 

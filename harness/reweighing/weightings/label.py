@@ -1,6 +1,6 @@
 """`label`: all labels have the same total weight, whatever the groups."""
 
-from fairshares.harness.reweighing.intervals import Table
+from fairshares.harness.reweighing.intervals import CountTable
 from fairshares.harness.reweighing.weighting import OverOneSum, sums
 
 
@@ -10,7 +10,7 @@ class Label(OverOneSum):
     Source: PrivFairFL, section 4.1.
     """
 
-    def divisors(self, counts: Table) -> Table:
+    def divisors(self, counts: CountTable) -> CountTable:
         return sums(counts, -2)
 
 

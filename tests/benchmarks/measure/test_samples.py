@@ -15,7 +15,7 @@ from benchmarks.measure.samples import (
     load,
     summary,
 )
-from fairshares.harness.engines.base import TIMES
+from fairshares.harness.engines.execution import TIMES
 from fairshares.harness.errors import ResultFileError
 
 

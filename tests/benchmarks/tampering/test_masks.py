@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace as replace_in
 
 from benchmarks.tampering.attack import Change, Kind, Message, build_interposer
-from fairshares.harness.engines.base import Prepared
 from fairshares.harness.engines.engine import EnginePart
+from fairshares.harness.engines.execution import Prepared
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpspdz.peer_certificates import ENVIRONMENT
 from fairshares.harness.engines.parties.config import VirtualMachine

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import fairshares as fs
-from fairshares.harness.engines.base import parse_outputs
 from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.execution import parse_outputs
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.handle import _kept_lines

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec import convert
 
-from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, MadeUpJob
+from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, MadeUpJob
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import main as party
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from msgspec import structs
 
-from fairshares.harness.engines.base import MadeUpJob
+from fairshares.harness.engines.execution import MadeUpJob
 from fairshares.harness.engines.parties.certificates import make_key, trust
 from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob, PrivateJob
 from fairshares.harness.engines.engine import PartyCosts
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, MadeUpJob, PrivateJob
 from fairshares.harness.engines.mpyc import party as mpyc_party
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.mpyc.party import listen_on_loopback

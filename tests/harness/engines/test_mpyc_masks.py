@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.forecast.operation_counts import usage_of
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.releases.confusion.spec import PI_CF

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairshares.harness.engines.base import parse_outputs
+from fairshares.harness.engines.execution import parse_outputs
 from fairshares.harness.errors import OutputError
 
 GOOD = ["Time = 0.5 seconds ", "OUT counts [3, -4, 5]", "Data sent = 1 MB", "OUT n 7"]

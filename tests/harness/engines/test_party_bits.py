@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.given_party import GIVEN
-from fairshares.harness.engines.base import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.engine import EnginePart, _shares_of
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.parties import main as party
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine, write_config
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from fairshares.harness.engines.base import PROGRAMS, PROJECT, DistributedNoiseInput, Job, MadeUpJob
 from fairshares.harness.engines.engine import EnginePart, _own_noise, _shares_of
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, DistributedNoiseInput, Job, MadeUpJob
 from fairshares.harness.engines.mpspdz.engine import _replicated_shares
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import main as party

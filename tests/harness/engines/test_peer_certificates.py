@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.base import MadeUpJob
+from fairshares.harness.engines.execution import MadeUpJob
 from fairshares.harness.engines.mpspdz import peer_certificates
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.mpspdz.peer_certificates import asking_library, let_in_by

@@ -26,8 +26,8 @@ from unittest.mock import Mock
 import pytest
 from msgspec import structs
 
-from fairshares.harness.engines.base import MadeUpJob, Prepared
 from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.execution import MadeUpJob, Prepared
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import handle, sandbox

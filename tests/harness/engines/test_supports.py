@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, MadeUpJob, PrivateJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.errors import UnsupportedError

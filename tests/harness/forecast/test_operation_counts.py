@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.measure.cell import job_of
-from fairshares.harness.engines.base import PROGRAMS, Job
+from fairshares.harness.engines.execution import PROGRAMS, Job
 from fairshares.harness.errors import PlanError
 from fairshares.harness.forecast import operation_counts as counts
 from fairshares.harness.forecast.operation_counts import Counts, counts_of, read_estimate, usage_of

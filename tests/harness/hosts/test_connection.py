@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
 from fairshares.harness.hosts.connection import Connection

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.hosts import host_keys, host_log, local_host, wire

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.agent import Agent

@@ -27,7 +27,7 @@ from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.pipeline.sources import RunContext
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
 from fairshares.harness.uploads.lists import UploadReport, _read_list, write_uploads

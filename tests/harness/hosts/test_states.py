@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fairshares.harness.engines.base import Prepared
+from fairshares.harness.engines.execution import Prepared
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.certificates import check
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState

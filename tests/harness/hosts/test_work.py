@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import PROJECT
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
 from fairshares.harness.hosts import host_log, listed_uploads, local_host, wire
 from fairshares.harness.hosts.agent import Work

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import EngineResult, PrivateJob
+from fairshares.harness.engines.execution import EngineResult, PrivateJob
 from fairshares.harness.errors import (
     OptionError,
     PartyFailedError,
@@ -33,7 +33,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import SIGNATURES, Inputs
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
-from fairshares.harness.request.base import BY_EPSILON, SIGNED
+from fairshares.harness.request.request import BY_EPSILON, SIGNED
 from fairshares.harness.reweighing.formulas import REWEIGHINGS
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.uploads.reasons import COUNTED, UNCOVERED

@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET
 
 from fairshares.harness.cli.commands.releases import release as releasing
-from fairshares.harness.engines.base import EngineResult, PrivateJob, times_of
+from fairshares.harness.engines.execution import EngineResult, PrivateJob, times_of
 from fairshares.harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from fairshares.harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
 from fairshares.harness.pipeline.earlier_curves import OPENED_NOTHING, choose_again, read_curves

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 from msgspec import structs
 
-from fairshares.harness.engines.base import PROJECT, EngineResult, times_of
+from fairshares.harness.engines.execution import PROJECT, EngineResult, times_of
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.inputs.record_schema import Cap
 from fairshares.harness.pipeline import manifest_of_run as report

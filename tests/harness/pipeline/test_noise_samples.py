@@ -7,7 +7,7 @@ from math import isclose
 
 import pytest
 
-from fairshares.harness.engines.base import EngineResult
+from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.errors import OptionError, OutputError
 from fairshares.harness.pipeline.noise_samples import _read as read
 from fairshares.harness.releases.noise_samples import Sampler, distance, joint_sampler, summarise

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, PrivateJob
+from fairshares.harness.engines.execution import (
+    PROGRAMS,
+    DistributedNoiseInput,
+    EngineResult,
+    Job,
+    PrivateJob,
+)
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.inputs.record_schema import RecordDomain

@@ -36,7 +36,7 @@ from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from fairshares.harness.releases.thresholds.statistic import CurvesStatistic
 from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.views.sending import terms as told_terms

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.base import EngineResult, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, LedgerError, StockError
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
@@ -24,7 +24,7 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.count.request import CountRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.reference import shifted_log

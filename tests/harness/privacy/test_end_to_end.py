@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.base import EngineResult
+from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.pipeline.manifest_of_run import combined_manifest, manifest_of
 from fairshares.harness.privacy.manifest import Inputs
 from fairshares.harness.privacy.statement import end_to_end

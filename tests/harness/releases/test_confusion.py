@@ -9,7 +9,7 @@ from fairshares.harness.errors import OptionError
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
 from fairshares.harness.releases.confusion.statistic import ConfusionStatistic, confusion
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.circuits.coins import design_coins

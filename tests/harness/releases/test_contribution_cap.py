@@ -25,7 +25,7 @@ from fairshares.harness.releases.cap.statistic import (
     CapTarget,
     comparison_noise,
 )
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import (
     AboveThreshold,

@@ -19,7 +19,7 @@ from fairshares.harness.inputs.record_schema import (
 )
 from fairshares.harness.inputs.records import read_records
 from fairshares.harness.releases.gap.statistic import GapStatistic, clients_for, gaps
-from fairshares.harness.request.base import Request
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from fairshares.protocols.json_values import JsonValue

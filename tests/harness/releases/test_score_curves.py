@@ -18,7 +18,7 @@ from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     noisy_curves,
 )
-from fairshares.harness.request.base import BY_EPSILON, SIGNED
+from fairshares.harness.request.request import BY_EPSILON, SIGNED
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols import reference
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit

@@ -8,7 +8,7 @@ import pytest
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals
 from fairshares.harness.reweighing.intervals import (
     CONFIDENCE,
-    Noise,
+    CountsNoise,
     noise_of,
     ratio_intervals,
     share_intervals,
@@ -44,7 +44,7 @@ def coverage(a: int, b: int, claimed: tuple[Coin, ...]) -> float:
             runs = np.arange(chosen.size)
             own[runs, 0, runs] = True
             others[runs, 1, runs] = True
-            noise = Noise(claimed, np.repeat(kind[:, np.newaxis], chosen.size, axis=1))
+            noise = CountsNoise(claimed, np.repeat(kind[:, np.newaxis], chosen.size, axis=1))
             ratio = other[chosen] / one[chosen]
             intervals = ratio_intervals(counts, own, others, noise)
             assert (intervals[:, 0] <= ratio).all() and (ratio <= intervals[:, 1]).all()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.base import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.training import session_plan
 from fairshares.harness.training.logistic import Descent, Examples, SumOf, fit
 from fairshares.harness.training.session import SumSession

@@ -18,8 +18,8 @@ import pytest
 import fairshares
 from benchmarks.measure.given_numbers import engine_giving
 from fairshares.harness.charged import Chargeable
-from fairshares.harness.engines.base import PrivateJob
 from fairshares.harness.engines.engine import RoundsShape
+from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import (
     BudgetError,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.request.base import Request
 from fairshares.harness.request.fields import Option, Options
+from fairshares.harness.request.request import Request
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session import SumSession
 from fairshares.harness.training.sums_request import MAX_EPSILON, SumsRequest

@@ -23,7 +23,7 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads import counting, envelope_files, task as task_module
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener, Part, _Later
+from fairshares.harness.uploads.counting import Count, CountedPart, Opener, _Later
 from fairshares.harness.uploads.envelope import HEAD_BYTES
 from fairshares.harness.uploads.envelope_files import LeftOut
 from fairshares.harness.uploads.identities import Identities
@@ -77,7 +77,7 @@ class Work:
             self.opened += 1
             return open_envelope(*arguments)
 
-        def merging(own: Opener, *parts: Part) -> Part:
+        def merging(own: Opener, *parts: CountedPart) -> CountedPart:
             self.merged += 1
             return together(own, *parts)
 

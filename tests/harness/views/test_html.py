@@ -35,7 +35,7 @@ from fairshares.harness.releases.thresholds import view as thresholds
 from fairshares.harness.releases.weights import view as weights
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.security_models import MODELS
-from fairshares.harness.views import ledger as ledger_view, run as run_view
+from fairshares.harness.views import ledger as ledger_view, run_summary as run_view
 from fairshares.harness.views.audit import audit
 from fairshares.harness.views.palette import INK
 from fairshares.harness.views.parts import (

@@ -22,7 +22,7 @@ from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves, ex
 from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
 from fairshares.harness.privacy.audit.samplers import audit_sampler
 from fairshares.harness.privacy.ledger.populations import Charge, Population, Status
-from fairshares.harness.views import audit as audit_view, run as run_view
+from fairshares.harness.views import audit as audit_view, run_summary as run_view
 from fairshares.harness.views.parts import Picture
 from fairshares.harness.views.quickstart import METRICS as NAMES, TOLD, before_after
 from fairshares.harness.views.rendering.plots import WIDTH, intervals, matrices, roc, spent, with_ends

@@ -355,7 +355,7 @@ class Prepared:
 Address = tuple[str, int]  # host and port
 
 
-class Ready(Chargeable, ABC):
+class ReadyParties(Chargeable, ABC):
     """Parties that have started, have their inputs, and wait: nothing has left them."""
 
     def go(self, charged: Charged) -> EngineResult:
@@ -396,7 +396,7 @@ class Runner(Backend):
         progress: Progress,
         *,
         network: Network | None = None,
-    ) -> AbstractContextManager[Ready]:
+    ) -> AbstractContextManager[ReadyParties]:
         """Start a process per party under `work`, a new directory; they wait until they may go.
 
         The block ends them. Whatever is raised, KeyboardInterrupt included, no process and no secret file is
@@ -426,7 +426,7 @@ class MadeUpRunner(ABC):
     ) -> EngineResult:
         """Run a job without anybody's data, uncharged.
 
-        Raises, and leaves as much, as `Runner.prepare` and `Ready.go`.
+        Raises, and leaves as much, as `Runner.prepare` and `ReadyParties.go`.
         """
 
 

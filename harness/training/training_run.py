@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from msgspec import UNSET, structs
 
-from fairshares.harness.engines.base import Progress
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import OptionError
 from fairshares.harness.inputs.columns import TABLE, Name, as_index
@@ -66,7 +66,7 @@ from fairshares.harness.releases.base import Answer, Statistic, statistic_of
 from fairshares.harness.releases.files import files_to_json
 from fairshares.harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
-from fairshares.harness.request.base import DISTRIBUTED, BesideTraining
+from fairshares.harness.request.request import DISTRIBUTED, BesideTraining
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
@@ -182,7 +182,7 @@ def train(
 
     `encoded` are the records' features, shape (n, columns). After a FairSharesError `out` does not exist.
     Guarantees: a training is charged once, before anything is revealed, and a failed one stays charged.
-    [test: tests/harness/training/test_run.py]
+    [test: tests/harness/training/test_training_run.py]
     """
     began = time.monotonic()
     domain = records.domain

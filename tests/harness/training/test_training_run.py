@@ -36,13 +36,13 @@ from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.security_models import get_model
 from fairshares.harness.stated_privacy import StatedLoss
 from fairshares.harness.system.documents import as_json
-from fairshares.harness.training import run
+from fairshares.harness.training import training_run
 from fairshares.harness.training.features import Feature, Features
 from fairshares.harness.training.logistic import Descent, LogisticModel, fit
 from fairshares.harness.training.request import TrainRequest
-from fairshares.harness.training.run import Training, held_out, train, trained
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import AllowedSums, OpenSums, RevealedSums
+from fairshares.harness.training.training_run import Training, held_out, train, trained
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
 from fairshares.protocols.spec import PI_ROUNDS
@@ -143,7 +143,9 @@ def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
 def test_the_noise_is_twice_as_large_where_records_are_replaced(chosen):
     of = records()
     (added, replaced) = (
-        run.plan_sums(changed(chosen, neighboring_relation=relation), of.domain, FEATURES, None, CLIENTS)
+        training_run.plan_sums(
+            changed(chosen, neighboring_relation=relation), of.domain, FEATURES, None, CLIENTS
+        )
         for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
     )
     assert replaced.plan.exact.within(chosen.guarantee) and added.plan.exact.within(chosen.guarantee)
@@ -191,7 +193,7 @@ def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chose
 
 def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chosen, tmp_path, monkeypatch):
     of, short = records(), Budget(Fraction(8), Fraction(1, 1000))
-    monkeypatch.setattr(run, "run_release", None)  # which would open weights
+    monkeypatch.setattr(training_run, "run_release", None)  # which would open weights
     chosen = replace(chosen, account=replace(chosen.account, budget=short))
     with pytest.raises(BudgetError, match="this run needs"):
         train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
@@ -205,7 +207,7 @@ def test_thresholds_beside_training_take_two_labels(chosen):
 
 def test_a_model_that_cannot_train_here_is_refused_before_weights_are_opened(chosen, tmp_path, monkeypatch):
     of = records()
-    monkeypatch.setattr(run, "run_release", None)  # which would open weights
+    monkeypatch.setattr(training_run, "run_release", None)  # which would open weights
     of_rounds = {PI_ROUNDS.name: "not here"}
     monkeypatch.setattr(type(engine_of(MODEL)), "supports", lambda _, spec, *__: of_rounds.get(spec.name))
     with pytest.raises(UnsupportedError, match="not here"):
@@ -218,7 +220,7 @@ def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch
         raise OptionError("in round 1")
 
     of, chosen = records(), replace(chosen, weights=None)
-    monkeypatch.setattr(run, "fit", fails)
+    monkeypatch.setattr(training_run, "fit", fails)
     with pytest.raises(OptionError, match="in round 1"):
         train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
@@ -234,7 +236,7 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     def pieces():
         return [path.name for path in stock.glob("*/*")]
 
-    sums = run.plan_sums(chosen, of.domain, FEATURES, None, 1)
+    sums = training_run.plan_sums(chosen, of.domain, FEATURES, None, 1)
     preprocess(sums.noise, chosen.stock, 2, 600.0, nothing)
     shutil.copytree(stock, tmp_path / "copy")
     short = replace(chosen, account=replace(chosen.account, budget=Budget(Fraction(8), Fraction(1, 1000))))
@@ -252,7 +254,7 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     shutil.rmtree(next((tmp_path / "copy").glob(f"*/{pieces()[0]}")))  # which was not used
     shutil.rmtree(stock)
     (tmp_path / "copy").rename(stock)
-    monkeypatch.setattr(run, "run_release", None)  # which would open weights
+    monkeypatch.setattr(training_run, "run_release", None)  # which would open weights
     roomy = replace(chosen, account=replace(chosen.account, population="others"))
     with pytest.raises(UsedNoiseError, match=r"used this noise.* make new noise"):
         train(of, FEATURES, encoded(of), roomy, tmp_path / "again", progress=nothing)
@@ -265,10 +267,12 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
     chosen = changed(replace(chosen, weights=None, thresholds=None), security=get_model("spdz2k"))
     of, stated = records(), []
     for piece in (None, Piece("piece", (), 3)):
-        planned = run.plan_sums(changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1)
+        planned = training_run.plan_sums(
+            changed(chosen, offline=piece is not None), of.domain, FEATURES, None, 1
+        )
         sums = RevealedSums(AllowedSums(planned, piece), (), None)
         examples: Any = SimpleNamespace(clients=CLIENTS)
-        manifest = run._own_manifest(chosen, sums, examples, Entry(chosen.account), False)
+        manifest = training_run._own_manifest(chosen, sums, examples, Entry(chosen.account), False)
         stated.append(read_statement(manifest))
     assert stated[1].failure == 4 * stated[0].failure > 0
     assert [one.stated.made_ahead for one in stated] == [UNSET, True]
@@ -295,7 +299,7 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
 
     of, seen = records(), []  # type: ignore[var-annotated]
     monkeypatch.setattr(OpenSums, "add", told_of)
-    monkeypatch.setattr(run, "fit", fitted)
+    monkeypatch.setattr(training_run, "fit", fitted)
     chosen = replace(
         changed(chosen, privacy_unit=unit, positive_label="0"),
         weights=None,
@@ -339,9 +343,9 @@ def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_p
         seen[statistic.name] = source.records
         raise OptionError("seen enough")
 
-    monkeypatch.setattr(run, "held_out", lambda _: kept)
-    monkeypatch.setattr(run, "fit", fit)
-    monkeypatch.setattr(run, "run_release", ends)
+    monkeypatch.setattr(training_run, "held_out", lambda _: kept)
+    monkeypatch.setattr(training_run, "fit", fit)
+    monkeypatch.setattr(training_run, "run_release", ends)
     numbers, chosen = np.arange(float(CLIENTS * EACH))[:, np.newaxis], replace(chosen, weights=None)
     with pytest.raises(OptionError, match="seen enough"):
         train(of, FEATURES, numbers, chosen, tmp_path / "out", progress=nothing)

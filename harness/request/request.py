@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.fields import Options, Part, as_text, optional, required, switch, usual
+from fairshares.harness.request.fields import OptionGroup, Options, as_text, optional, required, switch, usual
 from fairshares.harness.request.readers import (
     as_given,
     in_module,
@@ -164,7 +164,7 @@ class Inputs(Options):
     input_path = usual("shares", parse_path_of_shares, AT_REST)
 
 
-class Account(Options):
+class AccountOptions(Options):
     """Where a release is charged."""
 
     budget = optional(
@@ -219,9 +219,9 @@ class Request(Options):
     capped_variants: ClassVar[Sequence[str]] = ()
     beside_training: ClassVar[BesideTraining | None] = None
 
-    protect = Part(Protect, without=("cap", "cap_epsilon"))
-    randomness = Part(Randomness, without=("noise", "offline", "noise_family"))
-    inputs = Part(Inputs, without=("input_form",))
+    protect = OptionGroup(Protect, without=("cap", "cap_epsilon"))
+    randomness = OptionGroup(Randomness, without=("noise", "offline", "noise_family"))
+    inputs = OptionGroup(Inputs, without=("input_form",))
     security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     population = optional(
         parse_population,
