@@ -38,9 +38,7 @@ BEFORE = """
 from pathlib import Path
 from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
-from fairshares.harness.engines.execution import (
-    MadeUpJob, MadeUpRunner, PrivateJob, ReadyParties, Runner,
-)
+from fairshares.harness.engines.execution import MadeUpJob, MadeUpRunner, PrivateJob, ReadyParties, Runner
 from fairshares.harness.engines.engine import ReadyRounds
 from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
