@@ -35,6 +35,7 @@ from fairshares.harness.hosts.remote_parties import (
     check_not_emulated,
     refusal_at_hosts,
 )
+from fairshares.harness.hosts.signed_results import BenchmarkIntent
 from fairshares.harness.hosts.trials import Trial
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.signals import uninterrupted
@@ -150,7 +151,7 @@ class BenchmarkRunner(Runner, MadeUpRunner):
 
         try:
             at_once(ask, hosts.connections)
-            with hosts.agreed_parties(job, timeout_s, progress) as parties:
+            with hosts.agreed_parties(job, timeout_s, progress, kind=BenchmarkIntent) as parties:
                 yield parties
         except FairSharesError:
             self._hosts.forget(self._model)

@@ -273,7 +273,9 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
             f", once for all runs of chain {release.chain!r}; this run's uploads go into no other, so their "
             "records are not shared again"
         )
-    return f"Spent: {spent_text(release.exact)} by {release.task}, as its parties had started; {charged}."
+    return (
+        f"Spent: {spent_text(release.exact)} by {release.task}, as its parties may have started; {charged}."
+    )
 
 
 @contextmanager

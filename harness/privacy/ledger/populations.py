@@ -191,8 +191,8 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
             f"like it exceed the budget. {NOTHING_COMPUTED} Repeat the first run's {named('epsilon')} and "
-            f"{named('delta')}, with {named('noise_family', 'signed')} if version 1.0 ran it; before the "
-            "first run, ask for less."
+            f"{named('delta')}. If version 1.0 ran it, add {named('noise_family', 'signed')}, and take a "
+            f"{named('delta')} that is a tenth smaller to train. Before the first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
@@ -395,7 +395,7 @@ def spent_text(spent: Guarantee) -> str:
 def left_text(left: Budget) -> str:
     """Say the rest of a budget, rounded down."""
     if left.runs is not None:
-        return f"{left.runs} runs"
+        return "1 run" if left.runs == 1 else f"{left.runs} runs"
     delta = "" if left.delta is None else f" and δ = {digits_down(left.delta, 4)}"
     return f"ε = {digits_down(left.epsilon, 4)}{delta}"
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -281,6 +281,48 @@ def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answ
     with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'agree'"):
         release(runner, tmp_path / "out")
     assert Ledger(tmp_path / "ledger.sqlite").populations() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"program_hash": "f" * 64}, "What party 1 signed is not this run: .* something else"),
+        ({"party": 2}, "What party 1 signed is not this run: .* something else"),
+        ({"nonces": ["0", "1", "2"]}, "What party 1 signed is not this run: .* something else"),
+        ({"lists": {"0": "f" * 64}}, "party 1 lies about what party 0 said of the uploads"),
+        ({"run_certificate": "none"}, "The certificate of party 1 for this run"),
+        ({"run_certificate": ""}, "The certificate of party 1 for this run"),
+        ({"seen": {"2": "a" * 64}}, "host of party 2 was not asked for a head that party 1"),
+        (None, "a signature is not its certificate's"),
+    ],
+)
+def test_what_hosts_would_refuse_of_each_other_is_charged_nowhere(
+    change: dict[str, Any] | None, says: str, said: list[Answers], hosts_of_said: list[Path], tmp_path: Path
+) -> None:
+    """These hosts let anybody go: whoever starts the run has refused it before it charged and let go any."""
+    (good,) = said[1]["agree"]
+    own = hosts_of_said[1] / "keys" / "embedded" / "P1.pem"
+    signed = good | {"signature": said[0]["agree"][0]["signature"]}
+    if change is not None:
+        intent = replace(Intent(**json.loads(good["said"])), **change)
+        signed = as_sent(sign(intent, own))
+    asked: list[str] = []
+
+    class Noting(Replaying):
+        def ask(self, message: Message[T]) -> T:
+            asked.append(message.name())
+            return super().ask(message)
+
+    def run(agreed: Any, out: Path) -> None:
+        replayed = replay(said, 1, "agree", agreed)
+        release(runner_of([Noting(one.host, one._answers) for one in replayed]), out)
+
+    with pytest.raises(FairSharesError, match=says):
+        run(signed, tmp_path / "first" / "out")
+    assert "agree" in asked and "go" not in asked
+    assert Ledger(tmp_path / "first" / "ledger.sqlite").populations() == []
+    run(good, tmp_path / "second" / "out")
+    assert "go" in asked and Ledger(tmp_path / "second" / "ledger.sqlite").populations() != []
 
 
 def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp_path: Path) -> None:
