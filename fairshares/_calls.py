@@ -368,6 +368,7 @@ def cap(
     domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
+    noise_family: NoiseFamily = "by-epsilon",
     security: Security | None = None,
     population: str | None = None,
     budget: Budget = None,

@@ -75,7 +75,7 @@ MADE_AHEAD = (
 )
 
 
-SYMMETRIC = "Joint noise: symmetric about 0, so a revealed value is its true value on average."
+SYMMETRIC = "Joint noise: symmetric about 0, so it moves what it is added to by 0 on average."
 
 
 @dataclass(frozen=True)

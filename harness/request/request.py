@@ -220,7 +220,7 @@ class Request(Options):
     beside_training: ClassVar[BesideTraining | None] = None
 
     protect = OptionGroup(Protect, without=("cap", "cap_epsilon"))
-    randomness = OptionGroup(Randomness, without=("noise", "offline", "noise_family"))
+    randomness = OptionGroup(Randomness, without=("noise", "offline"))
     inputs = OptionGroup(Inputs, without=("input_form",))
     security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     population = optional(

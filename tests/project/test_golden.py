@@ -23,16 +23,19 @@ from fairshares.harness.hosts.host_keys import RunKeys
 from fairshares.harness.hosts.policy import read_policy
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.hosts.signed_results import verify
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Population
+from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.request.request import BY_EPSILON
 from fairshares.harness.uploads.client import share as sealed
 from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import NoiseFamily
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.spec import SHARES
@@ -160,6 +163,24 @@ def test_a_request_of_1_0_had_signed_noise_at_every_epsilon() -> None:
     assert request.randomness.family is NoiseFamily.SIGNED
     again = request_from_json(request.but(noise_family=BY_EPSILON).to_json())
     assert again.randomness.family is None
+
+
+def test_a_cap_of_1_0_is_verified_by_the_noise_that_it_had() -> None:
+    """Its signed results have the loss of signed noise, here that which version 1.0 stated."""
+    fields = {
+        "task": "cap",
+        "epsilon": "4",
+        "delta": "2^-40",
+        "input_path": "shares",
+        "security": "ring",
+        "release": "weights",
+        "release_epsilon": "1",
+    }
+    request = request_from_json(fields)
+    domain = RecordDomain(("a", "b"), ("0", "1"), 100, kind=RecordKind.SIZE)
+    spent = statistic_of(request).prepare(request, domain).plan.exact
+    assert float_up(spent.epsilon) == float_up(Fraction(248273830451, 62500000000))
+    assert float_up(spent.delta) == float_up(Fraction(111321, 144115188075855872))
 
 
 TRAININGS: dict[str, dict[str, Any]] = {
