@@ -310,18 +310,18 @@ class Engine(Runner, MadeUpRunner):
                     for port, machine_port in of_gateways
                 ]
             with links_between(ports[:parties], network) as links:
-                setups = (
-                    self.setup(
-                        prepared,
-                        party,
-                        [(LOOPBACK, port) for port in links.ports[party]],
-                        values=job.values_of(party),
-                        gateway=gateways[party],
-                    )
-                    for party in range(parties)
-                )
+                setups = self._setups(prepared, links, gateways)
                 with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                     yield _OnThisMachine(self, prepared, waiting, links, began)
+
+    def _setups(
+        self, prepared: Prepared, links: Links, gateways: Sequence[GatewayConfig | None]
+    ) -> Iterator[PartySetup]:
+        """Yield what starts each party on this machine, one when the one before it is laid out."""
+        for party, gateway in enumerate(gateways):
+            addresses = [(LOOPBACK, port) for port in links.ports[party]]
+            values = prepared.job.values_of(party)
+            yield self.setup(prepared, party, addresses, values=values, gateway=gateway)
 
     @contextmanager
     def prepare_rounds(
