@@ -276,7 +276,7 @@ class Engine(Runner, MadeUpRunner):
 
     @contextmanager
     def prepare(self, job: Job, model: SecurityModel, conditions: Conditions) -> Iterator[ReadyParties]:
-        """Start the parties of any job, as `Runner.prepare`; `run` lets those of its own go without a charge."""
+        """Start the parties of any job, as `Runner.prepare`; `run` lets its own go without a charge."""
         began = time.monotonic()
         parties = model.parties
         if self.compiles:
