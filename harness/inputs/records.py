@@ -363,7 +363,9 @@ class _Lines:
                 empty = [is_empty(text) for text in self.texts.columns[name]]
             self.check(empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
         for name, parts in self.counted.parts.items():
-            joined = np.array([[holds_separator(text) for text in part] for part in parts]).any(axis=0)
+            joined = np.zeros(len(parts[0]), dtype=np.bool_)
+            for part in parts:
+                joined |= np.array([holds_separator(text) for text in part])
             fault = f"{name} {{}} has {BETWEEN!r} in a value, which stands between those of several columns"
             self.check(joined, fault, UNJOINED, name)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from fairshares.harness.engines.execution import PROGRAMS, EngineResult, MadeUpJob, Progress
+from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, Progress
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, StockError, UsedNoiseError
 from fairshares.harness.privacy.stock import Piece, Stock, new_name, shares_of
@@ -109,7 +109,7 @@ def preprocess(
             attempts = stock.begin(terms)
             with scratch_directory(stock.directory) as scratch:
                 job = noise_job(noise, shares_of(scratch / "piece", model.parties))
-                result = engine.run(job, model, scratch / "parties", timeout_s, progress)
+                result = engine.run(job, model, Conditions(scratch / "parties", timeout_s, progress))
                 about = what_it_took(result) | {"attempts": attempts}
                 stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", about)
         except OSError as error:

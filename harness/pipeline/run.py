@@ -12,6 +12,7 @@ from msgspec import UNSET, structs
 
 from fairshares.harness.engines.execution import (
     Backend,
+    Conditions,
     EngineResult,
     PrivateJob,
     Progress,
@@ -251,14 +252,8 @@ def prepare(
 
     Raises, and leaves as much, as `Runner.prepare`.
     """
-    with settings.runner.prepare(
-        delivered.job,
-        settings.release.model,
-        work,
-        settings.timeout_s,
-        progress,
-        network=settings.network,
-    ) as parties:
+    conditions = Conditions(work, settings.timeout_s, progress, settings.network)
+    with settings.runner.prepare(delivered.job, settings.release.model, conditions) as parties:
         yield ReadyRelease(delivered, parties)
 
 

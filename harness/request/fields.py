@@ -288,12 +288,12 @@ class Options:
         """Return what a command with these options does, in a line."""
         return cls.__doc__ or ""
 
-    def value(self, name: str) -> object:
+    def value_of(self, name: str) -> object:
         """Return an option's value, whichever part holds it."""
         for attribute, member in self._members.items():
             held = vars(self)[attribute]
             if isinstance(member, OptionGroup) and name in member.options:
-                return held.value(name)
+                return held.value_of(name)
             if isinstance(member, Option) and name == attribute:
                 return held
         raise KeyError(name)
@@ -325,7 +325,7 @@ class Options:
 
     def is_usual(self, name: str) -> bool:
         """Return whether an option has its default value."""
-        return self.value(name) == self.declared[name].read(None)
+        return self.value_of(name) == self.declared[name].read(None)
 
     @classmethod
     def names_of_runs(cls) -> list[str]:
@@ -334,11 +334,11 @@ class Options:
 
     def stated(self, *names: str) -> list[str]:
         """Return those of these names that are declared here, and have a value."""
-        return [name for name in names if name in self.declared and self.value(name)]
+        return [name for name in names if name in self.declared and self.value_of(name)]
 
     def written(self, *names: str) -> dict[str, str | bool]:
         """Return these options' values as texts; a given switch is True."""
-        values = {name: self.value(name) for name in names}
+        values = {name: self.value_of(name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
 
 

@@ -363,7 +363,7 @@ class Request(Options):
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""
-        texts = {name: as_text(value) for name, value in self.values().items()}
+        texts = {name: as_text(self.value_of(name)) for name in self.declared}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
 

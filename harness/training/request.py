@@ -234,7 +234,7 @@ class TrainRequest(Options):
         own = {"population", "out", "offline", "stock"}
         left_out = own.union(Spending.declared, AccountOptions.declared)
         same = {
-            name: self.value(name)
+            name: self.value_of(name)
             for name in part.declared.keys() & self.declared.keys()
             if name not in left_out
         }

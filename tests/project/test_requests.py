@@ -74,7 +74,7 @@ def test_a_request_is_read_as_it_was_written(task: str) -> None:
     assert request_from_json(written) == request and request_from_json(written).to_json() == written
     assert all(isinstance(text, str) for text in written.values())
     for name, option in request.declared.items():
-        assert option.read(as_text(request.value(name))) == request.value(name), name
+        assert option.read(as_text(request.value_of(name))) == request.value_of(name), name
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from tests.support.walks import ASKED, Walk, walked
 MOST = 8
 PACKS_IN_BOTH = {
     "harness/request/fields.py:Options._hold",  # values by name become parts
-    "harness/request/fields.py:Options.values",  # and parts values by name
     "harness/pipeline/run.py:prepare",  # a ready release: what was delivered, and its parties
     "harness/pipeline/run.py:ChargedRelease.go",  # what was revealed: the same, and the engine's result
     "harness/engines/execution.py:Job.named_arguments",  # the program's arguments by name

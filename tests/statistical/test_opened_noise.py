@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.execution import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS, Conditions
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.releases.count.spec import PI_COUNT
@@ -168,7 +168,7 @@ def test_distributed_noise_is_of_the_distribution_of_all_parties(
     sampler = own_sampler(distribution, HALF, Fraction(1, 2**DELTA_BITS), model)
     job = noise_job(sampler, LARGE, model)
     assert job.fair_bits == ()
-    result = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, lambda step: None)
+    result = engine_of(model).run(job, model, Conditions(tmp_path / "run", RUN_TIMEOUT_S, lambda step: None))
     (opened,) = result.outputs.values()
     assert distance_from(opened, sampler.cumulative) <= dkw_bound(LARGE)
     for factor in NEAR:

@@ -1,10 +1,11 @@
-"""Composition of runs: by sums, by Rényi divergences, or as a series that was declared beforehand.
+"""Composition of runs by a budget's rule: sums, a Rényi filter, or runs that were declared beforehand.
 
 Sums are of integers, rounded towards a higher loss. docs/explanation/theorems.md has the proofs.
 """
 
 import json
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -89,11 +90,15 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
 
 
 @dataclass(frozen=True)
-class Accountant:
-    """The sum of runs' epsilons and deltas, and the rest of a budget, with the interface of dp_accounting's.
+class Accountant(ABC):
+    """The loss of runs together, and the rest of a budget, with the interface of dp_accounting's.
 
-    Guarantees: theorem 2; subclasses name theirs.
+    Guarantees: each class names the theorem by which runs that it calls kept are within the budget.
     [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
+
+    Attributes:
+        budget: The budget, whose rule is the class's.
+        losses: Those of the runs.
     """
 
     budget: Budget
@@ -112,13 +117,25 @@ class Accountant:
         return self.supports(loss) and self.compose([loss]).kept
 
     @property
+    @abstractmethod
     def kept(self) -> bool:
         """Whether all runs are within the budget."""
+
+    @property
+    @abstractmethod
+    def left(self) -> Budget:
+        """The rest of the budget, for messages."""
+
+
+class SummedRuns(Accountant):
+    """Any runs, by the sums of their epsilons and deltas: theorem 2."""
+
+    @property
+    def kept(self) -> bool:
         return self.budget.allows(compose(loss.exact for loss in self.losses))
 
     @property
     def left(self) -> Budget:
-        """The rest of the budget, for messages."""
         return self.budget.left(compose(loss.exact for loss in self.losses))
 
 
@@ -147,8 +164,8 @@ class DeclaredRuns(Accountant):
         return replace(self.budget, runs=max(0, (self.budget.runs or 0) - len(self.losses)))
 
 
-class Renyi(Accountant):
-    """A filter by Rényi divergences of one order, or by sums: theorem 5."""
+class RenyiFilter(Accountant):
+    """Any runs, by their Rényi divergences of one order or by sums, whichever keeps them: theorem 5."""
 
     @property
     def kept(self) -> bool:
@@ -189,10 +206,10 @@ class Renyi(Accountant):
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
     """Return a budget's accountant."""
     if budget.order:
-        return Renyi(budget, tuple(losses))
+        return RenyiFilter(budget, tuple(losses))
     if budget.runs:
         return DeclaredRuns(budget, tuple(losses))
-    return Accountant(budget, tuple(losses))
+    return SummedRuns(budget, tuple(losses))
 
 
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:

@@ -398,13 +398,15 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_key(tmp_path_factory.mktemp("key"), "P0", "P0")
 
 
+ASKED = {"task": "gap", "security": MODEL.name, "epsilon": "1"}
+
+
 @pytest.fixture
 def kept(own: Path) -> Callable[..., dict[str, str]]:
     """Return what gives what a host keeps of a run that revealed one number: `kept(party, **changes)`."""
 
     def signed(party: int, **changes: Any) -> dict[str, str]:
-        asked_for = {"task": "gap", "security": MODEL.name}
-        run = {"run": RUN, "asked": asked_for, **changes}
+        run = {"run": RUN, "asked": ASKED, **changes}
         intent = Intent(
             *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
             *(run.get("program_hash", "h"), "MPyC", 0),
@@ -478,12 +480,15 @@ def test_what_a_host_says_it_keeps_is_what_one_keeps(
         {"run": f"../{RUN}"},
         {"run": "/tmp/x"},
         {"run": RUN.upper()},
-        {"asked": {"task": "gap", "security": "unknown"}},
-        {"asked": {"task": "none", "security": MODEL.name}},
+        {"asked": {**ASKED, "security": "unknown"}},
+        {"asked": {"task": "gap", "epsilon": "1"}},
+        {"asked": {**ASKED, "task": "none"}},
+        {"asked": {**ASKED, "field": "1"}},
+        {"asked": {"task": "gap", "security": MODEL.name}},
         {"asked": {}},
     )
     for changes in unknown:
-        with pytest.raises(HostUnfitError, match="a run, a task or a model that cannot be"):
+        with pytest.raises(HostUnfitError, match=r"a (run|request) that cannot be"):
             collect([kept(1, **changes)])
     for party in (2, -1):
         with pytest.raises(HostUnfitError, match="what another party revealed"):

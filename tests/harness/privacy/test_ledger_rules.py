@@ -17,7 +17,7 @@ from fairshares.harness.errors import BudgetError, OptionError, PopulationError
 from fairshares.harness.privacy.ledger.accountants import (
     Loss,
     NoiseEvent,
-    Renyi,
+    RenyiFilter,
     accountant_of,
     numerical_epsilon,
 )
@@ -374,7 +374,7 @@ def test_what_both_rules_may_lose_adds_up_to_delta() -> None:
 
     whole, certain = (Guarantee(epsilon, DELTA) for epsilon in (RENYI.epsilon, Fraction(0)))
     many = [Loss(Guarantee(RENYI.epsilon / 50, Fraction(0)))] * 60  # which sums do not admit
-    tail = Renyi(RENYI, tuple(many)).deltas[1]
+    tail = RenyiFilter(RENYI, tuple(many)).deltas[1]
     parts = [part(DELTA, [Loss(whole)]), 2 * part(DELTA, [Loss(certain)]), part(tail, many)]
     assert min(parts) > 0 and 4090 <= sum(parts) <= 4096
 
