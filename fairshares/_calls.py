@@ -185,10 +185,13 @@ def thresholds(
         positive_label: The label that a high score speaks for. None: the last in order, which is that of the
             categories if these have one.
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
-            "false_positive_rate_parity" or "demographic_parity".
+            "false_positive_rate_parity" or "demographic_parity"; "four_fifths", where the smallest selection
+            rate is at least four fifths of the largest; "accuracy_parity"; or "predictive_parity", where as
+            many of the accepted are positive, and each group has one threshold.
         objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".
         tolerance: The largest difference between groups in these rates, from 0 to 1. None: 0, or the least
-            that can be reached if deterministic.
+            that can be reached if deterministic. Of "four_fifths" it is the share by which a rate may fall
+            short of the largest, and None is 0.2.
         deterministic: Whether each group has one threshold, and none is drawn.
         variant: "histogram", or "records", where no client can exceed its cap (models of MP-SPDZ).
     Returns:
