@@ -16,6 +16,7 @@ from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.support.command import call, refused, succeed
+from tests.support.plans import plan_of
 from tests.support.running import QUICKEST
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -172,11 +173,12 @@ def test_everything_of_a_training_is_in_one_population(ledger: Path) -> None:
 
 
 def test_a_session_s_calls_share_one_relation(ledger: Path) -> None:
-    session = fs.Session(ONE_EACH, population="loans", security=QUICKEST)
+    of_all: dict[str, Any] = {"population": "loans", "security": QUICKEST}
+    session = fs.Session(ONE_EACH, **of_all)
     assert session.weights(epsilon=1).privacy.relation == REPLACE
     assert session.confusion(epsilon=1).privacy.relation == REPLACE
     with pytest.raises(PopulationError, match="do not add up"):
-        session.weights(epsilon=1, neighboring_relation=ADD)
+        session.weights(epsilon=1, neighboring_relation="add_or_remove_one")
     assert relations(ledger, "loans") == [REPLACE] * 2
 
 
@@ -227,15 +229,14 @@ def test_a_plan_is_that_of_the_run(
 def test_a_plan_of_clients_with_one_record_each_is_that_of_such_records(ledger: Path) -> None:
     """As many records as clients are no statement that each has one."""
 
-    def relation(**sizes: Any) -> str:
-        plan = fs.plan(epsilon=1, groups=2, security=QUICKEST, **sizes)
-        (release,) = plan.fields["releases"]
-        return str(release["privacy"]["neighboring_relation"])
+    def relation(**sizes: Any) -> NeighboringRelation:
+        (release,) = plan_of(epsilon="1", groups="2", security=QUICKEST, **sizes).releases
+        return release.asked.prepared.plan.relation
 
-    assert relation(clients=200) == REPLACE
-    assert relation(clients=200, records=200) == relation(clients=200, records=900) == ADD
-    assert relation(clients=200, max_count=3) == relation(clients=200, neighboring_relation=ADD) == ADD
-    assert relation(clients=200, privacy_unit="client", cap=2) == "zero_out_one"
+    assert relation(clients="200") == REPLACE
+    assert relation(clients="200", records="200") == relation(clients="200", records="900") == ADD
+    assert relation(clients="200", max_count="3") == relation(clients="200", neighboring_relation=ADD) == ADD
+    assert relation(clients="200", privacy_unit="client", cap="2") == "zero_out_one"
 
 
 NOISE: dict[str, Any] = {"epsilon": 1, "security": QUICKEST, "groups": ["a", "b"], "labels": [0, 1]}
