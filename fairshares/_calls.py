@@ -465,7 +465,8 @@ def train(
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
         momentum: The momentum of the descent; likewise.
-        neighboring_relation: As in `weights`; "replace_one" takes about twice the noise.
+        neighboring_relation: "add_or_remove_one", or "replace_one", at about twice the noise. None: as in
+            `weights`.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
         offline: For the rounds' noise, not for that of `with_`.
     Returns:

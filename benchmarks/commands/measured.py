@@ -305,7 +305,8 @@ def export(options: ExportOptions) -> None:
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
     yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
-    for finding in (*validation.with_status(Status.FAILED), *validation.with_status(Status.EXPLAINED)):
+    deviating = (Status.FAILED, Status.NOT_EXPLAINED, Status.EXPLAINED)
+    for finding in [finding for status in deviating for finding in validation.with_status(status)]:
         yield Paragraph(
             f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}",
             strong=Bad(finding.status) if finding.status is Status.FAILED else str(finding.status),

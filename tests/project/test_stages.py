@@ -38,7 +38,7 @@ BEFORE = """
 from pathlib import Path
 from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
-from fairshares.harness.engines.execution import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
+from fairshares.harness.engines.execution import MadeUpJob, MadeUpRunner, PrivateJob, ReadyParties, Runner
 from fairshares.harness.engines.engine import ReadyRounds
 from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
@@ -64,7 +64,7 @@ def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: B
         charged_release: ChargedRelease[Answer], entry: Entry, event: PrivacyEvent, stock: Stock,
         planned_sums: PlannedSums, allowed_sums: sums.AllowedSums, ready_sums: sums.ReadySums,
         charged_sums: sums.ChargedSums, training: PlannedTraining, allowed_training: AllowedTraining,
-        ready: Ready, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
+        ready: ReadyParties, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
         private: PrivateJob, made_up: MadeUpJob, model: SecurityModel, request: Request,
         chosen: HostsBackend, connected: ConnectedHosts, laid_out: LaidOutParty[PartyProcess]) -> None:
     {line}
