@@ -12,8 +12,11 @@ import pytest
 
 import fairshares as fs
 from fairshares.harness.errors import BudgetError, OptionError, PopulationError, StockError
+from fairshares.harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain
+from fairshares.harness.pipeline.relations import new_default, under_kept_relation
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.support.command import call, refused, succeed
 from tests.support.plans import plan_of
@@ -70,6 +73,21 @@ def released(task: str, records: pd.DataFrame, **more: Any) -> Any:
 def relations(ledger: Path, population: str) -> list[NeighboringRelation]:
     (found,) = Ledger(ledger).populations(population)
     return [charge.relation for charge in found.charges]
+
+
+def test_a_request_takes_its_population_s_relation_unless_it_has_one(of_1_0: Path) -> None:
+    """Which the new default then does not change, and of which nothing is said."""
+    domain = RecordDomain(("a", "b"), ("0", "1"), max_count=1)
+    asked = WeightsRequest(epsilon=1, security=QUICKEST)
+    clinics = Account(Ledger(of_1_0), "clinics")
+    kept = under_kept_relation(asked, domain, clinics)
+    assert kept.protect.neighboring_relation is ADD and new_default(kept, domain, DEFAULT_MAX_COUNT) == ""
+    nobody = under_kept_relation(asked, domain, Account(Ledger(of_1_0)))
+    assert nobody is asked and new_default(nobody, domain, DEFAULT_MAX_COUNT).startswith(CHANGED)
+    assert new_default(nobody, domain, 1) == ""  # declared, and so in 1.0, too
+    for others in ({"neighboring_relation": REPLACE}, {"privacy_unit": PrivacyUnit.CLIENT}):
+        request = asked.but(**others)
+        assert under_kept_relation(request, domain, clinics) is request
 
 
 @pytest.mark.parametrize("task", CALLS)
