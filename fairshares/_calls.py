@@ -103,7 +103,8 @@ def weights(
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
-        neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
+        neighboring_relation: "add_or_remove_one" or "replace_one". None: that of the population's first run,
+            else "replace_one" where a client has one record, as without client_id or with max_count=1.
         shares: The directory in which uploads arrive, instead of records.
         chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
             each record once. `load` adds up their results.
@@ -468,7 +469,8 @@ def train(
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
         momentum: The momentum of the descent; likewise.
-        neighboring_relation: "add_or_remove_one" (None), or "replace_one", which takes twice the noise.
+        neighboring_relation: "add_or_remove_one", or "replace_one", at about twice the noise. None: as in
+            `weights`.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
         offline: For the rounds' noise, not for that of `with_`.
     Returns:

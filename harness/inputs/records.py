@@ -523,7 +523,9 @@ def _declared_names(
 def _each_of_its_own(
     domain: RecordDomain, counted: Counted, pairs: _Pairs, types: dict[str, str]
 ) -> ClientRecords:
-    """Return records of which each is a client's own."""
+    """Return records of which each is a client's own; undeclared, the most of a client is therefore 1."""
+    if domain.max_count == DEFAULT_MAX_COUNT:
+        domain = replace(domain, max_count=1)
     of_record = pairs.at(np.repeat(np.arange(len(counted.records)), counted.records))
     client = np.arange(len(of_record.group))
     return ClientRecords(

@@ -32,6 +32,7 @@ from fairshares.harness.pipeline.manifest_of_run import (
 )
 from fairshares.harness.pipeline.planning import Planner, event_of
 from fairshares.harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
+from fairshares.harness.pipeline.relations import refuse_noise_of_another_relation
 from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
 from fairshares.harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
@@ -229,6 +230,7 @@ def allow(planned: Planned[R], charging: Entry, stock: Stock | None, place: Path
     charging.check(planned.event)
     if stock is None:
         return Allowed(planned, None)
+    refuse_noise_of_another_relation(planned.prepared, stock, charging.account)
     piece = taken(joint_noise_of(planned.prepared), stock, place)
     return Allowed(replace(planned, event=replace(planned.event, piece=piece.name)), piece)
 

@@ -96,7 +96,9 @@ class Protect(Spending):
         "what is protected: record (default: one record of a client) or client (all its records)",
     )
     neighboring_relation = optional(
-        parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
+        parse_relation,
+        "add_or_remove_one or replace_one; default: that of the population's first run, else replace_one "
+        "where a client has one record, as without client_id or with --max-count 1",
     )
     cap = optional(
         parse_cap_or_auto,

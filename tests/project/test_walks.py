@@ -69,7 +69,9 @@ def spends() -> Fraction:
 
 
 def test_a_call_hands_epsilon_through_few_functions_that_do_nothing_else(tmp_path: Path) -> None:
-    table = pd.DataFrame({"group": ["a", "b"] * 100, "label": ["0", "1", "1", "0"] * 50})
+    table = pd.DataFrame(
+        {"client_id": range(200), "group": ["a", "b"] * 100, "label": ["0", "1", "1", "0"] * 50}
+    )
     with walked(ASKED, spends()) as walk:
         result = fs.weights(table, epsilon=ASKED, security="mpyc", ledger=tmp_path / "ledger.sqlite")
     assert result.privacy.epsilon_exact == spends()
@@ -78,7 +80,7 @@ def test_a_call_hands_epsilon_through_few_functions_that_do_nothing_else(tmp_pat
 
 def test_a_command_hands_epsilon_through_few_functions_that_do_nothing_else(tmp_path: Path) -> None:
     records = tmp_path / "x.csv"
-    records.write_text("group,label\n" + "a,0\nb,1\na,1\nb,0\n" * 50)
+    records.write_text("client_id,group,label\n" + "x,a,0\nx,b,1\nx,a,1\nx,b,0\n" * 50)
     out = tmp_path / "out"
     words = ["inv", "weights", "--records", str(records), "--epsilon", str(float(ASKED)), "--out", str(out)]
     words += ["--security", "mpyc", "--ledger", str(tmp_path / "ledger.sqlite")]

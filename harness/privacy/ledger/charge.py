@@ -21,6 +21,7 @@ from fairshares.harness.privacy.ledger.populations import (
     refuse_misspelt,
     spent_text,
 )
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget
 
 if TYPE_CHECKING:
@@ -61,6 +62,18 @@ class Account:
         """Return whether the ledger is asked and written: for a population, or what may be used once."""
         return self.population is not None or bool(event.uploads) or bool(event.piece)
 
+    def kept_relation(self, unit: PrivacyUnit) -> NeighboringRelation | None:
+        """Return the relation of the population's first charge, which its other runs keep.
+
+        None for nobody, before the first charge, and if the population's unit is another.
+        """
+        if self.population is None:
+            return None
+        for population in self.ledger.populations(self.population):
+            if population.unit is unit:
+                return population.relation
+        return None
+
     @property
     def declared(self) -> bool:
         """Whether the budget is for a declared number of runs."""
@@ -99,6 +112,12 @@ def chosen_account(
             "what is spent."
         )
     return Account(place, charged or None, budget)
+
+
+def account_read(population: str | None, ledger: Path | None) -> Account:
+    """Return an account to be read, to which nothing is charged; the population may be new, or nobody."""
+    charged = None if population == UNCHARGED else population
+    return Account(chosen_ledger(ledger), charged)
 
 
 def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
