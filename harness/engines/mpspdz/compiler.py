@@ -167,8 +167,8 @@ class Installation:
         if not self.fixed and self.commit == _UNKNOWN:
             return (
                 f"Whether MP-SPDZ {self.release} at {self.home} has the fix of 11 May 2026 to its MAC check "
-                "is unknown, as git does not tell its commit; clone it with git, or take a release after 0.4.2, "
-                f"see {DOCUMENTATION}."
+                "is unknown, as git does not tell its commit; clone it with git, or take a release after "
+                f"0.4.2, see {DOCUMENTATION}."
             )
         if not self.fixed:
             return (

@@ -178,7 +178,7 @@ def test_a_full_disk_is_noticed_before_anything_starts(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=4096))
     started = False
-    with pytest.raises(WriteError, match=r"no room left on the disk of .* \(4,096 bytes are free\)"):
-        with new_directory(tmp_path / "runs" / "out"):
-            started = True
+    said = r"no room left on the disk of .* \(4,096 bytes are free\)"
+    with pytest.raises(WriteError, match=said), new_directory(tmp_path / "runs" / "out"):
+        started = True
     assert not started and not list(tmp_path.iterdir())
