@@ -270,18 +270,6 @@ class Engine(Runner, MadeUpRunner):
             notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
         )
 
-    def prepare(
-        self,
-        job: PrivateJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> AbstractContextManager[ReadyParties]:
-        return self._start(job, model, work, timeout_s, progress, network=network)
-
     def run(
         self,
         job: MadeUpJob,
@@ -292,11 +280,11 @@ class Engine(Runner, MadeUpRunner):
         *,
         network: Network | None = None,
     ) -> EngineResult:
-        with self._start(job, model, work, timeout_s, progress, network=network) as parties:
+        with self.prepare(job, model, work, timeout_s, progress, network=network) as parties:
             return parties._finish()
 
     @contextmanager
-    def _start(
+    def prepare(
         self,
         job: Job,
         model: SecurityModel,
@@ -304,9 +292,8 @@ class Engine(Runner, MadeUpRunner):
         timeout_s: float,
         progress: Progress,
         *,
-        network: Network | None,
-    ) -> Iterator["_OnThisMachine"]:
-        """Start the parties of any job, as `prepare` does."""
+        network: Network | None = None,
+    ) -> Iterator[ReadyParties]:
         began = time.monotonic()
         parties = model.parties
         if self.compiles:
@@ -323,16 +310,16 @@ class Engine(Runner, MadeUpRunner):
                     for port, machine_port in of_gateways
                 ]
             with links_between(ports[:parties], network) as links:
-                setups = []
-                for party in range(parties):
-                    setup = self.setup(
+                setups = (
+                    self.setup(
                         prepared,
                         party,
                         [(LOOPBACK, port) for port in links.ports[party]],
                         values=job.values_of(party),
                         gateway=gateways[party],
                     )
-                    setups.append(setup)
+                    for party in range(parties)
+                )
                 with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                     yield _OnThisMachine(self, prepared, waiting, links, began)
 
@@ -347,10 +334,10 @@ class Engine(Runner, MadeUpRunner):
             rounds = RoundsOfColumns(
                 number=shape.rounds, column_bytes=shape.values * model.domain.value_bytes
             )
-            setups = [
+            setups = (
                 self.setup(prepared, party, addresses, values=job.values_of(party), rounds=rounds)
                 for party in range(model.parties)
-            ]
+            )
             with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                 yield ReadyRounds(waiting)
 

@@ -107,13 +107,17 @@ class Guard:
         rule = self._ask(event)
         population = self.facts.charged_to
         budget = rule.budget if population is not None else None
-        return Account(self.ledger, population, budget, self._check_charge)
+        return Account(self.ledger, population, budget, self)
 
-    def _check_charge(
-        self, state: LedgerState, _population: str | None, _budget: Budget | None, event: PrivacyEvent
+    def check_charge(
+        self,
+        state: LedgerState,
+        name: str | None,  # noqa: ARG002  as `account` has it
+        budget: Budget | None,  # noqa: ARG002  likewise
+        release: PrivacyEvent,
     ) -> None:
         """Raise PolicyError unless the host's policy allows a charge, given the state of its ledger."""
-        self._ask(event, state)
+        self._ask(release, state)
 
     def check_attempt(self, number: int) -> None:
         """Raise PolicyError if a piece of noise was begun too often."""

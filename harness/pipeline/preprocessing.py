@@ -17,8 +17,9 @@ from fairshares.harness.privacy.stock import Piece, Stock, new_name, shares_of
 from fairshares.harness.releases.base import Answer, PreparedRelease
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.files import scratch_directory
+from fairshares.protocols.circuits.coins import family_of
 from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
 from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
@@ -85,7 +86,7 @@ def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
     return JointNoise(
         prepared.release.model,
         plan.nodes,
-        plan.law,
+        noise_arguments(plan.node_epsilon, plan.node_delta_bits, family_of(plan.coins)),
         fair_bits_per_sample(plan.coins),
     )
 

@@ -27,7 +27,13 @@ from fairshares.harness.inputs.record_schema import (
 )
 from fairshares.harness.inputs.records import ClientRecords, read_singly
 from fairshares.harness.inputs.tables import TabularRecords
-from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
+from fairshares.harness.pipeline.manifest_of_run import (
+    columns_of,
+    combined_manifest,
+    computation_of,
+    environment,
+    made_ahead,
+)
 from fairshares.harness.pipeline.preprocessing import MadeNoise, charging_for, preprocess
 from fairshares.harness.pipeline.release import (
     domain_of_noise,
@@ -619,15 +625,15 @@ def _own_manifest(
         public=public,
         end_to_end=end_to_end(request.model, exact, bits, input_path=input_path, assumes=False),
     )
-    return manifest_of(
-        "training",
-        sums.result,
-        stated,
-        Inputs(clients=examples.clients),
-        charging.stated(),
-        wall_s=sum(sums.seconds),
-        share_s=0.0,
-        preprocessing=made_ahead(piece) if piece else None,
+    return Manifest(
+        **structs.asdict(computation_of(sums.result, wall_s=sum(sums.seconds), share_s=0.0)),
+        task="training",
+        privacy=stated,
+        inputs=Inputs(clients=examples.clients),
+        ledger=charging.stated(),
+        environment=environment(),
+        hosts=UNSET if sums.result.hosts is None else sums.result.hosts,
+        preprocessing=UNSET if piece is None else made_ahead(piece),
     )
 
 

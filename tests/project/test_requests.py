@@ -213,6 +213,19 @@ def test_a_whole_holds_what_its_parts_read() -> None:
     assert call.values().keys() == call.declared.keys()
 
 
+def test_a_copy_has_the_changed_values_and_shares_the_other_parts() -> None:
+    call = CALLS["weights"](**FIRST, groups="a,b", labels="0,1")
+    changed = call.but(epsilon=Fraction(1, 3), population=None, out=Path("y"))
+    assert changed.values() == {
+        **call.values(),
+        "epsilon": Fraction(1, 3),
+        "population": None,
+        "out": Path("y"),
+    }
+    assert changed.request.protect.epsilon == Fraction(1, 3) != call.request.protect.epsilon
+    assert changed.declares is call.declares and changed.request.randomness is call.request.randomness
+
+
 def test_options_for_runs_alone_are_declared_so() -> None:
     """A plan and noise made ahead refuse these, and take none of them from the file of options."""
     of_all = ["shares", "hosts"]

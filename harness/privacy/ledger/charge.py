@@ -11,13 +11,13 @@ from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
+    LEDGER_RULES,
     NOTHING_COMPUTED,
+    ChargeRules,
     Population,
     PrivacyEvent,
-    Refuse,
     Status,
     listed,
-    refuse_charge,
     refuse_misspelt,
     spent_text,
 )
@@ -49,13 +49,13 @@ def chosen_ledger(path: Path | None) -> Ledger:
 class Account:
     """Where a run is charged: without a population, to nobody.
 
-    `refuse` decides whether the ledger may charge it: a host's also asks its owner's policy.
+    `rules` decide whether the ledger may charge it: a host's are also its owner's policy.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     population: str | None = None
     budget: Budget | None = None
-    refuse: Refuse = refuse_charge
+    rules: ChargeRules = LEDGER_RULES
 
     def counts(self, event: PrivacyEvent) -> bool:
         """Return whether the ledger is asked and written: for a population, or what may be used once."""
@@ -168,7 +168,7 @@ class ChargedRun(Charged):
         try:
             with nothing_computed():
                 self.number, self.population = account.ledger.charge(
-                    account.population, account.budget, event, account.refuse
+                    account.population, account.budget, event, account.rules
                 )
         except Exception:  # whatever refuses it; an interrupt may come after it
             SPENT.pop()
@@ -202,7 +202,7 @@ class Entry:
         if self.account.counts(event):
             with nothing_computed():
                 self.account.ledger.check(
-                    self.account.population, self.account.budget, event, self.account.refuse
+                    self.account.population, self.account.budget, event, self.account.rules
                 )
 
     def charge(self, event: PrivacyEvent, waiting: Chargeable) -> ChargedRun:

@@ -4,11 +4,11 @@ Its runs share one privacy unit and one neighboring relation: others do not add 
 """
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fairshares.harness.errors import (
     BudgetError,
@@ -316,34 +316,56 @@ class LedgerState:
         return replace(self.population, charges=self.population.charges + self.uncounted).chain(release.chain)
 
 
-Refuse = Callable[[LedgerState, str | None, Budget | None, PrivacyEvent], None]
+class ChargeRules(Protocol):
+    """What decides whether a ledger may charge a run.
 
-
-def refuse_charge(state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
-    """Raise unless a ledger may charge a run to a population, which may get a budget at once.
-
-    It reads no file: the same state, name, budget and run have the same answer.
-
-    Raises:
-        PopulationError: The run contradicts the population or chain.
-        BudgetError: The population's budget or a client's policy does not cover it.
-        UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
-        UsedNoiseError: Another run used its noise.
+    The ledger asks within the transaction that writes the charge, so nothing changes between the two.
     """
-    if release.chain and not (name and release.uploads):
-        raise PopulationError(
-            f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
-            f"{named('population', 'NAME')}."
-        )
-    refuse_used(state.uses, name, release.uploads)
-    if name is not None:
-        _refuse_to_population(state, name, budget, release)
-    if state.noise_used_by is not None:
-        raise UsedNoiseError(
-            f"Run {state.noise_used_by} of {state.path} used this noise, so the stock is a copy from before "
-            "that."
-        )
-    refuse_uncovered(release, state.spent_on)
+
+    def check_charge(
+        self, state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent
+    ) -> None:
+        """Raise unless a ledger may charge a run.
+
+        Args:
+            state: What the ledger holds of the run's population, uploads and noise.
+            name: The population; None if nobody is charged.
+            budget: The budget that the population gets at once, if any.
+            release: The run.
+        """
+
+
+class LedgerRules:
+    """The rules of every ledger, which read no file: the same arguments have the same answer."""
+
+    def check_charge(
+        self, state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent
+    ) -> None:
+        """Raise unless a ledger may charge a run, see `ChargeRules`.
+
+        Raises:
+            PopulationError: The run contradicts the population or chain.
+            BudgetError: The population's budget or a client's policy does not cover it.
+            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+            UsedNoiseError: Another run used its noise.
+        """
+        if release.chain and not (name and release.uploads):
+            raise PopulationError(
+                f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
+                f"{named('population', 'NAME')}."
+            )
+        refuse_used(state.uses, name, release.uploads)
+        if name is not None:
+            _refuse_to_population(state, name, budget, release)
+        if state.noise_used_by is not None:
+            raise UsedNoiseError(
+                f"Run {state.noise_used_by} of {state.path} used this noise, so the stock is a copy from "
+                "before that."
+            )
+        refuse_uncovered(release, state.spent_on)
+
+
+LEDGER_RULES = LedgerRules()
 
 
 def _refuse_to_population(
