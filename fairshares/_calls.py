@@ -103,7 +103,8 @@ def weights(
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
-        neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
+        neighboring_relation: "add_or_remove_one" or "replace_one". None: that of the population's first run,
+            else "replace_one" where a client has one record, as without client_id or with max_count=1.
         shares: The directory in which uploads arrive, instead of records.
         chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
             each record once. `load` adds up their results.
@@ -185,10 +186,13 @@ def thresholds(
         positive_label: The label that a high score speaks for. None: the last in order, which is that of the
             categories if these have one.
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
-            "false_positive_rate_parity" or "demographic_parity".
+            "false_positive_rate_parity" or "demographic_parity"; "four_fifths", where the smallest selection
+            rate is at least four fifths of the largest; "accuracy_parity"; or "predictive_parity", where as
+            many of the accepted are positive, and each group has one threshold.
         objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".
         tolerance: The largest difference between groups in these rates, from 0 to 1. None: 0, or the least
-            that can be reached if deterministic.
+            that can be reached if deterministic. Of "four_fifths" it is the share by which a rate may fall
+            short of the largest, and None is 0.2.
         deterministic: Whether each group has one threshold, and none is drawn.
         variant: "histogram", or "records", where no client can exceed its cap (models of MP-SPDZ).
     Returns:
@@ -368,6 +372,7 @@ def cap(
     domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
+    noise_family: NoiseFamily = "by-epsilon",
     security: Security | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -464,7 +469,8 @@ def train(
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
         momentum: The momentum of the descent; likewise.
-        neighboring_relation: "add_or_remove_one" (None), or "replace_one", which takes twice the noise.
+        neighboring_relation: "add_or_remove_one", or "replace_one", at about twice the noise. None: as in
+            `weights`.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
         offline: For the rounds' noise, not for that of `with_`.
     Returns:

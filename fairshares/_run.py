@@ -31,7 +31,7 @@ from fairshares.harness.pipeline.release import (
 )
 from fairshares.harness.pipeline.run import run_release
 from fairshares.harness.pipeline.sources import SharesSource
-from fairshares.harness.privacy.ledger.charge import UNCHARGED, populations_of
+from fairshares.harness.privacy.ledger.charge import UNCHARGED, account_read, populations_of
 from fairshares.harness.releases.base import kind_of, statistic_of
 from fairshares.harness.releases.registry import CALLS, RELEASES
 from fairshares.harness.releases.weights import view as weights_view
@@ -89,15 +89,16 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
         call = CALLS[task](**given, records=None if takes_uploads else TABLE)  # the source goes beside it
         out = call.where.out or Path(scratch) / task
         settings = settings_of(call)
+        said: list[str] = []
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
             if call.source.shares:
                 statistic = statistic_of(settings.release)
                 run = run_release(statistic, SharesSource(call.source.shares), settings, out, begin)
                 notes = [*weights_view.chain(run.manifest), one_machine(saw_records=False)]
             else:
-                run = run_on_records(call, source, settings, out, begin)
+                run = run_on_records(call, source, settings, out, begin, say=said.append)
                 notes = [one_machine(saw_records=True)]
-        notes = [*view_of(task).records(call, run.found), *notes]
+        notes = [*said, *view_of(task).records(call, run.found), *notes]
         notes.append(ledger_view.charge(run.charging, call.request.population == UNCHARGED))
         return _results.result_of(EarlierFiles(run.manifest, run.files), run.found, notes)
 
@@ -145,9 +146,11 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
         declared = _features_of(features)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
         out = request.where.out or Path(scratch) / TASK
+        said: list[str] = []
         with steps(STEPS) as begin:
-            training = train_on(request, source, declared, out, begin)
+            training = train_on(request, source, declared, out, begin, say=said.append)
         notes = [
+            *said,
             one_machine(saw_records=True),
             ledger_view.charge(training.charging, request.population == UNCHARGED),
         ]
@@ -206,7 +209,8 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         of_this_plan = class_of_sizes(task, of_plan)
         expected = of_this_plan(**of_plan, from_records=None if source is None else TABLE)
         begin("plan" if source is None else "records")
-        plan = plan_of(call.request, expected, source)
+        account = account_read(call.request.population, None)  # a plan takes no ledger but the usual one
+        plan = plan_of(call.request, expected, source, account=account)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 

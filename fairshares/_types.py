@@ -4,7 +4,13 @@ from typing import Literal
 
 Reweighing = Literal["kamiran-calders", "balanced", "label"]
 Constraint = Literal[
-    "equalized_odds", "equal_opportunity", "false_positive_rate_parity", "demographic_parity"
+    "equalized_odds",
+    "equal_opportunity",
+    "false_positive_rate_parity",
+    "demographic_parity",
+    "four_fifths",
+    "accuracy_parity",
+    "predictive_parity",
 ]
 Objective = Literal["accuracy_score", "balanced_accuracy_score"]
 NoiseKind = Literal["joint", "distributed", "distributed-gaussian"]

@@ -77,7 +77,7 @@ def run(options: RunOptions) -> None:
     samples = load(directory)
     samples_by_cell = by_cell(samples)
     cells = [samples_by_cell[planned.key] for planned in wanted.plan() if planned.key in samples_by_cell]
-    cli.show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
+    cli.show(*_view(wanted.suite.title, cells, over_hosts=bool(wanted.hosts)), *texts.iterations(cells))
     if wanted.suite.name == UNITS:
         models = ", ".join(write_units(directory, samples))
         cli.say(f"Unit costs of {models}: use them by --plan 100,units={cli.plain(str(directory))}.")
@@ -169,14 +169,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+def _view(title: str, cells: Sequence[Sequence[Sample]], *, over_hosts: bool) -> Iterator[Part]:
     yield Heading(title)
     yield Table(
         ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"],
         [[name_of(cell_samples[-1].cell), *_costs(cell_samples)] for cell_samples in cells],
     )
     samples = [sample for cell_samples in cells for sample in cell_samples]
-    where = measured_over(samples) or "all parties on this machine"
+    where = measured_over(samples) or ("over hosts" if over_hosts else "all parties on this machine")
     yield f"Medians (least – most), {where}; clients and records are made up."
     if any(sample.cell.get("input_path") == "clients" for sample in samples):
         yield "Where clients send, their connections are in these seconds."
@@ -305,7 +305,8 @@ def export(options: ExportOptions) -> None:
 def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
     yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
-    for finding in (*validation.with_status(Status.FAILED), *validation.with_status(Status.EXPLAINED)):
+    deviating = (Status.FAILED, Status.NOT_EXPLAINED, Status.EXPLAINED)
+    for finding in [finding for status in deviating for finding in validation.with_status(status)]:
         yield Paragraph(
             f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}",
             strong=Bad(finding.status) if finding.status is Status.FAILED else str(finding.status),

@@ -42,6 +42,12 @@ class TamperingOptions(Options):
         "noise (a party's own bits, too, against the distribution of what is revealed) or stock (noise made "
         "ahead: its messages, and what each party stores)",
     )
+    noise_family = usual(
+        "signed",
+        one_of(lambda: ("signed", "symmetric")),
+        "the family of joint noise in programs, noise and stock: signed (default), or symmetric, which runs "
+        "have where a value's ε is above 1.15",
+    )
     turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
     minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
     out = OUT.but(help="a new directory for the results; default: runs/bench.tampering-<time>")

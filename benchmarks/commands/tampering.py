@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,15 @@ from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import STOCK, Reaction
-from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
+from benchmarks.tampering.operations import (
+    NOISE,
+    OPERATIONS,
+    PROGRAMS,
+    SIGNED_PROGRAMS,
+    Operation,
+    distance_of,
+    family_in,
+)
 from fairshares.harness.cli import terminal
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.pipeline.manifest_of_run import environment
@@ -26,10 +34,22 @@ from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.result_files import SCHEMA, check_new, write_json
 from fairshares.harness.views.parts import Bad, Good, Part, Table
 from fairshares.harness.views.run_summary import results
+from fairshares.protocols.circuits.coins import NoiseFamily
 
 Rows = Sequence[dict[str, Any]]
 
-TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock": STOCK}
+TRIED: Mapping[str, Mapping[NoiseFamily, Sequence[Operation]]] = {
+    "programs": PROGRAMS,
+    "noise": NOISE,
+    "stock": STOCK,
+}
+
+
+def operations_of(tried: str, family: NoiseFamily) -> Sequence[Operation]:
+    """Return what is tried, by its name; the small programs have no noise, so no family."""
+    if tried == "operations":
+        return OPERATIONS
+    return TRIED[tried][family]
 
 
 def tampering(options: TamperingOptions) -> None:
@@ -38,7 +58,11 @@ def tampering(options: TamperingOptions) -> None:
         "bench.tampering",
         options,
         options.security or [model.name for model in MODELS.values() if model.active],
-        go_on=partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns),
+        go_on=partial(
+            walk.go_on,
+            tried=operations_of(options.tried, NoiseFamily(options.noise_family)),
+            turns=options.turns,
+        ),
         summarized=lambda path: summary(walk.load(path)),
         view=_view,
     )
@@ -46,7 +70,7 @@ def tampering(options: TamperingOptions) -> None:
 
 def timing(options: TimingOptions) -> None:
     """Compare the sizes and times of packets on two inputs."""
-    tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
+    tried = [program for program in SIGNED_PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     _carry_out(
         "bench.timing",
         options,
@@ -123,7 +147,9 @@ def summary(attempts: Sequence[walk.Attempt]) -> Rows:
             row[reaction.name.lower()] = counted[reaction]
         row["wrong_at_most"] = round(walk.most_wrong(changed, harmful), 5)
         if noise:
-            distance, by_chance = distance_of([int(value) for value in noise.elements()])
+            distance, by_chance = distance_of(
+                [int(value) for value in noise.elements()], family_in(operation)
+            )
             row["noise"] = noise.total()
             row["distance"] = round(distance, 5)
             row["by_chance"] = round(by_chance, 5)

@@ -22,7 +22,7 @@ from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from fairshares.harness.computation import Computation
-from fairshares.harness.engines.execution import PROGRAMS, TIMES, Job, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, TIMES, Conditions, Job, MadeUpJob, PrivateJob
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
@@ -183,7 +183,7 @@ class Place:
         integers = None
         if PROGRAM in cell:
             integers = public_integers(model.parties, int(cell.get("inputs", 0)))
-        result = engine_giving(model, integers).run(job, model, out, timeout_s, _silent, network=network)
+        result = engine_giving(model, integers).run(job, model, Conditions(out, timeout_s, _silent, network))
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from msgspec import to_builtins
 
 from fairshares.harness.engines.execution import (
+    Conditions,
     EngineResult,
     Job,
     MadeUpJob,
@@ -22,7 +22,6 @@ from fairshares.harness.engines.execution import (
     ReadyParties,
     Runner,
 )
-from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, HostUnfitError
 from fairshares.harness.hosts.connection import Connection
@@ -35,6 +34,7 @@ from fairshares.harness.hosts.remote_parties import (
     check_not_emulated,
     refusal_at_hosts,
 )
+from fairshares.harness.hosts.signed_results import BenchmarkIntent
 from fairshares.harness.hosts.trials import Trial
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.signals import uninterrupted
@@ -116,28 +116,20 @@ class BenchmarkRunner(Runner, MadeUpRunner):
         self,
         job: PrivateJob,
         model: SecurityModel,  # noqa: ARG002  the hosts are of one model
-        work: Path,  # noqa: ARG002  each host has its own
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
+        conditions: Conditions,
     ) -> Iterator[ReadyParties]:
-        check_not_emulated(network)
-        with self._agreed_parties(job, timeout_s, progress) as parties:
+        check_not_emulated(conditions.network)
+        with self._agreed_parties(job, conditions.timeout_s, conditions.progress) as parties:
             yield _ReadyCell(parties)
 
     def run(
         self,
         job: MadeUpJob,
         model: SecurityModel,  # noqa: ARG002  the hosts are of one model
-        work: Path,  # noqa: ARG002  each host has its own
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
+        conditions: Conditions,
     ) -> EngineResult:
-        check_not_emulated(network)
-        with self._agreed_parties(job, timeout_s, progress) as parties:
+        check_not_emulated(conditions.network)
+        with self._agreed_parties(job, conditions.timeout_s, conditions.progress) as parties:
             return parties.finish()
 
     @contextmanager
@@ -150,7 +142,7 @@ class BenchmarkRunner(Runner, MadeUpRunner):
 
         try:
             at_once(ask, hosts.connections)
-            with hosts.agreed_parties(job, timeout_s, progress) as parties:
+            with hosts.agreed_parties(job, timeout_s, progress, kind=BenchmarkIntent) as parties:
                 yield parties
         except FairSharesError:
             self._hosts.forget(self._model)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from fairshares.harness.engines.execution import TIMES
-from fairshares.harness.errors import ResultFileError
+from fairshares.harness.errors import ResultFileError, WriteError
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.result_files import result_path
 
@@ -150,17 +150,25 @@ def append(path: Path, record: Any, **more: Any) -> None:
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
     [test: tests/benchmarks/measure/test_samples.py]
+
+    Raises:
+        WriteError: It can't be written, as where the disk is full.
     """
     text = json.dumps({**more, **asdict(record)}, ensure_ascii=False, allow_nan=False) + "\n"
     packed = packed_path(path)
-    if packed.exists():
-        path.write_bytes(b"".join(line + b"\n" for line in whole_lines(path)))
-    with path.open("a+b") as file:
-        file.truncate(_length_of_whole_lines(path.read_bytes()))
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    packed.unlink(missing_ok=True)
+    try:
+        if packed.exists():
+            path.write_bytes(b"".join(line + b"\n" for line in whole_lines(path)))
+        with path.open("a+b") as file:
+            file.truncate(_length_of_whole_lines(path.read_bytes()))
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        packed.unlink(missing_ok=True)
+    except OSError as error:
+        raise WriteError(
+            f"Cannot write to {path}: {error.strerror}; all earlier results are there. Go on by --resume."
+        ) from None
 
 
 def load(path: Path) -> list[Sample]:

@@ -2,11 +2,11 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -23,10 +23,19 @@ from benchmarks.figures import (
     shown,
 )
 from benchmarks.literal import FORMS
-from benchmarks.measure.samples import OK, Summary, load, name_of
+from benchmarks.measure.samples import Sample, Summary, by_cell, load, name_of, summary
 from benchmarks.papers import FigureClaim, privfairfl
+from benchmarks.report.tables import latex_table, table_of_cells, table_of_runs
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, table2_rows
+from benchmarks.validation.side_by_side import (
+    AT_ONCE,
+    PRINTED,
+    PROTOCOLS,
+    Row,
+    Took,
+    cells_of_figure,
+    table2_rows,
+)
 from benchmarks.validation.texts import TITLES
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.request.request import DISTRIBUTED, JOINT
@@ -110,8 +119,7 @@ def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
     """Draw seconds against a factor, with a line for each form, and the paper's claim."""
-    of_claim = measured.where(*SCALE, protocol=claim.protocol, security=claim.security, shape="")
-    cells = [cell for cell in of_claim if cell.ok and cell.number(claim.factor)]
+    cells = cells_of_figure(measured, claim)
     if not cells:
         return None
     marks: list[Mark] = []
@@ -168,23 +176,35 @@ def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
 
 
 def export(results: Path, directory: Path) -> None:
-    """Write tables, figures and the measured runs into a directory."""
+    """Write tables, figures and the measured runs of an experiment into a directory.
+
+    Raises:
+        ResultFileError: There are no runs, or something else is in their place.
+    """
     samples = load(results)
     if not samples:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
-    runs = pd.json_normalize([asdict(sample) for sample in samples])
-    runs.insert(0, "name", [name_of(sample.cell, "security") for sample in samples])
-    good = runs[(runs["status"] == OK) & ~runs["warm_up"]]
-    seconds = good.groupby(["name", "cell.security"], sort=False)["times.mpc_s"]
-    for name, table in (("runs", runs), ("cells", seconds.describe().reset_index())):
+    cells = list(by_cell(samples).values())
+    for name, table in (("runs", table_of_runs(samples)), ("cells", table_of_cells(cells))):
         table.to_csv(directory / f"{name}.csv", index=False)
-        table.to_parquet(directory / f"{name}.parquet", index=False)
-    medians = seconds.median().unstack()
+        duckdb.from_df(table).write_parquet(str(directory / f"{name}.parquet"))
+    (directory / "table.tex").write_text(latex_table(cells), encoding="utf-8")
     measured = Measured.from_samples(samples)
-    shown_medians = medians.style.format(precision=4, na_rep="--").format_index(escape="latex")
-    shown_medians.to_latex(directory / "table.tex")
-    bars = Figure(figsize=(9, 1 + len(medians)))
-    medians.plot.barh(logx=True, xlabel=_SECONDS[0], ax=bars.subplots())
-    for name, figure in [("cells", bars), *drawings(measured, table2_rows(measured))]:
+    for name, figure in [("cells", _bars(samples)), *drawings(measured, table2_rows(measured))]:
         figure.savefig(directory / f"{name}.pdf", bbox_inches="tight")
     shutil.copytree(results, directory / "measured")
+
+
+def _bars(samples: Sequence[Sample]) -> Figure:
+    """Draw the median seconds of each cell, by model."""
+    medians: dict[str, dict[str, float]] = {}
+    for runs in by_cell(samples).values():
+        found = summary(runs)
+        if found is not None:
+            cell = runs[-1].cell
+            medians.setdefault(str(cell.get("security")), {})[name_of(cell, "security")] = found.median
+    table = pd.DataFrame(medians)
+    bars = Figure(figsize=(9, 1 + len(table)))
+    if len(table):
+        table.plot.barh(logx=True, xlabel=_SECONDS[0], ax=bars.subplots())
+    return bars

@@ -23,19 +23,18 @@ from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
+from benchmarks.validation.checks import validate
 from benchmarks.validation.side_by_side import (
     AT_ONCE,
     NOT_YET,
     PRINTED,
     PROTOCOLS,
-    SCALE,
-    TABLE2,
+    cells_of_figure,
     table2_rows,
 )
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, GREY
-from fairshares.harness.views.parts import Table
 from fairshares.harness.views.rendering.plots import WIDTH, intervals
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.mechanisms.shifted_log import rho_of
@@ -72,33 +71,37 @@ def _recorded(study: str, name: str) -> Any:
     return json.loads((RESULTS / study / name).read_text(encoding="utf-8"))
 
 
-def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
-    names, *lines = texts.table2(table2_rows(measured), protocol)
+def _judged(measured: Measured, shape: str) -> Iterator[Row]:
+    names, *lines = texts.judged_rows(table2_rows(measured), shape)
+    yield names
+    for protocol, model, *figures in lines:
+        yield [protocol, f"`{model}`", *figures]
+
+
+def _beside_ours(measured: Measured, protocol: str, shape: str) -> Iterator[Row]:
+    names, *lines = texts.beside_ours(table2_rows(measured), protocol, shape)
     yield names
     for model, *figures in lines:
         yield [f"`{model}`", *figures]
 
 
-def _iterations(measured: Measured) -> Iterator[Row]:
-    for part in texts.iterations([cell.runs for cell in measured.cells]):
-        if isinstance(part, Table):
-            yield list(part.columns)
-            for row in part.rows:
-                yield list(row)
+def _iterations(measured: Measured, form: str, shape: str) -> Iterator[Row]:
+    names, *lines = texts.iterations_at([cell.runs for cell in measured.cells], form, shape)
+    yield names
+    for model, *figures in lines:
+        yield [f"`{model}`", *figures]
 
 
 def _gain(measured: Measured) -> Iterator[Row]:
-    yield ["model", "whole curves", "8 thresholds, in turn (95 % interval)"]
-    for row in table2_rows(measured):
-        if row.protocol == "pi_roc" and row.shape == "ads":
-            gain = texts.times(row.gain) if row.gain else NOT_YET
-            yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
+    names, *lines = texts.gains(table2_rows(measured))
+    yield names
+    for model, *ratios in lines:
+        yield [f"`{model}`", *ratios]
 
 
 def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
     forms = {PRINTED: "literal", AT_ONCE: "literal, all at once", "product": "by products", "default": "ours"}
-    where = {"protocol": claim.protocol, "security": claim.security, "shape": "", "noise": "joint"}
-    cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok]
+    cells = [cell for cell in cells_of_figure(measured, claim) if cell["noise"] == "joint"]
     if claim.factor != "clients":
         del forms["product"]
     yield [claim.factor, "published", *forms.values()]
@@ -126,7 +129,7 @@ def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]
     """Yield each model, and for ADS the seconds online and in all, of weights and of curves."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
-        cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
+        cells = [measured.where("table2", protocol=protocol, **where)[0] for protocol in PROTOCOLS]
         pairs = [(cell.seconds("online_s"), cell.seconds()) for cell in cells]
         yield model, [(online.median, total.median) for online, total in pairs if online and total]
 
@@ -326,9 +329,16 @@ def _intervals(_: Measured) -> Iterator[Row]:
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "gain": _gain,
-    "weights": lambda measured: _table2(measured, "pi_rw"),
-    "thresholds": lambda measured: _table2(measured, "pi_roc"),
-    "iterations": _iterations,
+    "table2-held": lambda measured: texts.held(validate(measured).findings),
+    "table2-ads": lambda measured: _judged(measured, "ads"),
+    "table2-ml-1m": lambda measured: _judged(measured, "ml-1m"),
+    "weights-ads": lambda measured: _beside_ours(measured, "pi_rw", "ads"),
+    "weights-ml-1m": lambda measured: _beside_ours(measured, "pi_rw", "ml-1m"),
+    "thresholds-ads": lambda measured: _beside_ours(measured, "pi_roc", "ads"),
+    "thresholds-ml-1m": lambda measured: _beside_ours(measured, "pi_roc", "ml-1m"),
+    "iterations-in-turn": lambda measured: _iterations(measured, PRINTED, "ml-1m"),
+    "iterations-ads": lambda measured: _iterations(measured, AT_ONCE, "ads"),
+    "iterations-ml-1m": lambda measured: _iterations(measured, AT_ONCE, "ml-1m"),
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
     "figure2": lambda measured: _figure(measured, privfairfl().figures["figure2"]),
     "online": _online,
@@ -346,7 +356,7 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
-    appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
+    appendix_d(recorded_runs).savefig(RESULTS / "table2" / "appendix-d.png", dpi=110)
     with rc_context({"svg.hashsalt": "weightings"}):  # the same file each time
         weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg", metadata={"Date": None})
     for name, figure in drawings(recorded_runs, table2_rows(recorded_runs)):

@@ -16,7 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.tampering.operations import LAW, OFFLINE, SAMPLER, Integers, Operation
+from benchmarks.tampering.operations import (
+    OFFLINE,
+    SAMPLERS,
+    Integers,
+    Operation,
+    law_of,
+    name_of,
+)
 from fairshares.harness.engines.execution import PROGRAMS as PRODUCTION, MadeUpJob
 from fairshares.harness.engines.parties.certificates import make_key, trust
 from fairshares.harness.engines.parties.config import VirtualMachine
@@ -35,6 +42,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.processes import die_with_parent
+from fairshares.protocols.circuits.coins import NoiseFamily
 from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -260,7 +268,7 @@ class Attack:
         """
         samples = self.operation.noise
         if samples:
-            drawn = tuple(secrets.randbits(SAMPLER.fair_bits) for _ in range(samples))
+            drawn = tuple(secrets.randbits(SAMPLERS[self.operation.family].fair_bits) for _ in range(samples))
             zeros = tuple(0 for _ in range(samples))
             self.feed((), ((drawn, zeros),))
         parties: list[subprocess.Popen[bytes]] = []
@@ -385,12 +393,42 @@ def _waited(before: Thread, after: Thread) -> bool:
     return after.went_to_sleep - before.went_to_sleep > _IN_VAIN
 
 
-_SUMS = len(OFFLINE.right)
-_MAKE = replace(OFFLINE, name="pi_preprocess", values=(), arguments=(2, _SUMS, *LAW), right=(_SUMS,))
-MAKING = replace(OFFLINE, name=f"{OFFLINE.name} making")
-ONLINE = replace(OFFLINE, name=f"{OFFLINE.name} online")
-STORED = replace(OFFLINE, name=f"{OFFLINE.name} stored")
-STOCK = (MAKING, ONLINE, STORED)
+class Stage(StrEnum):
+    """Where noise that is made ahead is changed."""
+
+    MAKING = "making"
+    ONLINE = "online"
+    STORED = "stored"
+
+
+@dataclass(frozen=True)
+class StockOperation(Operation):
+    """Noise that is made ahead and used, of which one stage is changed.
+
+    Attributes:
+        stage: What is changed.
+        make: The program that makes a piece.
+        use: The program that takes the piece.
+    """
+
+    stage: Stage = Stage.MAKING
+    make: Operation = OFFLINE[NoiseFamily.SIGNED]
+    use: Operation = OFFLINE[NoiseFamily.SIGNED]
+
+
+def _stock(family: NoiseFamily) -> tuple[StockOperation, ...]:
+    use = OFFLINE[family]
+    sums = len(use.right)
+    arguments = (2, sums, *law_of(family))
+    make = replace(use, name=name_of("pi_preprocess", family), values=(), arguments=arguments, right=(sums,))
+    operations = []
+    for stage in Stage:
+        name = name_of(f"{use.program} {stage}", family)
+        operations.append(StockOperation(name=name, stage=stage, make=make, use=use))
+    return tuple(operations)
+
+
+STOCK = {family: _stock(family) for family in NoiseFamily}
 _PLACES = 16  # so many places of each stored file are changed
 
 Files = dict[Path, bytes]  # a party's part of a piece of noise, by the path in its directory
@@ -404,16 +442,16 @@ class StockAttack:
     """
 
     def __init__(
-        self, model: SecurityModel, operation: Operation, tamperer: int, built: Path, work: Path
+        self, model: SecurityModel, operation: StockOperation, tamperer: int, built: Path, work: Path
     ) -> None:
         self.model = model
         self.operation = operation
-        self._making = Attack(model, _MAKE, tamperer, built, work / "making")
-        self._using = Attack(model, OFFLINE, tamperer, built, work / "using")
+        self._making = Attack(model, operation.make, tamperer, built, work / "making")
+        self._using = Attack(model, operation.use, tamperer, built, work / "using")
         self.directories = self._using.directories
         self._own = self.directories[tamperer]
         self.kinds: tuple[Kind, ...] = KINDS
-        if operation is STORED:
+        if operation.stage is Stage.STORED:
             self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT)
 
     def lay_out(self) -> None:
@@ -429,23 +467,23 @@ class StockAttack:
         """
         sent = self._making.messages()
         self._hand_over()
-        if self.operation is STORED:
+        if self.operation.stage is Stage.STORED:
             places = []
             for file, content in enumerate(self.stored().values()):
                 places += [Message(file, place, len(content)) for place in range(_PLACES)]
             return places
-        if self.operation is ONLINE:
+        if self.operation.stage is Stage.ONLINE:
             return self._using.messages()
         return sent
 
     def run(self, change: Change) -> tuple[Reaction, Integers]:
         """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
-        if self.operation is MAKING:
+        if self.operation.stage is Stage.MAKING:
             outcome = self.make(change)
             if outcome is not Reaction.RIGHT:
                 return outcome, ()
             return self._using.run()
-        if self.operation is ONLINE:
+        if self.operation.stage is Stage.ONLINE:
             outcome = self.make()
             if outcome is not Reaction.RIGHT:
                 return outcome, ()

@@ -14,7 +14,12 @@ import numpy as np
 from fairshares.harness.releases.noise_samples import joint_sampler, summarise
 from fairshares.protocols import reference
 from fairshares.protocols.arrays import Integers as Array
-from fairshares.protocols.circuits.coins import NoiseFamily, design_coins
+from fairshares.protocols.circuits.coins import (
+    NoiseFamily,
+    SymmetricCoins,
+    coins_of_magnitude,
+    design_noise,
+)
 from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.circuits.slots import slot_bits, value_bits
@@ -23,24 +28,48 @@ from fairshares.protocols.noise.added import NoiseDistribution
 Integers = tuple[int, ...]
 _EPSILON = "2"  # large, so that noise has few coins
 _DELTA_BITS = 20
-# The recorded attempts were made with signed noise.
-SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS), NoiseFamily.SIGNED)
-LAW = tuple(SAMPLER.arguments.values())
+SAMPLERS = {
+    family: joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS), family) for family in NoiseFamily
+}
 
 
-def distance_of(opened: Sequence[int]) -> tuple[float, float]:
+def law_of(family: NoiseFamily) -> tuple[object, ...]:
+    """Return a program's last arguments, which say that its joint noise is of this family."""
+    return tuple(SAMPLERS[family].arguments.values())
+
+
+def distance_of(opened: Sequence[int], family: NoiseFamily) -> tuple[float, float]:
     """Return how far opened noise is from its distribution.
+
+    Args:
+        opened: The opened values.
+        family: The family of the noise.
 
     Returns:
         sup |F_n - F|, or 1 if a value is impossible; and a bound that chance exceeds with a probability of
         10^-9 at most.
     """
-    summary = summarise(opened, SAMPLER)
-    least, most = SAMPLER.edges
+    sampler = SAMPLERS[family]
+    summary = summarise(opened, sampler)
+    least, most = sampler.edges
     lowest, highest = summary.extremes
     is_possible = least <= lowest and highest <= most
     distance = summary.distance if is_possible else 1.0
     return distance, summary.distance_bound
+
+
+def name_of(program: str, family: NoiseFamily) -> str:
+    """Return an operation's name. Recorded names without a family are of signed noise."""
+    if family is NoiseFamily.SIGNED:
+        return program
+    return f"{program} {family.value}"
+
+
+def family_in(operation: str) -> NoiseFamily:
+    """Return the family that an operation's name says."""
+    if operation.endswith(f" {NoiseFamily.SYMMETRIC.value}"):
+        return NoiseFamily.SYMMETRIC
+    return NoiseFamily.SIGNED
 
 
 @dataclass(frozen=True)
@@ -48,7 +77,8 @@ class Operation:
     """A program, the inputs of two parties, and the opened values.
 
     Args:
-        name: The name of the program's file. A form of its inputs may follow after a space.
+        name: The name of the program's file. A form of its inputs may follow after a space, and then the
+            family of its noise, unless that is signed.
         values: The values of the first and of the second party; empty for none.
         bits: For each block of bits, the words of the first and of the second party.
         right: The opened values that honest parties may accept.
@@ -70,12 +100,17 @@ class Operation:
         file, _, _ = self.name.partition(" ")
         return file
 
+    @property
+    def family(self) -> NoiseFamily:
+        """The family of the program's joint noise, if it has any."""
+        return family_in(self.name)
+
     def is_right(self, opened: Integers) -> bool:
         """Return whether an honest party may accept the opened values."""
         if self.noise:
             if len(opened) != self.noise:
                 return False
-            distance, bound = distance_of(opened)
+            distance, bound = distance_of(opened, self.family)
             return distance <= bound
         return opened == self.right
 
@@ -126,7 +161,6 @@ OPERATIONS = (
 
 _ResultOfNoise = Callable[[list[int]], list[int]]  # from the noise's samples to the opened values
 
-_COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
 _GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
 _GROUPS = 2
 _LABELS = 2
@@ -159,6 +193,7 @@ def _made(
     samples: int,
     opened: _ResultOfNoise,
     *,
+    family: NoiseFamily = NoiseFamily.SIGNED,
     values: Array | None = None,
     slots: tuple[Array, int] | None = None,
     gaussian: JointGaussian | None = None,
@@ -171,6 +206,7 @@ def _made(
         arguments: The program's, after the two parties.
         samples: How many values get noise.
         opened: From the noise's samples to the right result.
+        family: The family of joint noise.
         values: The inputs, if any.
         slots: Clients' slots and the bits of each, if the program takes slots.
         gaussian: The noise, if it is not the default noise.
@@ -180,9 +216,13 @@ def _made(
         noise_of_bits = partial(reference.gaussian_of_bits, coins, refinements(gaussian.levels))
         fair_bits = gaussian.bits
     else:
-        coins = [(coin.numerator, coin.bits) for coin in _COINS]
-        noise_of_bits = partial(reference.noise_of_bits, coins)
-        fair_bits = fair_bits_per_sample(_COINS)
+        design = design_noise(Fraction(_EPSILON), _DELTA_BITS, family)
+        coins = [(coin.numerator, coin.bits) for coin in coins_of_magnitude(design)]
+        nonzero = None
+        if isinstance(design, SymmetricCoins):
+            nonzero = (design.nonzero.numerator, design.nonzero.bits)
+        noise_of_bits = partial(reference.noise_of_bits, coins, nonzero=nonzero)
+        fair_bits = fair_bits_per_sample(design)
     fair_words = rng.integers(0, 1 << fair_bits, samples)
     noise = []
     for word in fair_words:
@@ -200,7 +240,7 @@ def _made(
         second_words = words ^ first_words
         bits.append((tuple(first_words.tolist()), tuple(second_words.tolist())))
     return Operation(
-        name=name,
+        name=name_of(name, family),
         values=(tuple(first_summand.tolist()), tuple(second_summand.tolist())),
         bits=tuple(bits),
         right=tuple(opened(noise)),
@@ -208,9 +248,10 @@ def _made(
     )
 
 
-def _programs() -> tuple[Operation, ...]:
-    make = partial(_made, np.random.default_rng(5))
-    table = (_GROUPS, _LABELS, *LAW)  # the last arguments of programs that count by group and label
+def _programs(family: NoiseFamily) -> tuple[Operation, ...]:
+    make = partial(_made, np.random.default_rng(5), family=family)
+    law = law_of(family)
+    table = (_GROUPS, _LABELS, *law)  # the last arguments of programs that count by group and label
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
     sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
     blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
@@ -229,7 +270,7 @@ def _programs() -> tuple[Operation, ...]:
         return [reference.first_below(caps_exceeded, _CAPS, _ABOVE, noise)]
 
     return (
-        make("pi_lap", (2, 4, *LAW), 4, _plus(np.zeros(4, dtype=np.int64))),
+        make("pi_lap", (2, 4, *law), 4, _plus(np.zeros(4, dtype=np.int64))),
         make(
             "pi_sum",
             (2, 4, NoiseDistribution.LAPLACE, 1, 30),
@@ -277,36 +318,36 @@ def _programs() -> tuple[Operation, ...]:
         ),
         make(
             "pi_roc",
-            (2, 1, _LABELS, _BINS, "1.2", *LAW),
+            (2, 1, _LABELS, _BINS, "1.2", *law),
             blocks.size,
             _plus(blocks),
             values=np.bincount(keys, minlength=_LABELS * _BINS),
         ),
         make(
             "pi_roc_records",
-            (2, _RECORDS, 1, _LABELS, _BINS, "1.2", *LAW),
+            (2, _RECORDS, 1, _LABELS, _BINS, "1.2", *law),
             blocks.size,
             _plus(blocks),
             values=keys,
         ),
-        make("pi_gap", (2, _GROUPS, *LAW), 4, _plus(sums), values=sums),
+        make("pi_gap", (2, _GROUPS, *law), 4, _plus(sums), values=sums),
         make(
             "pi_gap_slots",
-            (2, _RECORDS, 1, _GROUPS, _STEPS, *LAW),
+            (2, _RECORDS, 1, _GROUPS, _STEPS, *law),
             4,
             _plus(sums),
             slots=(slots_of_values, group_bits + value_bits(_STEPS)),
         ),
         make(
             "pi_count",
-            (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW),
+            (2, _GROUPS, _LABELS, _OFFSET, _MOST, *law),
             4,
             _plus(logarithms),
             values=_COUNTS.ravel(),
         ),
         make(
             "pi_cap",
-            (2, _RECORDS, 1, len(_CAPS) - 1, _ABOVE, *LAW),
+            (2, _RECORDS, 1, len(_CAPS) - 1, _ABOVE, *law),
             len(_CAPS),
             first_cap,
             slots=(_EXCEEDED, cap_bits),
@@ -314,15 +355,37 @@ def _programs() -> tuple[Operation, ...]:
     )
 
 
-PROGRAMS = _programs()
-OFFLINE = _made(  # its noise is what `pi_preprocess` makes from the same bits
-    np.random.default_rng(6),
-    "pi_sum_offline",
-    (2, _COUNTS.size),
-    _COUNTS.size,
-    _plus(_COUNTS),
-    values=_COUNTS.ravel(),
+_OF_OTHER_NOISE = ("pi_sum", "pi_rounds")
+SIGNED_PROGRAMS = _programs(NoiseFamily.SIGNED)
+SYMMETRIC_PROGRAMS = tuple(
+    operation
+    for operation in _programs(NoiseFamily.SYMMETRIC)
+    if operation.program not in _OF_OTHER_NOISE  # which has no family, and is among the others
 )
-TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
+PROGRAMS = {NoiseFamily.SIGNED: SIGNED_PROGRAMS, NoiseFamily.SYMMETRIC: SYMMETRIC_PROGRAMS}
+
+
+def _offline(family: NoiseFamily) -> Operation:
+    """Return a program whose noise is what `pi_preprocess` makes from the same bits."""
+    return _made(
+        np.random.default_rng(6),
+        "pi_sum_offline",
+        (2, _COUNTS.size),
+        _COUNTS.size,
+        _plus(_COUNTS),
+        family=family,
+        values=_COUNTS.ravel(),
+    )
+
+
+OFFLINE = {family: _offline(family) for family in NoiseFamily}
+TOO_LONG = {"spdz2k": "pi_roc_records"}  # 120,000 messages and minutes in each run
 _SAMPLES = 200  # so many that a message cannot change the noise's distribution unnoticed
-NOISE = (Operation("pi_lap", arguments=(2, _SAMPLES, *LAW), noise=_SAMPLES),)
+
+
+def _noise(family: NoiseFamily) -> tuple[Operation, ...]:
+    arguments = (2, _SAMPLES, *law_of(family))
+    return (Operation(name_of("pi_lap", family), arguments=arguments, noise=_SAMPLES),)
+
+
+NOISE = {family: _noise(family) for family in NoiseFamily}

@@ -15,13 +15,13 @@ from scipy.stats import beta
 from benchmarks.measure.samples import append, load_lines
 from benchmarks.tampering.attack import (
     KINDS,
-    STOCK,
     Attack,
     Change,
     Kind,
     Message,
     Reaction,
     StockAttack,
+    StockOperation,
     build_interposer,
 )
 from benchmarks.tampering.operations import TOO_LONG, Operation
@@ -79,13 +79,15 @@ def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: 
     """Return the parties of a worker, ready to run."""
     parties: Parties = {}
     for model, operation in product(models, tried):
-        if (model.name, operation.name) in TOO_LONG:
+        if operation.program == TOO_LONG.get(model.name):
             continue
         for tamperer in range(model.parties):
             place = (model.name, operation.name, tamperer)
-            kind = StockAttack if operation in STOCK else Attack
             directory = work / f"{model.name}-{operation.name}-{tamperer}"
-            parties[place] = kind(model, operation, tamperer, built, directory)
+            if isinstance(operation, StockOperation):
+                parties[place] = StockAttack(model, operation, tamperer, built, directory)
+            else:
+                parties[place] = Attack(model, operation, tamperer, built, directory)
             parties[place].lay_out()
     return parties
 

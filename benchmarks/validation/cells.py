@@ -1,8 +1,9 @@
 """Measured runs of several suites, by cell."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ class CellRuns:
     def __getitem__(self, factor: str) -> Level | None:
         """Return the level of a factor; None if the cell lacks it."""
         return self.runs[0].cell.get(factor, AT_FIRST.get(factor))
+
+    def has(self, **levels: Level) -> bool:
+        """Return whether the cell has these levels."""
+        return all(self[factor] == level for factor, level in levels.items())
 
     def number(self, factor: str) -> int:
         """Return the level of a factor if it is a whole number, else 0."""
@@ -106,6 +111,11 @@ class Measured:
     abouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     plans: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
 
+    @property
+    def suites(self) -> list[str]:
+        """The names of the suites, in the order in which they were read."""
+        return list(dict.fromkeys(cell.suite for cell in self.cells))
+
     @classmethod
     def from_samples(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples by suite and cell."""
@@ -119,7 +129,11 @@ class Measured:
 
     @classmethod
     def read(cls, directory: Path) -> "Measured":
-        """Read the results in a directory, except unit costs."""
+        """Read the results in a directory, except unit costs.
+
+        If results of two directories have the same experiment's name, the later one is called by its
+        directory's name, too.
+        """
         samples = []
         abouts = {}
         plans = {}
@@ -131,7 +145,9 @@ class Measured:
             about = read_result(path, ABOUT)
             suite = str(about.get("suite"))
             if suite != UNITS and (suite in SUITES or (path / EXPERIMENT).is_file()):
-                samples += load(path)
+                if suite in abouts:
+                    suite = f"{suite} ({path.name})"
+                samples += [replace(sample, suite=suite) for sample in load(path)]
                 abouts[suite] = about
                 plans[suite] = {planned.key: planned.repetitions for planned in chosen_in(path).plan()}
         if not samples:
@@ -146,9 +162,23 @@ class Measured:
         found = []
         for cell in self.cells:
             is_of_suite = not suites or cell.suite in suites
-            if is_of_suite and all(cell[factor] == level for factor, level in levels.items()):
+            if is_of_suite and cell.has(**levels):
                 found.append(cell)
         return found
+
+    def distinct(self, cells: Sequence[CellRuns]) -> list[CellRuns]:
+        """Return each cell once, whichever suites ran it.
+
+        Of several suites with a cell it is that of the suite with most good runs of all these cells, so that
+        cells that are compared are of as few suites as possible.
+        """
+        good_runs: Counter[str] = Counter()
+        for cell in cells:
+            good_runs[cell.suite] += len(cell.ok)
+        once: dict[Cell, CellRuns] = {}
+        for cell in sorted(cells, key=lambda cell: -good_runs[cell.suite]):
+            once.setdefault(cell.runs[0].key, cell)
+        return list(once.values())
 
     def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
         """Yield each measured cell with joint noise, beside the same with distributed noise."""

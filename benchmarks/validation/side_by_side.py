@@ -1,5 +1,6 @@
 """Table 2, cell by cell: the paper's seconds, its protocol run here, and our default."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,12 +11,9 @@ from scipy.optimize import nnls
 
 from benchmarks.literal import FORMS
 from benchmarks.measure.samples import CONFIDENCE, Level, Sample, Summary, interval_of_median, ratios_in_turn
-from benchmarks.papers import Printed, privfairfl
-from benchmarks.validation.cells import Measured, fullest
+from benchmarks.papers import FigureClaim, Printed, privfairfl
+from benchmarks.validation.cells import CellRuns, Measured, fullest
 
-TABLE2 = ("table2", "paper")  # suites with our forms
-LITERAL = ("literal", "paper")  # with the protocols as printed
-SCALE = ("scale", "paper", "literal")  # with the figures
 PROTOCOLS = ("pi_rw", "pi_roc")
 # The two literal forms: an instance after the other, as printed; and all instances at once.
 PRINTED, AT_ONCE = FORMS
@@ -24,6 +22,7 @@ NOT_YET = "not measured yet"
 BESIDE = {"ps-rep-ring": "sy-rep-ring"}
 LEAST_LEVELS = 3  # by which a line is judged
 LEAST_RATIO = 4  # of the largest level to the smallest
+BAND = 3.0  # the factor within which a median and a printed figure count as alike
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
@@ -37,9 +36,23 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Took:
-    """A literal form's seconds at the paper's size, from `low` to `high`."""
+class Ratio:
+    """A ratio of medians, with the least and the largest ratio that the runs allow."""
 
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Took:
+    """A literal form's seconds at the paper's size.
+
+    The median is that of the runs, or what their median cost of a threshold leads to. `low` and `high` are
+    the least and the largest seconds of a run, or what all measured costs of a threshold lead to.
+    """
+
+    median: float
     low: float
     high: float
     runs: Summary | None = None  # of the whole protocol; None if it did not run whole
@@ -74,11 +87,54 @@ class Row:
     beside: str | None = None  # the paper's model whose figure is meant, if another
 
     @property
-    def gain(self) -> float | None:
-        """A lower bound of the faster literal form's seconds over our default's."""
+    def gain(self) -> Ratio | None:
+        """The faster literal form's seconds over our default's."""
         if not self.at_once or not self.default:
             return None
-        return self.at_once.low / self.default.median
+        return Ratio(
+            self.at_once.median / self.default.median,
+            self.at_once.low / self.default.high,
+            self.at_once.high / self.default.low,
+        )
+
+    @property
+    def of_paper(self) -> Ratio | None:
+        """The printed protocol's seconds here over the printed figure."""
+        if not self.printed:
+            return None
+        return Ratio(
+            self.printed.median / self.paper.seconds,
+            self.printed.low / self.paper.seconds,
+            self.printed.high / self.paper.seconds,
+        )
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the median here is within a factor of 3 of the printed figure; None without a median."""
+        if not self.of_paper:
+            return None
+        return 1 / BAND <= self.of_paper.median <= BAND
+
+
+def cells_of_figure(measured: Measured, claim: FigureClaim) -> list[CellRuns]:
+    """Return the good cells of a figure's protocol and model, of two groups and two labels.
+
+    They are of no federation's shape, count records and not clients, and ran on the machine's own network or
+    that between hosts.
+    """
+    where: dict[str, Level] = {
+        "protocol": claim.protocol,
+        "security": claim.security,
+        "shape": "",
+        "epsilon": "1",
+        "network": "none",
+    }
+    cells = []
+    for cell in measured.where(**where):
+        is_of_two = cell["groups"] in (None, 2) and cell["labels"] in (None, 2)
+        if cell.ok and cell.number(claim.factor) and is_of_two and not cell.number("cap"):
+            cells.append(cell)
+    return measured.distinct(cells)
 
 
 def table2_rows(measured: Measured) -> list[Row]:
@@ -88,7 +144,7 @@ def table2_rows(measured: Measured) -> list[Row]:
     for model in paper.parties:
         models.append(model)
         for beside, of_paper in BESIDE.items():
-            if of_paper == model and measured.where(*TABLE2, *LITERAL, security=beside):
+            if of_paper == model and measured.where(security=beside):
                 models.append(beside)
     table = []
     for protocol in PROTOCOLS:
@@ -100,14 +156,11 @@ def table2_rows(measured: Measured) -> list[Row]:
 
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Printed) -> Row:
-    where = {"protocol": protocol, "shape": shape, "security": model}
-    # Cells that ran in turn with the literal ones, if any, so that the ratio is of one run.
-    suite = TABLE2[0]
-    for literal_suite in LITERAL:
-        if measured.where(literal_suite, variant="default", **where):
-            suite = literal_suite
-            break
-    ours = fullest(measured.where(suite, variant="default", noise="joint", **where))
+    where: dict[str, Level] = {"protocol": protocol, "shape": shape, "security": model, "network": "none"}
+    suite = _suite_of_ours(measured, where)
+    ours = fullest(
+        [cell for cell in measured.where(variant="default", noise="joint", **where) if cell.suite == suite]
+    )
     with_own_noise = [own for _, own in measured.pairs(variant="default", **where) if own.suite == suite]
     own = fullest(with_own_noise)
     default = ours.seconds() if ours else None
@@ -129,11 +182,24 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
     )
 
 
+def _suite_of_ours(measured: Measured, where: Mapping[str, Level]) -> str:
+    """Return the suite whose runs of our default stand in a row; an empty text if none has any.
+
+    It is a suite that has the literal forms, too, so that ratios are of runs in turn. Of several such, or of
+    none, it is that with most good runs.
+    """
+    with_literal = {cell.suite for form in FORMS for cell in measured.where(variant=form, **where) if cell.ok}
+    runs: Counter[str] = Counter()
+    for cell in measured.where(variant="default", noise="joint", **where):
+        runs[cell.suite] += len(cell.ok)
+    return max(runs, key=lambda suite: (suite in with_literal, runs[suite]), default="")
+
+
 def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
     """Return the ratio of the suite and the number of thresholds that ran most often in turn."""
     best: list[float] = []
     thresholds = 0
-    for suite in LITERAL:
+    for suite in measured.suites:
         for literal in measured.where(suite, variant=AT_ONCE, **where):
             for ours in measured.where(suite, variant="default", noise="joint", **where):
                 if literal["thresholds"] != ours["thresholds"]:
@@ -155,14 +221,16 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
     """
     shapes = privfairfl().shapes
     whole = privfairfl().thresholds
-    for suite in LITERAL:
-        of_suite = measured.where(suite, protocol=protocol, variant=form, security=model)
-        cells = [cell for cell in of_suite if cell.ok and cell["shape"] in shapes]
-        here = [cell for cell in cells if cell["shape"] == shape]
-        complete = [cell for cell in here if cell["thresholds"] in (None, whole)]
-        seconds = complete[0].seconds() if complete else None
+    where: dict[str, Level] = {"protocol": protocol, "variant": form, "security": model, "network": "none"}
+    all_at_this_shape = [cell for cell in measured.where(shape=shape, **where) if cell.ok]
+    complete = [cell for cell in all_at_this_shape if cell["thresholds"] in (None, whole)]
+    if complete:
+        seconds = max(complete, key=lambda cell: len(cell.ok)).seconds()
         if seconds:
-            return Took(seconds.low, seconds.high, seconds)
+            return Took(seconds.median, seconds.low, seconds.high, seconds)
+    for suite in measured.suites:
+        cells = [cell for cell in measured.where(suite, **where) if cell.ok and cell["shape"] in shapes]
+        here = [cell for cell in cells if cell["shape"] == shape]
         partial = here  # cells with fewer thresholds
         if not here and form == PRINTED:
             partial = cells
@@ -179,7 +247,7 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
             if rounds:
                 paper_s = privfairfl().table2[BESIDE.get(model, model), shape, protocol].seconds
                 a_round = (median(lines.each) / rounds, paper_s / (whole * rounds * scale))
-            return Took(low * scale, high * scale, basis=basis, a_round=a_round)
+            return Took(lines.middle * scale, low * scale, high * scale, basis=basis, a_round=a_round)
     return None
 
 
@@ -191,6 +259,7 @@ class Slopes:
     bend: float | None  # the slope at the upper end over that at the lower
     rounds: Sequence[float]  # of one more threshold, between each two levels
     whole: tuple[float, float]  # seconds of all of the paper's thresholds, from and to
+    middle: float  # the same by the median of `each`
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
@@ -213,7 +282,8 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
     ends = [middles[-1] + slope * (most - high) for slope in (*each, *parts)]
     bend = parts[-1] / parts[0] if len(parts) > 1 and parts[0] else None
     rounds = _steps(levels, [float(runs[level][0].rounds or 0) for level in levels])
-    return Slopes(each, bend, rounds, (min(ends), max(ends)))
+    middle = middles[-1] + median(each) * (most - high)
+    return Slopes(each, bend, rounds, (min(ends), max(ends)), middle)
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import floor, log10
 from statistics import median
 
@@ -9,7 +10,17 @@ from benchmarks.literal import literal_of
 from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, Summary, cell_key, name_of
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
-from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, InTurn, Row, Slopes, Took, slopes
+from benchmarks.validation.side_by_side import (
+    BAND,
+    NOT_YET,
+    PROTOCOLS,
+    InTurn,
+    Ratio,
+    Row,
+    Slopes,
+    Took,
+    slopes,
+)
 from fairshares.harness.privacy.statement import SHIFTED
 from fairshares.harness.views.parts import Part, Sentences, Table
 
@@ -23,14 +34,14 @@ KINDS = {
     "constant": "constant where it should be, ours only",
     "network": "emulated networks bite",
     "own": "distributed noise sends less and takes less time than joint noise, and errs by what is stated",
-    "ratio": "times within a factor of 3 of the paper's",
+    "ratio": "medians within a factor of 3 of the paper's figures",
     "gain": "the default against the faster literal form",
 }
 
 
-FEDERATIONS = "; ".join(
-    f"{shape.title}, {shape.clients:,} clients with {shape.records:,} records"
-    for shape in privfairfl().shapes.values()
+RULE = (
+    f"A time holds if the median here is within a factor of {BAND:g} of the printed figure, whatever the "
+    "spread of the runs and the rounding of the figure."
 )
 DISTRIBUTED_NOISE = (
     "With two, three and four parties, distributed noise has at most 1.41, 1.22 and 1.15 times the standard "
@@ -63,57 +74,93 @@ def times(ratio: float) -> str:
     return f"×{two_digits}"
 
 
-def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
-    """Yield the names of columns, then a line for each model.
+def ratio(found: Ratio | None) -> str:
+    """Return a ratio of medians with the least and the largest that the runs allow."""
+    if found is None:
+        return NOT_YET
+    text = times(found.median)
+    if times(found.low) != times(found.high):
+        text += f" ({_within(found.low, found.high)})"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
-    A line has a federation's figure after the other's; figures in the same words are said once.
+
+def _within(low: float, high: float) -> str:
+    """Return the ends of an interval of ratios, without the sign that is before the ratio itself."""
+    return f"{times(low)[1:]} – {times(high)[1:]}"
+
+
+def judged_rows(rows: Sequence[Row], shape: str) -> Iterator[list[str]]:
+    """Yield the names of columns, then a federation's line of Table 2 for each of its times."""
+    yield ["protocol", "model", "published, s", "here, s", "here ÷ published (least – most)", "holds"]
+    for row in rows:
+        if row.shape == shape and row.beside is None:
+            holds = NOT_YET
+            if row.holds is not None:
+                holds = "yes" if row.holds else "no"
+            yield [
+                TITLES[row.protocol].lower(),
+                row.model,
+                _published(row.paper.seconds),
+                _median_took(row.printed),
+                ratio(row.of_paper),
+                holds,
+            ]
+
+
+def beside_ours(rows: Sequence[Row], protocol: str, shape: str) -> Iterator[list[str]]:
+    """Yield the names of columns, then for each model the faster literal form beside our default."""
+    names = ["model", "literal, s", "ours, s", "distributed noise, s"]
+    if protocol == "pi_roc":
+        names.append("literal ÷ ours (least – most)")
+    else:
+        names.append("literal ÷ ours, in turn (95 %)")
+    yield names
+    for row in rows:
+        if row.shape == shape and row.protocol == protocol:
+            line = [row.model, _median_took(row.at_once), _median(row.default), _median(row.own)]
+            line.append(ratio(row.gain) if protocol == "pi_roc" else in_turn(row.in_turn))
+            yield line
+
+
+def gains(rows: Sequence[Row]) -> Iterator[list[str]]:
+    """Yield the names of columns, then by model the faster literal form's time of curves over ours.
+
+    After whole curves of both federations come pairs of runs in turn, of fewer thresholds and the first one.
     """
-    yield [
-        "model",
-        "published",
-        "literal, run here",
-        "all instances at once, here",
-        "ours",
-        "ours, distributed noise",
-        "at once ÷ ours",
-        "at once ÷ ours, in turn",
-    ]
+    first, *_ = privfairfl().shapes.values()
     by_model: dict[str, list[Row]] = {}
-    for shape in privfairfl().shapes:
-        for row in rows:
-            if row.protocol == protocol and row.shape == shape:
-                by_model.setdefault(row.model, []).append(row)
+    for row in rows:
+        if row.protocol == "pi_roc":
+            by_model.setdefault(row.model, []).append(row)
+    titles = [f"{shape.title} (least – most)" for shape in privfairfl().shapes.values()]
+    yield ["model", *titles, f"{first.title}, 8 thresholds in turn (95 %)"]
     for model, rows_of_model in by_model.items():
-        figures_of_federations = [_figures(row) for row in rows_of_model]
-        line = [model]
-        for figures in zip(*figures_of_federations, strict=True):
-            line.append("; ".join(dict.fromkeys(figures)))
-        yield line
+        yield [model, *(ratio(row.gain) for row in rows_of_model), in_turn(rows_of_model[0].in_turn)]
 
 
-def _figures(row: Row) -> list[str]:
-    """Return the figures of a row of Table 2, in the order of the columns after the model."""
-    published = NONE
-    if not row.beside:
-        published = _published(row.paper.seconds)
-    gain = NOT_YET
-    if row.gain:
-        gain = times(row.gain)
-    return [
-        published,
-        _took(row.printed),
-        _took(row.at_once),
-        _median(row.default),
-        _median(row.own),
-        gain,
-        in_turn(row.in_turn),
-    ]
+def held(findings: Sequence[Finding]) -> Iterator[list[str]]:
+    """Yield the names of columns, then how many of Table 2's times hold, by protocol and in all."""
+    yield ["times of Table 2", "number", "hold", "explained by an experiment", "not explained", NOT_YET]
+    keys = {TITLES[protocol].lower(): f"ratio.table2.{protocol}." for protocol in PROTOCOLS}
+    keys["all"] = "ratio.table2."
+    for name, key in keys.items():
+        numbers = Counter(finding.status for finding in findings if finding.check.key.startswith(key))
+        statuses = (Status.PASSED, Status.EXPLAINED, Status.NOT_EXPLAINED, Status.NOT_JUDGED)
+        yield [name, str(numbers.total()), *(str(numbers[status]) for status in statuses)]
 
 
 def _median(found: Summary | None) -> str:
     if found is None:
         return NONE
     return seconds(found.median, 2)
+
+
+def _median_took(form: Took | None) -> str:
+    if form is None:
+        return NOT_YET
+    if form.basis:
+        return f"{seconds(form.median)}\N{NO-BREAK SPACE}‡"
+    return seconds(form.median)
 
 
 def _published(value: float) -> str:
@@ -128,21 +175,28 @@ def in_turn(ratio: InTurn | None) -> str:
         return NOT_YET
     if ratio.interval:
         low, high = ratio.interval
-        return f"{times(ratio.median)} ({times(low)} – {times(high)})"
+        shown = f"{times(ratio.median)} ({_within(low, high)})"
+        return shown.replace(" ", "\N{NO-BREAK SPACE}")
     noun = "pairs" if ratio.pairs > 1 else "pair"
     return f"{times(ratio.median)} ({ratio.pairs} {noun})"
 
 
 def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
-    """View Table 2 side by side, with notes.
+    """View Table 2 side by side, a federation a table, with notes.
 
     Args:
         rows: The table's rows.
         over: The hosts and networks of runs, in words; empty for one machine.
     """
-    for protocol in PROTOCOLS:
-        header, *lines = table2(rows, protocol)
-        yield Table(header, lines, caption=f"{TITLES[protocol]}: {FEDERATIONS}.")
+    for shape in privfairfl().shapes.values():
+        size = f"{shape.title}, {shape.clients:,} clients with {shape.records:,} records"
+        header, *lines = judged_rows(rows, shape.name)
+        yield Table(header, lines, caption=f"The paper's protocols as printed. {size}.")
+        for protocol in PROTOCOLS:
+            header, *lines = beside_ours(rows, protocol, shape.name)
+            yield Table(header, lines, caption=f"{TITLES[protocol]}, all instances at once. {size}.")
+    header, *lines = gains(rows)
+    yield Table(header, lines, caption="Thresholds: the faster literal form over ours.")
     yield Sentences(list(_notes(rows, over)))
 
 
@@ -155,20 +209,13 @@ def took(form: Took | None) -> str:
     return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _took(form: Took | None) -> str:
-    if form is None:
-        return NOT_YET
-    if form.basis:
-        return f"{took(form)} ‡"
-    return took(form)
-
-
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
     yield (
         f"Seconds in the computation, preprocessing included. The paper's are for {privfairfl().machine}; "
-        f"ours {over or 'for all parties on one machine'}. In turn: the median over pairs at as many "
-        f"thresholds ({CONFIDENCE:.0%} interval)."
+        f"ours {over or 'for all parties on one machine'}. Least – most: of the runs. In turn: the "
+        f"median over pairs at as many thresholds ({CONFIDENCE:.0%} interval)."
     )
+    yield RULE
     if any(row.own for row in rows):
         yield DISTRIBUTED_NOISE
     yield (
@@ -178,7 +225,7 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
     forms = [form for row in rows for form in (row.printed, row.at_once)]
     bases = dict.fromkeys(form.basis for form in forms if form and form.basis)
     for basis in bases:
-        yield f"‡ From and to, by what each iteration took in runs with {basis}. It did not run whole."
+        yield f"‡ It did not run whole: by what each iteration took in runs with {basis}."
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
@@ -197,15 +244,15 @@ def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
 def counts(findings: Sequence[Finding]) -> str:
     """Return the number of checks by status, in words."""
     numbers = Counter(finding.status for finding in findings)
-    of_table2 = [finding for finding in findings if finding.check.key.startswith("ratio.table2.")]
-    by_status = Counter(finding.status for finding in of_table2)
+    *_, (_, total, holding, explained, unexplained, missing) = held(findings)
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
-        f"{numbers[Status.EXPLAINED]:,} deviate as explained, {numbers[Status.FAILED]:,} failed, "
-        f"{numbers[Status.NOT_JUDGED]:,} could not be judged. "
-        f"Of Table 2's {by_status.total()} times {by_status[Status.PASSED]} hold, "
-        f"{by_status[Status.EXPLAINED]} fail with an experiment as the reason, "
-        f"{by_status[Status.FAILED]} fail without, {by_status[Status.NOT_JUDGED]} are {NOT_YET}"
+        f"{numbers[Status.EXPLAINED]:,} deviate as explained, "
+        f"{numbers[Status.NOT_EXPLAINED]:,} deviate from the paper and are not explained, "
+        f"{numbers[Status.FAILED]:,} failed, {numbers[Status.NOT_JUDGED]:,} could not be judged. "
+        f"Of Table 2's {total} times {holding} hold, as the median is within a factor of {BAND:g} of the "
+        f"printed figure; {explained} are explained by an experiment, {unexplained} are not explained, "
+        f"{missing} are {NOT_YET}"
     )
 
 
@@ -227,8 +274,45 @@ _MEANING = (
 )
 
 
-def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the cost of a threshold in literal cells."""
+@dataclass(frozen=True)
+class Iterations:
+    """The cost of a threshold in literal cells that differ in the number of thresholds alone."""
+
+    cell: Mapping[str, Level]  # that with most thresholds
+    levels: Sequence[int]  # numbers of thresholds that ran, in order
+    found: Slopes
+
+    @property
+    def instance_s(self) -> float:
+        """The seconds of an instance: a record and a threshold."""
+        return median(self.found.each) / int(self.cell["records"])
+
+    @property
+    def printed_instance_s(self) -> float | None:
+        """The same by the paper's time; None if the paper has none."""
+        paper = privfairfl()
+        key = (str(self.cell["security"]), str(self.cell.get("shape")), "pi_roc")
+        printed = paper.table2.get(key)
+        if printed is None:
+            return None
+        return printed.seconds / paper.thresholds / int(self.cell["records"])
+
+    @property
+    def one(self) -> str:
+        """The seconds of one more threshold, with the least and the most of the repetitions."""
+        each = self.found.each
+        return spread(Summary(len(each), median(each), min(each), max(each)))
+
+    @property
+    def bend(self) -> str:
+        """The cost of a threshold at the upper end over that at the lower."""
+        if self.found.bend is None:
+            return NONE
+        return f"{self.found.bend:.2f}"
+
+
+def iterations_of(cells: Sequence[Sequence[Sample]]) -> list[Iterations]:
+    """Return the cost of a threshold in each kind of literal cells that tells it."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
         cell = runs[-1].cell
@@ -236,11 +320,17 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         if literal_of(cell) and "thresholds" in cell and good:
             rest = cell_key({name: level for name, level in cell.items() if name != "thresholds"})
             by_rest.setdefault(rest, {})[int(cell["thresholds"])] = good
-    rows = []
+    costs = []
     for levels in by_rest.values():
         found = slopes(levels)
         if found:
-            rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
+            costs.append(Iterations(levels[max(levels)][0].cell, sorted(levels), found))
+    return costs
+
+
+def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+    """View the cost of a threshold in literal cells."""
+    rows = [_row(cost) for cost in iterations_of(cells)]
     if rows:
         columns = [
             "cell",
@@ -255,30 +345,42 @@ def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         yield Table(columns, rows, caption=_MEANING)
 
 
-def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:
-    """Return the line of a cell that ran with these numbers of thresholds."""
-    records = int(cell["records"])
-    paper = privfairfl()
-    printed = paper.table2.get((str(cell["security"]), str(cell.get("shape")), "pi_roc"))
+def _row(cost: Iterations) -> list[str]:
     of_paper = NONE
-    if printed:
-        instance_s = printed.seconds / paper.thresholds / records
-        of_paper = seconds(instance_s * 1e6)
-    bend = NONE
-    if found.bend is not None:
-        bend = f"{found.bend:.2f}"
-    if levels[-1] >= paper.thresholds:
+    if cost.printed_instance_s is not None:
+        of_paper = seconds(cost.printed_instance_s * 1e6)
+    if cost.levels[-1] >= privfairfl().thresholds:
         whole = "it ran"
     else:
-        low, high = found.whole
+        low, high = cost.found.whole
         whole = f"{seconds(low)} – {seconds(high)}"
     return [
-        name_of(cell, "thresholds"),
-        ", ".join(map(str, levels)),
-        spread(Summary(len(found.each), median(found.each), min(found.each), max(found.each))),
-        seconds(median(found.each) / records * 1e6),
+        name_of(cost.cell, "thresholds"),
+        ", ".join(map(str, cost.levels)),
+        cost.one,
+        seconds(cost.instance_s * 1e6),
         of_paper,
-        bend,
-        " / ".join(f"{rounds:,.0f}" for rounds in found.rounds),
+        cost.bend,
+        " / ".join(f"{rounds:,.0f}" for rounds in cost.found.rounds),
         whole,
     ]
+
+
+def iterations_at(cells: Sequence[Sequence[Sample]], form: str, shape: str) -> Iterator[list[str]]:
+    """Yield the names of columns, then the cost of a threshold in a federation's cells of a literal form."""
+    yield ["model", "thresholds", "one more, s", "an instance, µs", "paper, µs", "bend", "rounds"]
+    for cost in iterations_of(cells):
+        if cost.cell.get("shape") != shape or cost.cell["variant"] != form:
+            continue
+        of_paper = NONE
+        if cost.printed_instance_s is not None:
+            of_paper = seconds(cost.printed_instance_s * 1e6)
+        yield [
+            str(cost.cell["security"]),
+            f"{cost.levels[0]:,} to {cost.levels[-1]:,}".replace(" ", "\N{NO-BREAK SPACE}"),
+            cost.one,
+            seconds(cost.instance_s * 1e6),
+            of_paper,
+            cost.bend,
+            f"{cost.found.rounds[-1]:,.0f}",
+        ]

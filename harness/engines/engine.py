@@ -12,6 +12,7 @@ from msgspec import convert
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.execution import (
     Address,
+    Conditions,
     DistributedNoiseInput,
     EngineResult,
     Job,
@@ -19,13 +20,12 @@ from fairshares.harness.engines.execution import (
     MadeUpRunner,
     Prepared,
     PrivateJob,
-    Progress,
     ReadyParties,
     Runner,
     parse_outputs,
     times_of,
 )
-from fairshares.harness.engines.links import Links, Network, links_between
+from fairshares.harness.engines.links import Links, links_between
 from fairshares.harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (
@@ -270,50 +270,21 @@ class Engine(Runner, MadeUpRunner):
             notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
         )
 
-    def prepare(
-        self,
-        job: PrivateJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> AbstractContextManager[ReadyParties]:
-        return self._start(job, model, work, timeout_s, progress, network=network)
-
-    def run(
-        self,
-        job: MadeUpJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> EngineResult:
-        with self._start(job, model, work, timeout_s, progress, network=network) as parties:
+    def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:
+        with self.prepare(job, model, conditions) as parties:
             return parties._finish()
 
     @contextmanager
-    def _start(
-        self,
-        job: Job,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None,
-    ) -> Iterator["_OnThisMachine"]:
-        """Start the parties of any job, as `prepare` does."""
+    def prepare(self, job: Job, model: SecurityModel, conditions: Conditions) -> Iterator[ReadyParties]:
+        """Start the parties of any job, as `Runner.prepare`; `run` lets its own go without a charge."""
         began = time.monotonic()
         parties = model.parties
         if self.compiles:
-            progress("compile")
+            conditions.progress("compile")
         prepared = self.prepared(job, model)
+        timeout_s = conditions.timeout_s
         with free_ports(3 * parties) as ports:
-            progress("run")
+            conditions.progress("run")
             gateways: list[GatewayConfig | None] = [None] * parties
             if job.sending is not None:
                 # Two ports for each party: for its clients, and for its virtual machine.
@@ -322,19 +293,19 @@ class Engine(Runner, MadeUpRunner):
                     job.sending.gateway(LOOPBACK, port, machine_port, timeout_s)
                     for port, machine_port in of_gateways
                 ]
-            with links_between(ports[:parties], network) as links:
-                setups = []
-                for party in range(parties):
-                    setup = self.setup(
-                        prepared,
-                        party,
-                        [(LOOPBACK, port) for port in links.ports[party]],
-                        values=job.values_of(party),
-                        gateway=gateways[party],
-                    )
-                    setups.append(setup)
-                with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
+            with links_between(ports[:parties], conditions.network) as links:
+                setups = self._setups(prepared, links, gateways)
+                with waiting_parties(job, setups, conditions.work, timeout_s, self._lay_out) as waiting:
                     yield _OnThisMachine(self, prepared, waiting, links, began)
+
+    def _setups(
+        self, prepared: Prepared, links: Links, gateways: Sequence[GatewayConfig | None]
+    ) -> Iterator[PartySetup]:
+        """Yield what starts each party on this machine, one when the one before it is laid out."""
+        for party, gateway in enumerate(gateways):
+            addresses = [(LOOPBACK, port) for port in links.ports[party]]
+            values = prepared.job.values_of(party)
+            yield self.setup(prepared, party, addresses, values=values, gateway=gateway)
 
     @contextmanager
     def prepare_rounds(
@@ -347,10 +318,10 @@ class Engine(Runner, MadeUpRunner):
             rounds = RoundsOfColumns(
                 number=shape.rounds, column_bytes=shape.values * model.domain.value_bytes
             )
-            setups = [
+            setups = (
                 self.setup(prepared, party, addresses, values=job.values_of(party), rounds=rounds)
                 for party in range(model.parties)
-            ]
+            )
             with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                 yield ReadyRounds(waiting)
 

@@ -383,24 +383,34 @@ class Backend(ABC):
         """Return why this combination is unsound or cannot run, if so."""
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What a job's parties are given besides the job.
+
+    Attributes:
+        work: The new directory in which each party on this machine gets its own.
+        timeout_s: Seconds to start and compute.
+        progress: Receives the name of each step as it begins.
+        network: The emulated network between the parties, if any.
+    """
+
+    work: Path
+    timeout_s: float
+    progress: Progress
+    network: Network | None = None
+
+
 class Runner(Backend):
     """A backend that runs jobs on clients' inputs."""
 
     @abstractmethod
     def prepare(
-        self,
-        job: PrivateJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
+        self, job: PrivateJob, model: SecurityModel, conditions: Conditions
     ) -> AbstractContextManager[ReadyParties]:
-        """Start a process per party under `work`, a new directory; they wait until they may go.
+        """Start a process per party; they wait until they may go.
 
         The block ends them. Whatever is raised, KeyboardInterrupt included, no process and no secret file is
-        left, nor `work`.
+        left, nor the directory of their work.
 
         Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError or
         PartyTimeoutError.
@@ -414,16 +424,7 @@ class MadeUpRunner(ABC):
     """What runs jobs without anybody's data: an engine on this machine, or hosts of a benchmark."""
 
     @abstractmethod
-    def run(
-        self,
-        job: MadeUpJob,
-        model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
-    ) -> EngineResult:
+    def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:
         """Run a job without anybody's data, uncharged.
 
         Raises, and leaves as much, as `Runner.prepare` and `ReadyParties.go`.

@@ -30,9 +30,11 @@ from fairshares.harness.inputs.record_schema import (
     RecordKind,
     caps_to_choose_from,
 )
-from fairshares.harness.inputs.records import read_records
+from fairshares.harness.inputs.records import ClientRecords, read_records
 from fairshares.harness.inputs.tables import Named, TabularRecords
+from fairshares.harness.pipeline.relations import under_kept_relation
 from fairshares.harness.pipeline.release import cap_and_release, request_of_cap
+from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.releases.base import kind_of, statistic_class, statistic_of
 from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget
 from fairshares.harness.releases.registry import RELEASES, REQUESTS, capped_releases, planned_by
@@ -65,15 +67,19 @@ def planned(
     expected: Expected,
     table: TabularRecords = None,
     command: str = "",
+    *,
+    account: Account | None = None,
 ) -> Plan:
     """Return the plan of a release, in all models if the request names none.
 
     `table` holds the records if `expected` names no file. `command` is Python code that begins a command as
-    a shell would; the time that it takes here counts in each model. A call in Python begins none.
+    a shell would; the time that it takes here counts in each model. A call in Python begins none. `account`
+    is the one that a run would charge, whose relation the plan has, as the run would; None for nobody's.
 
     Raises FairSharesError if the release cannot run.
     """
-    stages = _stages(request, expected, expected.from_records if table is None else table)
+    source = expected.from_records if table is None else table
+    stages = _stages(request, expected, source, account or Account())
     target = expected.error or float(DEFAULT_ERROR)
     units = read_units(expected.units or RECORDED)
     models = [request.security] if request.security else list(MODELS.values())
@@ -102,7 +108,9 @@ def planned(
     return Plan(stages, releases, plans, expected.network, units)
 
 
-def _stages(request: Request, expected: Expected, table: TabularRecords) -> list[PlannedRelease]:
+def _stages(
+    request: Request, expected: Expected, table: TabularRecords, account: Account
+) -> list[PlannedRelease]:
     """Return the release, or the release of an `auto` cap and the release with it; raises OptionError."""
     _refuse_strangers(request, expected)
     request.check_unit()
@@ -112,13 +120,19 @@ def _stages(request: Request, expected: Expected, table: TabularRecords) -> list
     labels = expected.labels
     clients = expected.clients
     records = expected.records or clients
-    if table is not None:
-        counts, groups, labels = _counted(request, expected, kind, table)
-        clients = len(counts)
-        records = int(counts.sum())
-    assert clients is not None and records is not None and groups is not None  # `Expected` asks for them
     max_count = expected.max_count or DEFAULT_MAX_COUNT
     protect = request.protect
+    if table is not None:
+        held = _read(request, expected, kind, table)
+        counts, groups, labels = _counted(held, kind)
+        clients = len(counts)
+        records = int(counts.sum())
+        one_each = held.each_is_client
+    else:
+        one_each = expected.records is None and kind is not RecordKind.SIZE and not protect.of_clients
+    if one_each and max_count == DEFAULT_MAX_COUNT:
+        max_count = 1
+    assert clients is not None and records is not None and groups is not None  # `Expected` asks for them
     cap = protect.bound
     if protect.chooses_cap:
         cap = expected_cap(clients, records, max_count)
@@ -138,13 +152,12 @@ def _stages(request: Request, expected: Expected, table: TabularRecords) -> list
         cap=cap,
         held=counts,
     )
+    stage = replace(stage, request=under_kept_relation(stage.request, stage.domain, account))
     return _after_cap(stage) if protect.chooses_cap else [stage]
 
 
-def _counted(
-    request: Request, expected: Expected, kind: RecordKind, table: TabularRecords
-) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
-    """Return the records of each client by group and label, and the shares of groups and of labels."""
+def _read(request: Request, expected: Expected, kind: RecordKind, table: TabularRecords) -> ClientRecords:
+    """Return the records that a plan is made for; OptionError for sizes that they replace."""
     replaced = {
         "clients": expected.clients,
         "records": expected.records,
@@ -154,9 +167,16 @@ def _counted(
     given = [named(name) for name, value in replaced.items() if value is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
-    valued = kind is RecordKind.VALUE
-    records = read_records(Named(table, {"label": "group"} if valued else {}), None)
+    records = read_records(Named(table, {"label": "group"} if kind is RecordKind.VALUE else {}), None)
     records.check_unit(request.protect.privacy_unit, request.protect.cap)
+    return records
+
+
+def _counted(
+    records: ClientRecords, kind: RecordKind
+) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
+    """Return the records of each client by group and label, and the shares of groups and of labels."""
+    valued = kind is RecordKind.VALUE
     domain = records.domain
     total = int(records.sizes.sum())
     counts = np.moveaxis(records.counts_per_client().reshape(*domain.shape, -1), -1, 0)

@@ -11,11 +11,11 @@ from enum import StrEnum
 
 from fairshares.harness.errors import FairSharesError, PolicyError, named
 from fairshares.harness.privacy.ledger.populations import (
+    LEDGER_RULES,
     LedgerState,
     PrivacyEvent,
     key_of,
     listed,
-    refuse_charge,
     refuse_late_rule,
     spent_text,
 )
@@ -429,7 +429,7 @@ def _refused_by_ledger(rule: Rule, action: Release, ledger: LedgerState | None) 
         if ledger.population is not None and budget is not None:  # the owner may have changed the total
             refuse_late_rule(ledger.population, budget)
             ledger = replace(ledger, population=replace(ledger.population, budget=budget))
-        refuse_charge(ledger, name, budget, event)
+        LEDGER_RULES.check_charge(ledger, name, budget, event)
     except FairSharesError as error:
         return Refused(Ground.LEDGER, str(error), type(error))
     return None

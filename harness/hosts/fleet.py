@@ -14,7 +14,13 @@ from fairshares.harness.engines.execution import Progress
 from fairshares.harness.engines.parties.certificates import check as check_certificate
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.engines.registry import engine_of, engines
-from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
+from fairshares.harness.errors import (
+    CertificateError,
+    FairSharesError,
+    HostUnfitError,
+    OptionError,
+    PolicyError,
+)
 from fairshares.harness.hosts.connection import Connection, refusal_of
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
@@ -35,8 +41,9 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.party_run import MAX_SKEW_S
 from fairshares.harness.hosts.signed_results import Statement, read_signed, shared
-from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.pipeline.sources import request_of_run
+from fairshares.harness.request.request import Request
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.signatures import Signed
@@ -192,17 +199,15 @@ def _check_certificates(hosts: Sequence[Host], certificates: Mapping[str, Mappin
 
 @dataclass(frozen=True)
 class KeptStatement:
-    """A statement that a host keeps of a run, with the names in it that are known here.
+    """A statement that a host keeps of a run.
 
     Attributes:
         statement: The statement, whose run's name is a token.
-        task: The name of the release.
-        model: The security model.
+        request: What the run was asked for, as the statement says.
     """
 
     statement: Statement
-    task: str
-    model: SecurityModel
+    request: Request
 
 
 class LeftoverRun(Struct, frozen=True, kw_only=True):
@@ -257,11 +262,13 @@ def _kept(connection: Connection) -> list[KeptStatement]:
     kept: list[KeptStatement] = []
     for signed in connection.ask(Collect()):
         statement = read_signed(Statement, signed, refusal)
-        task = statement.ran.asked.get("task", "")
-        model = MODELS.get(statement.ran.asked.get("security", ""))
-        if task not in REQUESTS or model is None or not is_token(statement.ran.run):
-            refusal.say("it names a run, a task or a model that cannot be")
-        kept.append(KeptStatement(statement, task, model))
+        if not is_token(statement.ran.run):
+            refusal.say("it names a run that cannot be")
+        try:
+            request = request_of_run(statement.ran.asked)
+        except OptionError:
+            refusal.say("it is of a request that cannot be")
+        kept.append(KeptStatement(statement, request))
     ran = [known.statement.ran for known in kept]
     own_runs = {intent.run for intent in ran if intent.party == host.party}
     if len(own_runs) < len(kept):
@@ -277,12 +284,12 @@ def leftover_run(kept: Sequence[KeptStatement]) -> LeftoverRun:
     first = kept[0]
     statements = [known.statement for known in kept]
     signed_the_same = all(shared(statement) == shared(first.statement) for statement in statements)
-    is_whole = len(statements) == first.model.parties
+    is_whole = len(statements) == first.request.model.parties
     return LeftoverRun(
         schema=1,
         run=first.statement.ran.run,
-        task=first.task,
-        security=first.model.name,
+        task=first.request.task,
+        security=first.request.model.name,
         ended=first.statement.ended,
         outputs=first.statement.outputs if signed_the_same and is_whole else None,
         parties=[statement.ran.party for statement in statements],

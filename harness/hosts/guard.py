@@ -6,7 +6,7 @@ owner allows, a `GuardedJob` has the run's inputs, too, and a `GuardedCharge` it
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.errors import HostUnfitError, LedgerError
 from fairshares.harness.hosts import policy
 from fairshares.harness.hosts.decision import Attempt, Release, Rule
+from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece, seen_of
 from fairshares.harness.hosts.messages import Agree
 from fairshares.harness.hosts.signed_results import Intent, PreparedParty, UploadList
 from fairshares.harness.inputs.record_schema import RecordDomain
@@ -107,13 +108,17 @@ class Guard:
         rule = self._ask(event)
         population = self.facts.charged_to
         budget = rule.budget if population is not None else None
-        return Account(self.ledger, population, budget, self._check_charge)
+        return Account(self.ledger, population, budget, self)
 
-    def _check_charge(
-        self, state: LedgerState, _population: str | None, _budget: Budget | None, event: PrivacyEvent
+    def check_charge(
+        self,
+        state: LedgerState,
+        name: str | None,  # noqa: ARG002  as `account` has it
+        budget: Budget | None,  # noqa: ARG002  likewise
+        release: PrivacyEvent,
     ) -> None:
         """Raise PolicyError unless the host's policy allows a charge, given the state of its ledger."""
-        self._ask(event, state)
+        self._ask(release, state)
 
     def check_attempt(self, number: int) -> None:
         """Raise PolicyError if a piece of noise was begun too often."""
@@ -194,31 +199,16 @@ class Guard:
         return replace(intent, head=self.ledger.head(), seen=self.seen(histories), had=had, lacks=lacks)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
-        """Raise HostUnfitError unless each ledger has had all heads that any host has seen of it.
+        """Raise HostUnfitError as `ledger_heads.compare_heads`, by what this host's ledger has had by now.
 
-        A host may lie about what it has seen, and a coordinator may not ask for it. So nothing is destroyed,
-        and only the word of two hosts names the command by which an owner says that a ledger was restored.
-
-        Guarantees: noise made ahead at a host that was restored from a backup, or copied, is not used again.
-        A host that lies costs at most the piece that this run has taken.
-        [test: tests/harness/hosts/test_preparation.py]
+        Args:
+            own: What this host signed before the run.
+            others: What the other parties' hosts signed, by party.
         """
-        everybody = {own.party: own, **others}
-        for party, intent in everybody.items():
-            seen = {
-                other: said.seen.get(str(party), "") for other, said in everybody.items() if other != party
-            }
-            heads = {*seen.values()} - {""}
-            had = self.ledger.had(heads) if intent is own else intent.had
-            lost = {other: head for other, head in seen.items() if head and head not in had}
-            if intent is not own and not {*lost.values()} <= {*intent.lacks}:
-                raise HostUnfitError(
-                    f"The host of party {party} was not asked for a head that {_named(lost)} signed to have "
-                    f"seen of its ledger: whoever starts this run, or {_named(lost)}, said something else "
-                    "before; start it again."
-                )
-            if lost:
-                raise HostUnfitError(_contradiction(party, lost))
+        heads = {*seen_of(own.party, others).values()}
+        had = self.ledger.had(heads)
+        by_now = replace(own, had=had, lacks=[head for head in heads if head not in had])
+        compare_heads({own.party: by_now, **others})
 
     def remember(self, heads: Mapping[int, str], histories: Mapping[int, Sequence[str]]) -> bool:
         """Write the heads of other parties' ledgers, by the first keys of their owners; say if it worked."""
@@ -255,6 +245,20 @@ class GuardedJob:
         event = replace(self.event, piece=piece.name)
         job = replace(self.job, pieces=piece.parties)
         return replace(self, event=event, job=job, attempts=piece.attempts)
+
+    def check(self) -> None:
+        """Raise what `charged` would raise by what this host knows without the others.
+
+        Whoever starts the run charges its own ledger once all hosts have signed it. So a host refuses before
+        it signs what it can.
+
+        Guarantees: a run that a host refuses by what it knew before it signed is charged nowhere.
+        [test: tests/harness/hosts/test_restored_hosts.py]
+        """
+        self._check_head()
+        account = self.guard.account(self.event)
+        with charging_for(self.guard.stock, self.event.piece):
+            Entry(account).check(self.event)
 
     def intent(
         self,
@@ -310,9 +314,9 @@ class GuardedJob:
         """
         try:
             self.guard.compare_heads(own, others)
-            self._check_head()
         except HostUnfitError as error:
-            raise HostUnfitError(f"{error}{self._lost_piece()}") from None
+            raise HostUnfitError(f"{error}{lost_piece('it', self.event.piece)}") from None
+        self._check_head()
         event = replace(self.event, run=own.digest)
         account = self.guard.account(event)
         with charging_for(self.guard.stock, event.piece):
@@ -323,14 +327,8 @@ class GuardedJob:
         if self.event.piece and self.guard.ledger.head() != self.head:
             raise HostUnfitError(
                 "Its ledger was changed since this run took its noise, which may have been used before; "
-                "start it again."
+                f"start it again.{lost_piece('it', self.event.piece)}"
             )
-
-    def _lost_piece(self) -> str:
-        """Return a sentence on the piece that a refused run has taken, "" without one."""
-        if not self.event.piece:
-            return ""
-        return f" The noise made ahead that it had taken, piece {self.event.piece[:12]}, was removed."
 
 
 @dataclass(frozen=True)
@@ -353,30 +351,3 @@ class GuardedCharge:
             return
         with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
             Ledger(self.guard.ledger.path, ABORTED_TIMEOUT_S).settle(self.charged.number, status)
-
-
-def _contradiction(party: int, lost: Mapping[int, str]) -> str:
-    """Say who has seen a head that a party's ledger never had, and what its owner should do.
-
-    Args:
-        party: The party of the ledger.
-        lost: The head that each of some parties has seen, by party.
-    """
-    heads = sorted({*lost.values()})
-    who = _named(lost)
-    if len(lost) > 1:
-        return (
-            f"The ledger of party {party} does not go on from what {who} have seen of it: it was restored "
-            "from a backup, or copied. Its owner compares its runs with theirs, and goes on by "
-            f"./inv hosts.restored --seen {','.join(heads)}."
-        )
-    return (
-        f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
-        f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
-        "that out: the owners of both compare their runs, by ./inv ledger --ledger with their hosts' "
-        "ledger.sqlite, before anything else, as the page on owning a host in the documentation says."
-    )
-
-
-def _named(parties: Collection[int]) -> str:
-    return " and ".join(f"party {party}" for party in sorted(parties))

@@ -31,6 +31,7 @@ from fairshares.harness.errors import (
 from fairshares.harness.hosts.connection import Connection
 from fairshares.harness.hosts.fleet import ask_all, at_once
 from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece
 from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
     Address,
@@ -46,6 +47,7 @@ from fairshares.harness.hosts.messages import (
     Sending,
     Start,
 )
+from fairshares.harness.hosts.signed_results import BenchmarkIntent, Intent, check_agreed
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.spec import CLIENTS, InputForm, ProtocolSpec
@@ -217,21 +219,29 @@ class ConnectedHosts:
 
     @contextmanager
     def agreed_parties(
-        self, job: Job, timeout_s: float, progress: Progress, piece: str = ""
+        self,
+        job: Job,
+        timeout_s: float,
+        progress: Progress,
+        piece: str = "",
+        kind: type[Intent | BenchmarkIntent] = Intent,
     ) -> Iterator[AgreedParties]:
         """Have hosts prepare and start their parties, and agree to the run; then the parties wait.
 
-        Guarantees: no party is started unless all hosts have prepared the very job of this machine.
-        [test: tests/harness/hosts/test_hostile_hosts.py]
+        Guarantees: no party is started unless all hosts have prepared the very job of this machine. What a
+        host refuses by what all of them signed is refused here, before this machine charges anything and lets
+        a party go.  [test: tests/harness/hosts/test_hostile_hosts.py, tests/commands/test_hosts_restored.py]
 
         Args:
             job: What the hosts run, as they have worked it out themselves.
             timeout_s: The seconds for the parties to start and compute.
             progress: Is told each step.
             piece: The name of the piece of noise made ahead that the run takes, or "" for none.
+            kind: What hosts sign before the run.
 
         Raises:
             HostUnfitError: A host has prepared another job, or does not agree to the run.
+            CertificateError: A party's certificate for the run is not fit for it.
             PartyFailedError: A party ended before it was ready.
             PartyTimeoutError: A party was not ready in time.
         """
@@ -242,6 +252,7 @@ class ConnectedHosts:
         parties = [RemoteParty(connection) for connection in self.connections]
         with started(parties, timeout_s) as waiting:
             agreed = self._agree(facts)  # before a charge: what a host refuses is charged nowhere
+            self._check_agreed(agreed, kind, piece)
             yield AgreedParties(self._program(job, facts), waiting, agreed, self.hosts, began)
 
     def _prepare(self, job: Job, timeout_s: float, piece: str) -> list[RunFacts]:
@@ -304,6 +315,21 @@ class ConnectedHosts:
             return connection.ask(message)
 
         return dict(enumerate(at_once(agree, self.connections)))
+
+    def _check_agreed(
+        self, agreed: Mapping[int, Signed], kind: type[Intent | BenchmarkIntent], piece: str
+    ) -> None:
+        """Refuse a run that a host would refuse to let begin, by what all of them signed.
+
+        Raises HostUnfitError or CertificateError, as `check_agreed` and `compare_heads`.
+        """
+        common_name = engine_of(self.model).common_name
+        try:
+            said = check_agreed(kind, agreed, common_name)
+            compare_heads({party: own for party, own in said.items() if isinstance(own, Intent)})
+        except FairSharesError as error:
+            error.args = (f"{error}{lost_piece('the hosts', piece)}",)
+            raise
 
 
 def _address_for(own: Host, other: Host) -> Address:

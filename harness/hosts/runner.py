@@ -17,13 +17,13 @@ from msgspec import to_builtins
 
 from fairshares.harness.engines.execution import (
     Backend,
+    Conditions,
     EngineResult,
     PrivateJob,
     Progress,
     ReadyParties,
     Runner,
 )
-from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.errors import StockError, named
 from fairshares.harness.hosts.connection import Connection
@@ -231,19 +231,18 @@ class HostsRunner(Runner):
         self,
         job: PrivateJob,
         model: SecurityModel,  # noqa: ARG002  the hosts are of one model
-        work: Path,  # noqa: ARG002  each host has its own
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
+        conditions: Conditions,
     ) -> Iterator[ReadyParties]:
-        """Have hosts prepare the release that was proposed to them, else as `Runner.prepare`.
+        """Have hosts prepare the release that was proposed to them, each in a directory of its own.
+
+        Else as `Runner.prepare`.
 
         Raises HostUnfitError if a host has prepared another job than this one.
         """
-        check_not_emulated(network)
+        check_not_emulated(conditions.network)
         hosts = self.proposed.hosts
-        with hosts.agreed_parties(job, timeout_s, progress, job.piece_at_hosts) as parties:
+        piece = job.piece_at_hosts
+        with hosts.agreed_parties(job, conditions.timeout_s, conditions.progress, piece) as parties:
             yield _ReadyAtHosts(parties)
 
     def finish(self, result: EngineResult, results: Path) -> None:

@@ -167,6 +167,7 @@ class PlannedRelease(PlannedRun[Intent]):
         return self.guard.seen(self.place.keys.all_histories(party))
 
     def intent(self, prepared: PreparedParty, message: Agree) -> Intent:
+        self.guarded.check()
         ahead = self.guarded.intent(prepared, message, self.source, self.heard)
         histories = self.place.keys.all_histories(prepared.party)
         return self.guard.with_heads(ahead, histories, message.heads)

@@ -203,6 +203,30 @@ def check_agreement(
     return others
 
 
+def check_agreed(
+    kind: type[RunAhead], agreed: Mapping[int, Signed], common_name: Callable[[int], str]
+) -> dict[int, RunAhead]:
+    """Check that hosts let their parties begin by what all of them signed; return the statements by party.
+
+    Whoever starts the run checks what each host will check, before its own ledger is charged. It holds no
+    certificates of parties: which hosts hold which was compared before.
+
+    Args:
+        kind: The statements' type.
+        agreed: What all hosts signed, by party.
+        common_name: Returns the name that the certificate of a party's key has.
+
+    Raises HostUnfitError or CertificateError, as `check_agreement` and `run_certificates`.
+    """
+    owners = {party: statement.certificate for party, statement in agreed.items()}
+    said = {party: own for party, own, _ in _said_by(kind, agreed, owners, "this run")}
+    for party, own in said.items():
+        others = {other: certificate for other, certificate in owners.items() if other != party}
+        check_agreement(own, agreed, others)
+    run_certificates(said, common_name)
+    return said
+
+
 def _compare_lists(
     own: Intent | BenchmarkIntent, other: Intent | BenchmarkIntent, party: int, refusal: Refusal
 ) -> None:

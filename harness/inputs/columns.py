@@ -305,7 +305,9 @@ def cross(columns: Sequence[Sequence[Hashable]]) -> list[str]:
     Guarantees: unlike texts make unlike names, unless `holds_separator` is true of one.
     [test: tests/harness/inputs/test_crossed_columns.py]
     """
-    texts = [[as_text([value])[0] for value in column] for column in columns]
+    texts = []
+    for column in columns:
+        texts.append([as_text([value])[0] for value in column])
     names = []
     for row in zip(*texts, strict=True):
         names.append("" if any(map(is_empty, row)) else BETWEEN.join(row))

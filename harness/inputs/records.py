@@ -363,7 +363,9 @@ class _Lines:
                 empty = [is_empty(text) for text in self.texts.columns[name]]
             self.check(empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
         for name, parts in self.counted.parts.items():
-            joined = np.array([[holds_separator(text) for text in part] for part in parts]).any(axis=0)
+            joined = np.zeros(len(parts[0]), dtype=np.bool_)
+            for part in parts:
+                joined |= np.array([holds_separator(text) for text in part])
             fault = f"{name} {{}} has {BETWEEN!r} in a value, which stands between those of several columns"
             self.check(joined, fault, UNJOINED, name)
 
@@ -521,7 +523,9 @@ def _declared_names(
 def _each_of_its_own(
     domain: RecordDomain, counted: Counted, pairs: _Pairs, types: dict[str, str]
 ) -> ClientRecords:
-    """Return records of which each is a client's own."""
+    """Return records of which each is a client's own; undeclared, the most of a client is therefore 1."""
+    if domain.max_count == DEFAULT_MAX_COUNT:
+        domain = replace(domain, max_count=1)
     of_record = pairs.at(np.repeat(np.arange(len(counted.records)), counted.records))
     client = np.arange(len(of_record.group))
     return ClientRecords(

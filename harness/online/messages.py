@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import ssl
 import struct
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -175,3 +175,10 @@ class Channel:
         """Wait until the socket is closed, which takes a turn of the event loop after `close`."""
         with suppress(OSError):
             await self.writer.wait_closed()
+
+
+async def close_all(channels: Sequence[Channel]) -> None:
+    """End connections, and wait until all their sockets are closed, whatever each says of its end."""
+    for channel in channels:
+        channel.close()
+    await asyncio.gather(*(channel.wait_closed() for channel in channels))

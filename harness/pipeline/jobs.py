@@ -4,7 +4,8 @@ from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput
 from fairshares.harness.inputs.encoding import count_columns
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.releases.base import Answer, PreparedRelease
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.circuits.coins import family_of
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
 from fairshares.protocols.spec import ColumnSums
 
 
@@ -21,7 +22,8 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
     own: DistributedNoiseInput | None = None
     if plan.own or spec.adds_to_sums:
         own = _own_input(prepared, inputs, rows)
-    epsilon, delta_bits = plan.law
+    family = family_of(plan.coins)
+    epsilon, delta_bits = noise_arguments(plan.node_epsilon, plan.node_delta_bits, family)
     arguments = {
         "form": release.form.name,
         "path": release.form.path.name,

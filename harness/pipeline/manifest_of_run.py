@@ -15,11 +15,9 @@ from fairshares.harness import __version__
 from fairshares.harness.bounds import Size
 from fairshares.harness.computation import Computation, Preprocessing
 from fairshares.harness.engines.execution import EngineResult
-from fairshares.harness.privacy.ledger.stated import StatedCharge
-from fairshares.harness.privacy.manifest import Columns, Environment, Inputs, Manifest, read_statement
+from fairshares.harness.privacy.manifest import Columns, Environment, Manifest, read_statement
 from fairshares.harness.privacy.statement import together
 from fairshares.harness.privacy.stock import Piece
-from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.guarantee import Guarantee
 
 
@@ -64,38 +62,6 @@ def computation_of(
         network=result.network,
         client_sent_bytes=sent or UNSET,
         client_received_bytes=received or UNSET,
-    )
-
-
-def manifest_of(
-    task: str,
-    result: EngineResult,
-    privacy: StatedPrivacy,
-    inputs: Inputs,
-    charged: StatedCharge | None,
-    *,
-    wall_s: float,
-    share_s: float,
-    uploaded: Sequence[int] = (),
-    request: dict[str, str] | UnsetType = UNSET,
-    columns: Columns | UnsetType = UNSET,
-    preprocessing: Preprocessing | None = None,
-) -> Manifest:
-    """Return the manifest of one release; `computation_of` says what times and `uploaded` are.
-
-    `request`, `columns` and `preprocessing` are left out where the run has none.
-    """
-    return Manifest(
-        **structs.asdict(computation_of(result, wall_s, share_s, uploaded)),
-        task=task,
-        privacy=privacy,
-        inputs=inputs,
-        ledger=charged,
-        environment=environment(),
-        hosts=UNSET if result.hosts is None else result.hosts,
-        request=request,
-        columns=columns,
-        preprocessing=UNSET if preprocessing is None else preprocessing,
     )
 
 

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from fairshares.harness.engines.execution import (
     PROGRAMS,
+    Conditions,
     DistributedNoiseInput,
     EngineResult,
     MadeUpJob,
@@ -56,9 +57,8 @@ def open_noise(
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         runner = hosts or engine_of(model)
-        result = runner.run(
-            noise_job(sampler, n, model), model, partial / "parties", settings.timeout_s, progress
-        )
+        conditions = Conditions(partial / "parties", settings.timeout_s, progress)
+        result = runner.run(noise_job(sampler, n, model), model, conditions)
         progress("read")
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
-from fairshares.harness.engines.execution import PROGRAMS, EngineResult, MadeUpJob, Progress
+from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, Progress
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, StockError, UsedNoiseError
 from fairshares.harness.privacy.stock import Piece, Stock, new_name, shares_of
 from fairshares.harness.releases.base import Answer, PreparedRelease
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.files import scratch_directory
+from fairshares.protocols.circuits.coins import family_of
 from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
 from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
@@ -85,7 +86,7 @@ def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
     return JointNoise(
         prepared.release.model,
         plan.nodes,
-        plan.law,
+        noise_arguments(plan.node_epsilon, plan.node_delta_bits, family_of(plan.coins)),
         fair_bits_per_sample(plan.coins),
     )
 
@@ -108,7 +109,7 @@ def preprocess(
             attempts = stock.begin(terms)
             with scratch_directory(stock.directory) as scratch:
                 job = noise_job(noise, shares_of(scratch / "piece", model.parties))
-                result = engine.run(job, model, scratch / "parties", timeout_s, progress)
+                result = engine.run(job, model, Conditions(scratch / "parties", timeout_s, progress))
                 about = what_it_took(result) | {"attempts": attempts}
                 stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", about)
         except OSError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairshares.harness.engines.execution import Backend, Progress, StepsOfRun
 from fairshares.harness.engines.registry import choose_model, chosen_model, engine_of
-from fairshares.harness.errors import OptionError, cannot, named, refuse
+from fairshares.harness.errors import BudgetError, OptionError, cannot, named, refuse
 from fairshares.harness.inputs.record_schema import (
     AUTO,
     DEFAULT_MAX_COUNT,
@@ -23,12 +23,14 @@ from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.online.client import check_directory
 from fairshares.harness.pipeline.planning import event_of
+from fairshares.harness.pipeline.relations import new_default, under_kept_relation
 from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
     Entry,
     Say,
     SeriesEntry,
+    account_read,
     chosen_account,
     chosen_ledger,
     nothing_said,
@@ -111,7 +113,10 @@ def settings_of(
 
 
 def of_noise(call: ReleaseCall, hosts: Backend | None = None) -> PreparedRelease[Answer]:
-    """Return the release whose noise is made ahead, or raise OptionError."""
+    """Return the release whose noise is made ahead, or raise OptionError.
+
+    On this machine it is under the relation that its population has, if it names one.
+    """
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.request.security or choose_model(None))
     statistic = statistic_of(request)
@@ -120,6 +125,9 @@ def of_noise(call: ReleaseCall, hosts: Backend | None = None) -> PreparedRelease
     check_supported(request, statistic.spec, hosts or engine_of(request.model))
     if statistic.kind is not RecordKind.VALUE:
         domain = call.with_kind(domain, statistic.kind)
+    if hosts is None:
+        account = account_read(request.population, call.account.ledger)
+        request = under_kept_relation(request, domain, account)
     return statistic.prepare(request, domain)
 
 
@@ -273,11 +281,13 @@ def run_on_records(
     progress: Progress,
     *,
     say_cap: SayCap = nothing_said_of_cap,
+    say: Say = nothing_said,
 ) -> Run[Answer]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
     If a bound is chosen, the call's own request has the ε of both, and that of `settings` the ε that is left
-    for the release. `say_cap` is told of the bound before the release begins.
+    for the release. `say_cap` is told of the bound before the release begins. `say` is told before anything
+    is spent of a relation that version 1.0 would not have taken, unless the population has it already.
     """
     whole = call.request
     rest = settings.release
@@ -292,6 +302,11 @@ def run_on_records(
     if not chooses_cap(call):
         capped = with_cap(records.domain, protect.bound, protect.privacy_unit)
         records = replace(records, domain=capped)
+        release = under_kept_relation(rest, capped, settings.account)
+        changed = new_default(release, capped, most if domain is None else domain.max_count)
+        if changed:
+            say(changed)
+        settings = replace(settings, release=release)
         return run_release(statistic, RecordsSource(records), settings, out, progress)
     of_cap, _ = cap_and_release(whole)
     return run_with_chosen_cap(
@@ -406,6 +421,29 @@ def _check_unread(
         check_new(cap_directory(out))
     domain = with_cap(domain, cap, rest.protect.privacy_unit)
     check_new(out)
-    if settings.account.population is not None:
-        event = event_of(statistic.prepare(rest, domain), statistic.name, out)
-        Entry(settings.account).check(replace(event, exact=total or event.exact))
+    if settings.account.population is None:
+        return
+    rest = under_kept_relation(rest, domain, settings.account)
+    try:
+        _check_charge(statistic, rest, domain, settings, out, total=total)
+    except BudgetError:
+        of_own = domain
+        if domain.max_count == DEFAULT_MAX_COUNT:
+            of_own = replace(domain, max_count=1)  # as it is if each record turns out to be a client
+        if rest.relation_in(of_own) is rest.relation_in(domain):
+            raise
+        _check_charge(statistic, rest, of_own, settings, out, total=total)
+
+
+def _check_charge(
+    statistic: Statistic[Answer],
+    release: Request,
+    domain: RecordDomain,
+    settings: RunSettings,
+    out: Path,
+    *,
+    total: Guarantee | None,
+) -> None:
+    """Raise what the charge of a release would raise; of the `total`, if two releases are charged."""
+    event = event_of(statistic.prepare(release, domain), statistic.name, out)
+    Entry(settings.account).check(replace(event, exact=total or event.exact))

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from msgspec import UNSET, structs
+
 from fairshares.harness.engines.execution import (
     Backend,
+    Conditions,
     EngineResult,
     PrivateJob,
     Progress,
@@ -20,9 +23,16 @@ from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.pipeline.jobs import make_job
-from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
+from fairshares.harness.pipeline.manifest_of_run import (
+    columns_of,
+    combined_manifest,
+    computation_of,
+    environment,
+    made_ahead,
+)
 from fairshares.harness.pipeline.planning import Planner, event_of
 from fairshares.harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
+from fairshares.harness.pipeline.relations import refuse_noise_of_another_relation
 from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
 from fairshares.harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
@@ -220,6 +230,7 @@ def allow(planned: Planned[R], charging: Entry, stock: Stock | None, place: Path
     charging.check(planned.event)
     if stock is None:
         return Allowed(planned, None)
+    refuse_noise_of_another_relation(planned.prepared, stock, charging.account)
     piece = taken(joint_noise_of(planned.prepared), stock, place)
     return Allowed(replace(planned, event=replace(planned.event, piece=piece.name)), piece)
 
@@ -243,14 +254,8 @@ def prepare(
 
     Raises, and leaves as much, as `Runner.prepare`.
     """
-    with settings.runner.prepare(
-        delivered.job,
-        settings.release.model,
-        work,
-        settings.timeout_s,
-        progress,
-        network=settings.network,
-    ) as parties:
+    conditions = Conditions(work, settings.timeout_s, progress, settings.network)
+    with settings.runner.prepare(delivered.job, settings.release.model, conditions) as parties:
         yield ReadyRelease(delivered, parties)
 
 
@@ -274,18 +279,18 @@ def state(task: str, revealed: Revealed[R], charging: Entry, began: float) -> Ma
     release = prepared.release
     noise = made_ahead(piece) if piece else result.preprocessing
     attempts = noise.attempts if noise is not None else 0
-    return manifest_of(
-        task,
-        result,
-        state_privacy(prepared, delivered.job.compared, attempts).stated,
-        with_excluded(inputs.public(release.form), result.left_out),
-        charging.stated(),
-        wall_s=time.monotonic() - began,
-        share_s=inputs.share_s,
-        uploaded=inputs.uploaded,
+    wall_s = time.monotonic() - began
+    return Manifest(
+        **structs.asdict(computation_of(result, wall_s, inputs.share_s, inputs.uploaded)),
+        task=task,
+        privacy=state_privacy(prepared, delivered.job.compared, attempts).stated,
+        inputs=with_excluded(inputs.public(release.form), result.left_out),
+        ledger=charging.stated(),
+        environment=environment(),
+        hosts=UNSET if result.hosts is None else result.hosts,
         request=release.to_json(),
         columns=columns_of(inputs.columns),
-        preprocessing=noise,
+        preprocessing=UNSET if noise is None else noise,
     )
 
 

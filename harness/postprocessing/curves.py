@@ -131,6 +131,20 @@ class OperatingPoints:
         return _over(tp + fp, self.positives + self.negatives)
 
     @property
+    def accuracy(self) -> Floats:
+        """Each group's share of correct predictions; NaN for an empty group. It may rise and fall."""
+        tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
+        tn = self.negatives[:, np.newaxis] * (1 - np.nan_to_num(self.false_positive_rate))
+        return _over(tp + tn, self.positives + self.negatives)
+
+    @property
+    def positive_predictive_value(self) -> Floats:
+        """The share of positives among each group's positive predictions; NaN where there are none."""
+        tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
+        fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
+        return tp / np.where(tp + fp > 0, tp + fp, np.nan)
+
+    @property
     def area_under_curve(self) -> Floats:
         """Each group's area under the ROC curve; 1/2 if undefined."""
         area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
@@ -205,8 +219,14 @@ _BATCH = 500  # simulated curves in memory at once
 _SEED = 20_220_521  # arbitrary, but fixed, so that the same revealed values give the same interval
 
 # Bounds on each rate, by its name, of each group at each threshold of `GroupCurves.points`. Shape (k, P, 2),
-# where the last axis has the lower and the upper bound. Neither rises along the thresholds.
+# where the last axis has the lower and the upper bound. Neither rises along the thresholds, but for those of
+# `OF_BOTH_LABELS`.
 RateBands = dict[str, Floats]
+
+
+# Rates of a group whose records of both labels are in the numerator or the denominator, in shares that vary
+# with the threshold. `population_bands` has them where they are asked for.
+OF_BOTH_LABELS = ("accuracy", "positive_predictive_value")
 
 
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
@@ -221,22 +241,43 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     return _rate_bands(above, below)
 
 
-def population_bands(curves: GroupCurves, failure: float) -> RateBands:
+def population_bands(curves: GroupCurves, failure: float, also: Sequence[str] = ()) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
     Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
+
+    Args:
+        curves: Exact or noisy.
+        failure: The probability that some bound is wrong.
+        also: Names of `OF_BOTH_LABELS`. They follow from two more empirical distributions for each group: of
+            a score or nothing, by whether the record is positive, and by whether it is negative. So each of
+            the inequality's statements then fails with a smaller probability, and all bounds are wider.
     """
     above, below, (positives, negatives) = _count_bounds(curves, failure / 2)
     bands = _rate_bands(above, below)
-    logarithm = math.log(2 / (failure / (6 * len(curves.groups))))
+    statements = 5 if also else 3  # of the inequality, for each group
+    logarithm = math.log(2 / (failure / (2 * statements * len(curves.groups))))
 
     def widened(band: Floats, fewest: Floats) -> Floats:
         margin = np.sqrt(logarithm / (2 * np.maximum(fewest, 0.5)))[:, np.newaxis]
         return np.stack([np.maximum(band[..., 0] - margin, 0), np.minimum(band[..., 1] + margin, 1)], -1)
 
-    return {
+    of_both = {}
+    if also:
+        correct = above[0] + below[1]
+        wrong = below[0] + above[1]
+        twice = widened(_ratio_band(correct, wrong), (positives + negatives) / 4)  # twice the margin
+        selected_positives = widened(
+            _ratio_band(above[0], below[0] + above[1] + below[1]), positives + negatives
+        )
+        selected_negatives = widened(
+            _ratio_band(above[1], below[1] + above[0] + below[0]), positives + negatives
+        )
+        precision = _ratio_band(selected_positives, selected_negatives)
+        of_both = dict(zip(OF_BOTH_LABELS, (twice, precision), strict=True))
+    return {name: of_both[name] for name in also} | {
         "true_positive_rate": widened(bands["true_positive_rate"], positives),
         "false_positive_rate": widened(bands["false_positive_rate"], negatives),
         "selection_rate": widened(bands["selection_rate"], positives + negatives),
@@ -275,16 +316,18 @@ def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, 
 
 
 def _rate_bands(above: Floats, below: Floats) -> RateBands:
-    def rates(above: Floats, below: Floats) -> Floats:
-        with np.errstate(invalid="ignore"):
-            bands = above / (above + below[..., ::-1])
-        return np.where(np.isnan(bands), [0.0, 1.0], bands)
-
     return {
-        "true_positive_rate": rates(above[0], below[0]),
-        "false_positive_rate": rates(above[1], below[1]),
-        "selection_rate": rates(above.sum(axis=0), below.sum(axis=0)),
+        "true_positive_rate": _ratio_band(above[0], below[0]),
+        "false_positive_rate": _ratio_band(above[1], below[1]),
+        "selection_rate": _ratio_band(above.sum(axis=0), below.sum(axis=0)),
     }
+
+
+def _ratio_band(part: Floats, rest: Floats) -> Floats:
+    """Bound part / (part + rest) by bounds of both, along the last axis; [0, 1] where both may be 0."""
+    with np.errstate(invalid="ignore"):
+        bands = part / (part + rest[..., ::-1])
+    return np.where(np.isnan(bands), [0.0, 1.0], bands)
 
 
 @lru_cache(maxsize=4)

@@ -75,7 +75,7 @@ MADE_AHEAD = (
 )
 
 
-SYMMETRIC = "Joint noise: symmetric about 0, so a revealed value is its true value on average."
+SYMMETRIC = "Joint noise: symmetric about 0, so it moves what it is added to by 0 on average."
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,13 @@ class PrivacyStatement:
     releases: int = 1
 
     @property
-    def exact(self) -> Guarantee:
-        """The upper bound on the privacy loss."""
-        return self.stated.exact
-
-    @property
     def failure(self) -> Fraction:
         """The greatest probability that the engine's security fails."""
         return failure_of(self.stated.mpc_statistical_security_bits)
 
     @property
     def if_replaced(self) -> Guarantee | None:
-        """The loss for what a record says, if `exact` is for whether it exists."""
+        """The loss for what a record says, if `stated.exact` is for whether it exists."""
         replaced = self.stated.if_replaced
         if isinstance(replaced, UnsetType):
             return None
@@ -173,7 +168,7 @@ class PrivacyStatement:
     def restated(self) -> StatedPrivacy:
         """The fields that a run would state for this loss, to compare them with the fields of a file."""
         made_ahead = self.stated.made_ahead or UNSET  # false stands for a missing field
-        stated = self.with_loss(self.exact)._with(made_ahead=made_ahead).stated
+        stated = self.with_loss(self.stated.exact)._with(made_ahead=made_ahead).stated
         if self.distributed_noise is None:
             return structs.replace(
                 stated, noise=UNSET, distribution=UNSET, honest_parties=UNSET, shifted=UNSET
@@ -200,7 +195,7 @@ class PrivacyStatement:
             here: Whether all parties ran on this machine.
         """
         stated = self.stated
-        epsilon, delta = bounds_shown(self.exact)
+        epsilon, delta = bounds_shown(stated.exact)
         existence = ""
         if self.if_replaced is not None:
             epsilon_replaced, delta_replaced = bounds_shown(self.if_replaced)
@@ -241,7 +236,7 @@ class PrivacyStatement:
         stated = self.stated
         sentences = [
             f"Revealed: {'; '.join(stated.revealed)}. Nothing else leaves the computation.",
-            f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
+            f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.stated.exact)}, for "
             f"{_CHANGES_IN_FULL[stated.neighboring_relation].format(stated.privacy_unit)} "
             f"(ε = {as_text(stated.epsilon_requested)} was requested; exact values are in "
             "manifest.json).",
@@ -367,7 +362,7 @@ def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
     if losses_if_replaced:
         if_replaced = compose(losses_if_replaced)
     return PrivacyStatement(latest.model, stated, releases).with_loss(
-        compose(statement.exact for statement in statements),
+        compose(statement.stated.exact for statement in statements),
         asked=sum((statement.stated.epsilon_requested for statement in statements), Fraction(0)),
         if_replaced=if_replaced,
     )

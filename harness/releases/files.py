@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from fairshares.harness.bounds import Names, Share
 from fairshares.harness.errors import ResultFileError
@@ -47,37 +47,50 @@ class EstimatedRate(Struct, frozen=True, kw_only=True):
 
 
 class EstimatedRates(Struct, frozen=True, kw_only=True):
-    """The three rates of a group, or of a group and a label."""
+    """The three rates of a group, or of a group and a label, and a further one that a constraint compares."""
 
     true_positive_rate: EstimatedRate
     false_positive_rate: EstimatedRate
     selection_rate: EstimatedRate
+    accuracy: EstimatedRate | UnsetType = UNSET
+    positive_predictive_value: EstimatedRate | UnsetType = UNSET
 
     @property
-    def in_order(self) -> list[EstimatedRate]:
-        """The rates in the order of `RATES`."""
-        return [self.true_positive_rate, self.false_positive_rate, self.selection_rate]
+    def by_name(self) -> dict[str, EstimatedRate]:
+        """The rates by their names, those of `RATES` first."""
+        rates = {
+            "true_positive_rate": self.true_positive_rate,
+            "false_positive_rate": self.false_positive_rate,
+            "selection_rate": self.selection_rate,
+        }
+        if self.accuracy is not UNSET:
+            rates["accuracy"] = self.accuracy
+        if self.positive_predictive_value is not UNSET:
+            rates["positive_predictive_value"] = self.positive_predictive_value
+        return rates
 
 
 def state_rates(rates: Mapping[str, Floats], intervals: Mapping[str, Floats]) -> EstimatedRates:
     """Return the rates of one group, or of one group and label.
 
     Args:
-        rates: By the names in `RATES`, arrays without axes; NaN is 0/0.
+        rates: By the names in `RATES`, and perhaps of another rate of `EstimatedRates`, arrays without axes;
+            NaN is 0/0.
         intervals: Likewise, of shape (2,).
     """
-    stated = []
-    for name in RATES:
+    stated = {}
+    for name in rates:
         estimate: float | None = float(rates[name])
         if np.isnan(rates[name]):
             estimate = None
         low, high = intervals[name].tolist()
-        stated.append(EstimatedRate(estimate=estimate, interval=(low, high)))
-    true_positive_rate, false_positive_rate, selection_rate = stated
+        stated[name] = EstimatedRate(estimate=estimate, interval=(low, high))
+    further = [name for name in stated if name not in RATES]
     return EstimatedRates(
-        true_positive_rate=true_positive_rate,
-        false_positive_rate=false_positive_rate,
-        selection_rate=selection_rate,
+        true_positive_rate=stated["true_positive_rate"],
+        false_positive_rate=stated["false_positive_rate"],
+        selection_rate=stated["selection_rate"],
+        **{name: stated[name] for name in further},
     )
 
 
@@ -87,12 +100,15 @@ def rates_in(
     """Return the cells' estimates, of this shape, and their intervals, of shape (*shape, 2), by rate.
 
     Raises:
-        ValueError: There are more or fewer cells.
+        ValueError: There are more or fewer cells, or some have a rate that others lack.
     """
     estimates = {}
     intervals = {}
-    for place, name in enumerate(RATES):
-        rates = [cell.in_order[place] for cell in cells]
+    names = list(cells[0].by_name) if cells else list(RATES)
+    if any(list(cell.by_name) != names for cell in cells):
+        raise ValueError("cells of a result have the same rates")
+    for name in names:
+        rates = [cell.by_name[name] for cell in cells]
         estimates[name] = table_in([rate.estimate for rate in rates], (len(cells),)).reshape(shape)
         intervals[name] = table_in([rate.interval for rate in rates], (len(cells), 2)).reshape(*shape, 2)
     return estimates, intervals

@@ -128,7 +128,7 @@ class Option(Generic[T_co]):
                     f"{named(self.attribute)} takes one value, not several; got {_shortened(repr(given))}."
                 )
             return self.parse(given, self.attribute)
-        text = as_text(given)
+        text = given if isinstance(given, str) else as_text(given)
         return None if _is_nothing(text) else self.parse(text, self.attribute)
 
 
@@ -206,13 +206,9 @@ class OptionGroup(Generic[P_co]):
         """Say to type checkers, too, that a part does not change."""
         raise AttributeError(f"{self.attribute} does not change; use `but`.")
 
-    def holding(self, values: Mapping[str, object]) -> P_co:
-        """Return the part with these values of the fields that are offered."""
-        part = object.__new__(self.kind)
-        own = {name: values[name] for name in self.options}
-        fixed = {name: self.kind.declared[name].read(text) for name, text in self.fixed.items()}
-        part._hold({**own, **fixed})
-        return part
+    def fixed_values(self) -> dict[str, object]:
+        """Return the values of the fields that have fixed ones here, by name."""
+        return {name: self.kind.declared[name].read(text) for name, text in self.fixed.items()}
 
 
 class Options:
@@ -268,10 +264,13 @@ class Options:
         self._hold(values)
 
     def _hold(self, values: Mapping[str, object]) -> None:
-        """Take read values by name; fields that have none take their defaults."""
+        """Take read values by name, those of parts in parts; fields that have none take their defaults."""
         for name, member in self._members.items():
             if isinstance(member, OptionGroup):
-                vars(self)[name] = member.holding(values)
+                part = object.__new__(member.kind)
+                offered = {field: values[field] for field in member.options}
+                part._hold({**offered, **member.fixed_values()})
+                vars(self)[name] = part
             else:
                 vars(self)[name] = values[name] if name in values else member.read(None)
 
@@ -289,12 +288,12 @@ class Options:
         """Return what a command with these options does, in a line."""
         return cls.__doc__ or ""
 
-    def value(self, name: str) -> object:
+    def value_of(self, name: str) -> object:
         """Return an option's value, whichever part holds it."""
         for attribute, member in self._members.items():
             held = vars(self)[attribute]
             if isinstance(member, OptionGroup) and name in member.options:
-                return held.value(name)
+                return held.value_of(name)
             if isinstance(member, Option) and name == attribute:
                 return held
         raise KeyError(name)
@@ -315,12 +314,18 @@ class Options:
         """Return a copy with other values, which are not read; TypeError for a name that is not declared."""
         refuse_unknown(values, self.declared)
         changed = object.__new__(type(self))
-        changed._hold({**self.values(), **values})
+        for name, member in self._members.items():
+            held = vars(self)[name]
+            if isinstance(member, OptionGroup):
+                of_part = {field: value for field, value in values.items() if field in member.options}
+                vars(changed)[name] = held.but(**of_part) if of_part else held
+            else:
+                vars(changed)[name] = values.get(name, held)
         return changed
 
     def is_usual(self, name: str) -> bool:
         """Return whether an option has its default value."""
-        return self.value(name) == self.declared[name].read(None)
+        return self.value_of(name) == self.declared[name].read(None)
 
     @classmethod
     def names_of_runs(cls) -> list[str]:
@@ -329,11 +334,11 @@ class Options:
 
     def stated(self, *names: str) -> list[str]:
         """Return those of these names that are declared here, and have a value."""
-        return [name for name in names if name in self.declared and self.value(name)]
+        return [name for name in names if name in self.declared and self.value_of(name)]
 
     def written(self, *names: str) -> dict[str, str | bool]:
         """Return these options' values as texts; a given switch is True."""
-        values = {name: self.value(name) for name in names}
+        values = {name: self.value_of(name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
 
 

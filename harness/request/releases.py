@@ -40,8 +40,7 @@ class Source(Options):
     def columns(self) -> dict[str, str | list[str]]:
         """The names of the records' columns, by ours, where they differ; several together name a group."""
         columns: dict[str, str | list[str]] = {}
-        for field, value in self.values().items():
-            name = field.rstrip("_")
+        for name, value in self.values().items():
             if isinstance(value, str):
                 columns[name] = value
             elif isinstance(value, list):

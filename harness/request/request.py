@@ -96,7 +96,9 @@ class Protect(Spending):
         "what is protected: record (default: one record of a client) or client (all its records)",
     )
     neighboring_relation = optional(
-        parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
+        parse_relation,
+        "add_or_remove_one or replace_one; default: that of the population's first run, else replace_one "
+        "where a client has one record, as without client_id or with --max-count 1",
     )
     cap = optional(
         parse_cap_or_auto,
@@ -220,7 +222,7 @@ class Request(Options):
     beside_training: ClassVar[BesideTraining | None] = None
 
     protect = OptionGroup(Protect, without=("cap", "cap_epsilon"))
-    randomness = OptionGroup(Randomness, without=("noise", "offline", "noise_family"))
+    randomness = OptionGroup(Randomness, without=("noise", "offline"))
     inputs = OptionGroup(Inputs, without=("input_form",))
     security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     population = optional(
@@ -363,7 +365,7 @@ class Request(Options):
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""
-        texts = {name: as_text(value) for name, value in self.values().items()}
+        texts = {name: as_text(self.value_of(name)) for name in self.declared}
         return {"task": self.task, **{name: text for name, text in texts.items() if text}}
 
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,6 +17,7 @@ from fairshares.harness.system.signals import uninterrupted
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
 SCHEMA = 1
+_LEAST_FREE = 1 << 20  # bytes on the disk of results, before anything starts
 
 
 def read_result(path: Path | str, name: str) -> dict[str, JsonValue]:
@@ -73,6 +75,12 @@ def new_directory(out: Path) -> Iterator[Path]:
         except OSError as error:
             raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
         beside = partial.parent == out.parent
+        free = shutil.disk_usage(partial).free
+        if free < _LEAST_FREE:
+            raise WriteError(
+                f"There is no room left on the disk of {out.parent} ({free:,} bytes are free), so nothing "
+                f"was started; make room, or name another {named('out')}."
+            )
         try:
             yield partial
             if beside:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairshares.harness.errors import OptionError
-from fairshares.harness.postprocessing.thresholds.choose import CONSTRAINTS
 from fairshares.harness.postprocessing.thresholds.search import (
+    ACCURACY_PARITY,
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,
     EQUALIZED_ODDS,
@@ -18,8 +18,13 @@ from fairshares.protocols.arrays import Floats, Integers
 STEP = 0.01  # both defaults were chosen on public data
 SHARE = 0.1
 
-ACCURACY_PARITY = "accuracy_parity"
-FAIRNESS = (*CONSTRAINTS, ACCURACY_PARITY)
+FAIRNESS = (
+    EQUALIZED_ODDS,
+    EQUAL_OPPORTUNITY,
+    FALSE_POSITIVE_RATE_PARITY,
+    DEMOGRAPHIC_PARITY,
+    ACCURACY_PARITY,
+)
 OF_TWO_LABELS = (DEMOGRAPHIC_PARITY, FALSE_POSITIVE_RATE_PARITY)
 
 

@@ -75,7 +75,6 @@ class TrainRequest(Options):
     protect = OptionGroup(
         Protect,
         without=("cap_epsilon",),
-        neighboring_relation={"help": "add_or_remove_one (default) or replace_one"},
         delta={"default": "1e-5"},
         cap={
             "parse": parse_cap,
@@ -172,10 +171,18 @@ class TrainRequest(Options):
             raise OptionError(f"No security model is chosen; name one by {named('security')}.")
         return self.security
 
-    @property
-    def relation(self) -> NeighboringRelation:
-        """The neighboring relation; OptionError for one that the privacy unit doesn't have."""
-        from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+    def relation_in(self, max_count: int, kept: NeighboringRelation | None) -> NeighboringRelation:
+        """Return the chosen relation or the default; OptionError for one that the privacy unit doesn't have.
+
+        Args:
+            max_count: The most records of a client.
+            kept: The relation of records that the population has already, which is the default then.
+        """
+        from fairshares.protocols.accounting.calibration import (
+            NeighboringRelation,
+            PrivacyUnit,
+            default_relation,
+        )
 
         chosen = self.protect.neighboring_relation
         zeroed_out = NeighboringRelation.ZERO_OUT_ONE
@@ -191,7 +198,7 @@ class TrainRequest(Options):
                 f"{named('neighboring_relation', str(zeroed_out))} is for all records of a client together: "
                 f"say {named('privacy_unit', 'client')}."
             )
-        return chosen or NeighboringRelation.ADD_OR_REMOVE_ONE
+        return chosen or kept or default_relation(max_count)
 
     @property
     def of_weights(self) -> Guarantee:
@@ -220,8 +227,8 @@ class TrainRequest(Options):
         """The budget of the model. The thresholds have the same, as they come from other clients."""
         return self.protect.guarantee - self.of_weights
 
-    def of_release(self, task: str) -> ReleaseCall:
-        """Return the call of a release beside the model.
+    def of_release(self, task: str, relation: NeighboringRelation) -> ReleaseCall:
+        """Return the call of a release beside the model, under the relation of the training.
 
         The call has its part of the budget. It is charged to nobody, as the training is charged as a whole.
         """
@@ -234,11 +241,11 @@ class TrainRequest(Options):
         own = {"population", "out", "offline", "stock"}
         left_out = own.union(Spending.declared, AccountOptions.declared)
         same = {
-            name: self.value(name)
+            name: self.value_of(name)
             for name in part.declared.keys() & self.declared.keys()
             if name not in left_out
         }
         if self.protect.privacy_unit is PrivacyUnit.RECORD:
-            same["neighboring_relation"] = self.relation
+            same["neighboring_relation"] = relation
         spent = {"epsilon": budget.epsilon, "delta": budget.delta}
         return part(epsilon=1, population=UNCHARGED).but(**same, **spent)

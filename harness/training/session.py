@@ -3,7 +3,7 @@
 import sys
 import weakref
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import OpenSums, RevealedSums, opened
 from fairshares.harness.training.sums_request import SumsRequest
 from fairshares.harness.training.updates import UpdateRule
+from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounds import RoundsPlan
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.json_values import JsonValue
@@ -121,6 +122,7 @@ class SumSession:
             offline: Whether to take joint noise that `preprocess` made.
             stock: The directory of that noise. Default: stock, beside the ledger.
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
+                Where its runs protect what a record says, protected records are replaced ones here, too.
             budget: The population's ε or (ε, δ).
             ledger: A file, by default that of commands.
             timeout: Seconds for the parties to start, and for each round.
@@ -152,8 +154,11 @@ class SumSession:
                 step=step,
             )
             account = request.account
-            planned = request.wanted.planned(request.security or choose_model(None))
             self._account = chosen_account(request.population, account.budget, account.ledger)
+            wanted = request.wanted
+            if self._account.kept_relation(wanted.unit) is NeighboringRelation.REPLACE_ONE:
+                wanted = replace(wanted, are_replaced=True)  # runs under different relations do not add up
+            planned = wanted.planned(request.security or choose_model(None))
         self.stock = Stock(request.where.stock or self._account.ledger.path.parent / "stock")
         self._timeout_s = request.where.timeout
         self._planned = planned

@@ -50,6 +50,7 @@ class WantedSums:
         distributed: Whether each party draws noise of its own; else nobody knows the noise.
         offline: Whether noise is taken that was made ahead.
         step: The largest step of the grid; None for the usual one.
+        rows_of_step: The number of rows for which the usual step is fine enough; None: `clients`.
     """
 
     clients: int
@@ -64,6 +65,7 @@ class WantedSums:
     offline: bool
     step: float | None
     are_replaced: bool = False
+    rows_of_step: int | None = None
 
     def __post_init__(self) -> None:
         if self.offline and self.distributed:
@@ -84,7 +86,7 @@ class WantedSums:
             are_replaced=self.are_replaced,
         )
         if self.step is None:
-            rule, plan = self._with_usual_step(asked, self.clients, distributed)
+            rule, plan = self._with_usual_step(asked, self.rows_of_step or self.clients, distributed)
         else:
             rule, plan = self._with_step(asked, self.step, distributed)
         rule.check_sums(self.clients, plan.noise.largest)
@@ -206,6 +208,18 @@ class PlannedSums:
             out=Path.cwd(),
             noise=self.plan.loss,
         )
+
+    def under_other_relation(self) -> "PlannedSums | None":
+        """Return the same rounds for records that come and go, if these are for replaced ones, or vice versa.
+
+        None if clients are protected, or if there is no such noise.
+        """
+        if self.rule.unit is PrivacyUnit.CLIENT:
+            return None
+        try:
+            return replace(self.wanted, are_replaced=not self.wanted.are_replaced).planned(self.model)
+        except OptionError:
+            return None
 
     @property
     def job(self) -> PrivateJob:

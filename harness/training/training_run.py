@@ -27,8 +27,15 @@ from fairshares.harness.inputs.record_schema import (
 )
 from fairshares.harness.inputs.records import ClientRecords, read_singly
 from fairshares.harness.inputs.tables import TabularRecords
-from fairshares.harness.pipeline.manifest_of_run import columns_of, combined_manifest, made_ahead, manifest_of
-from fairshares.harness.pipeline.preprocessing import MadeNoise, charging_for, preprocess
+from fairshares.harness.pipeline.manifest_of_run import (
+    columns_of,
+    combined_manifest,
+    computation_of,
+    environment,
+    made_ahead,
+)
+from fairshares.harness.pipeline.preprocessing import MadeNoise, charging_for, preprocess, terms_of
+from fairshares.harness.pipeline.relations import noise_of_another_relation, said_of_new_default
 from fairshares.harness.pipeline.release import (
     domain_of_noise,
     settings_of,
@@ -42,6 +49,7 @@ from fairshares.harness.privacy.ledger.charge import (
     Entry,
     Say,
     SeriesEntry,
+    account_read,
     chosen_account,
     nothing_said,
     settled,
@@ -103,8 +111,16 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 class Training:
     """A training's options, which are public and fixed before data are seen.
 
-    `guarantee` is the budget of the model's rounds, `grid` of scores. `weights` and `thresholds` are releases
-    beside the model, each with its own budget, and `fairness` the definition for which groups are weighed.
+    Attributes:
+        request: What was asked for.
+        account: Who is charged.
+        guarantee: The budget of the model's rounds.
+        how: The descent.
+        grid: The thresholds of scores.
+        relation: The neighboring relation of the rounds and of what is released beside them.
+        fairness: The definition for which groups are weighed; None if they are not.
+        weights: How weights are released before the rounds, with a budget of their own; None if they are not.
+        thresholds: How thresholds are released after the rounds; likewise.
     """
 
     request: TrainRequest
@@ -112,6 +128,7 @@ class Training:
     guarantee: Guarantee
     how: Descent
     grid: Grid
+    relation: NeighboringRelation
     fairness: str | None = None
     weights: RunSettings | None = None
     thresholds: RunSettings | None = None
@@ -372,10 +389,21 @@ def allow_training(planned: PlannedTraining, place: Path) -> AllowedTraining:
     """
     chosen = planned.chosen
     Entry(chosen.account).check(planned.whole)
+    _refuse_noise_of_another_relation(planned.sums, chosen)
     allowed = AllowedTraining(planned, with_noise(planned.sums, chosen.stock, place))
     with charging_for(chosen.stock, allowed.sums.piece_name):
         Entry(chosen.account).check(allowed.whole)
     return allowed
+
+
+def _refuse_noise_of_another_relation(sums: PlannedSums, chosen: Training) -> None:
+    """Raise StockError if the noise made ahead is for these rounds under another relation only."""
+    stock = chosen.stock
+    if not sums.wanted.offline or stock.pieces(terms_of(sums.noise)):
+        return
+    other = sums.under_other_relation()
+    if other is not None and stock.pieces(terms_of(other.noise)):
+        raise noise_of_another_relation(stock, other.event.relation, sums.event.relation, chosen.account)
 
 
 def reveal_training(
@@ -517,8 +545,12 @@ def plan_sums(
     unit = request.protect.privacy_unit
     if unit is PrivacyUnit.RECORD:
         rows *= domain.max_count
+    rows_of_step = rows
+    if request.randomness.offline:  # as the number of clients is unknown when noise is made
+        rows_of_step = DEFAULT_MAX_COUNT
     wanted = WantedSums(
         clients=rows,
+        rows_of_step=rows_of_step,
         coordinates=coordinates,
         rounds=chosen.how.rounds,
         clip=norm,
@@ -529,7 +561,7 @@ def plan_sums(
         distributed=request.randomness.noise == DISTRIBUTED,
         offline=request.randomness.offline,
         step=None,
-        are_replaced=request.relation is NeighboringRelation.REPLACE_ONE,
+        are_replaced=chosen.relation is NeighboringRelation.REPLACE_ONE,
     )
     return wanted.planned(request.model)
 
@@ -554,7 +586,7 @@ def _manifest(
     total: Guarantee,
 ) -> Manifest:
     manifest = combined_manifest(TASK, parts)
-    existence_only = chosen.request.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    existence_only = chosen.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     # What a record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
     statement = read_statement(manifest).with_loss(
@@ -619,15 +651,15 @@ def _own_manifest(
         public=public,
         end_to_end=end_to_end(request.model, exact, bits, input_path=input_path, assumes=False),
     )
-    return manifest_of(
-        "training",
-        sums.result,
-        stated,
-        Inputs(clients=examples.clients),
-        charging.stated(),
-        wall_s=sum(sums.seconds),
-        share_s=0.0,
-        preprocessing=made_ahead(piece) if piece else None,
+    return Manifest(
+        **structs.asdict(computation_of(sums.result, wall_s=sum(sums.seconds), share_s=0.0)),
+        task="training",
+        privacy=stated,
+        inputs=Inputs(clients=examples.clients),
+        ledger=charging.stated(),
+        environment=environment(),
+        hosts=UNSET if sums.result.hosts is None else sums.result.hosts,
+        preprocessing=UNSET if piece is None else made_ahead(piece),
     )
 
 
@@ -645,17 +677,24 @@ def trained(
     account = chosen_account(
         request.population, request.account.budget, request.account.ledger, say, of_records=True
     )
-    chosen = _chosen(request, account)
+    kept = account.kept_relation(PrivacyUnit.RECORD)
     domain = request.declares.of_kind(RecordKind.NONE)
+    most = request.declares.max_count or DEFAULT_MAX_COUNT
+    if domain is not None:
+        most = domain.max_count
+    _chosen(request, account, request.relation_in(most, kept))  # refuses options before records are read
     begin("records")
-    records, rows = read_singly(
-        source, [*features.by_name], domain, request.declares.max_count or DEFAULT_MAX_COUNT
-    )
+    records, rows = read_singly(source, [*features.by_name], domain, most)
     for sentence in features.misread(rows):  # before anything is spent
         warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
     protect = request.protect
     records.check_unit(protect.privacy_unit, protect.cap or records.domain.cap)
     records = replace(records, domain=with_cap(records.domain, protect.bound, protect.privacy_unit))
+    relation = request.relation_in(records.domain.max_count, kept)
+    is_default = protect.neighboring_relation is None and kept is None
+    if is_default and relation is NeighboringRelation.REPLACE_ONE:
+        say(said_of_new_default(NeighboringRelation.ADD_OR_REMOVE_ONE))
+    chosen = _chosen(request, account, relation)
     return train(records, features, features.encode(rows.texts), chosen, target, progress=begin)
 
 
@@ -666,15 +705,17 @@ def preprocessed(request: TrainRequest, features: Features, runs: int, progress:
     """
     domain = domain_of_noise(request.declares)
     request = request.but(offline=True, records=TABLE)  # of any records
-    chosen = _chosen(request, Account())
+    account = account_read(request.population, request.account.ledger)
+    kept = account.kept_relation(PrivacyUnit.RECORD)
+    chosen = _chosen(request, Account(), request.relation_in(domain.max_count, kept))
     sums = plan_sums(chosen, domain, features, chosen.fairgrad(domain), 1)
     sums.check_supported()
     pieces = preprocess(sums.noise, chosen.stock, runs, request.where.timeout, progress)
     return MadeNoise(str(chosen.stock.directory), pieces)
 
 
-def _chosen(request: TrainRequest, account: Account) -> Training:
-    """Return the options of a training; OptionError if they conflict."""
+def _chosen(request: TrainRequest, account: Account, relation: NeighboringRelation) -> Training:
+    """Return the options of a training under a relation; OptionError if they conflict."""
     request = request.but(security=request.security or choose_model(None))
     domain = request.declares.of_kind(RecordKind.NONE)
     grid = even_grid()
@@ -700,15 +741,18 @@ def _chosen(request: TrainRequest, account: Account) -> Training:
         guarantee=guarantee,
         how=descent,
         grid=grid,
+        relation=relation,
         fairness=fairness,
-        weights=_settings_beside(request, BesideTraining.WEIGHING),
-        thresholds=_settings_beside(request, BesideTraining.DECIDING),
+        weights=_settings_beside(request, relation, BesideTraining.WEIGHING),
+        thresholds=_settings_beside(request, relation, BesideTraining.DECIDING),
     )
 
 
-def _settings_beside(request: TrainRequest, purpose: BesideTraining) -> RunSettings | None:
+def _settings_beside(
+    request: TrainRequest, relation: NeighboringRelation, purpose: BesideTraining
+) -> RunSettings | None:
     """Return how a release beside the model is run, for a purpose; None if there is none."""
     task = request.part(purpose)
     if task is None:
         return None
-    return settings_of(request.of_release(task))
+    return settings_of(request.of_release(task, relation))

@@ -21,10 +21,8 @@ from fairshares.protocols.circuits.coins import (
     design_noise,
     edge_mass,
     exp_bounds,
-    family_of,
     worst_ratio,
 )
-from fairshares.protocols.circuits.noise import noise_arguments
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.noise.truncated import (
@@ -209,11 +207,6 @@ class NoisePlan:
     def noise(self) -> Coins | DistributedNoise:
         """The noise of each value."""
         return self.own or self.coins
-
-    @property
-    def law(self) -> tuple[str, str]:
-        """The arguments of a program with joint noise: `epsilon` and `delta_bits`."""
-        return noise_arguments(self.node_epsilon, self.node_delta_bits, family_of(self.coins))
 
     @property
     def if_replaced(self) -> Guarantee:

@@ -50,6 +50,10 @@ class Concentrated:
     certain: Fraction
     apart: Fraction
 
+    def is_at_most(self, other: "Concentrated") -> bool:
+        """Return whether no part of this loss is above that of another."""
+        return self.rho <= other.rho and self.certain <= other.certain and self.apart <= other.apart
+
     def delta(self, epsilon: Fraction, times: int = 1) -> Fraction:
         """Return delta at epsilon of `times` such losses together."""
         return gaussian_delta(2 * times * self.rho, epsilon) + times * self.lost_at(epsilon)

@@ -146,9 +146,7 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
                 await channel.receive(SUMS * 8)
             await lies(channels)
         finally:
-            for channel in channels:
-                channel.writer.close()
-                await channel.writer.wait_closed()
+            await wire.close_all(channels)
 
     class Both:
         @contextmanager

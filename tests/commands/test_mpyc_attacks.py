@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.execution import PROGRAMS, MadeUpJob
+from fairshares.harness.engines.execution import PROGRAMS, Conditions, MadeUpJob
 from fairshares.harness.engines.parties import supervisor
 from fairshares.harness.engines.parties.handle import Reason
 from fairshares.harness.errors import OutputError, PartyFailedError
@@ -69,7 +69,7 @@ def test_an_honest_party_runs_nothing_and_names_who_sent_it(
 ) -> None:
     ends, made = Ends(monkeypatch), tmp_path / "made"
     with pytest.raises(PartyFailedError, match=SAID[attack]):
-        HostileEngine(attack, made).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
+        HostileEngine(attack, made).run(JOB, MPYC, Conditions(tmp_path / "run", TIMEOUT_S, lambda step: None))
     assert not made.exists()
     said = [reason for party in OTHERS for reason in ends.reasons[party]]
     assert any(reason.is_ours and re.match(SAID[attack], reason.text) for reason in said)
@@ -91,7 +91,9 @@ def test_a_pickle_of_the_expected_length_is_numbers(kind: str, tmp_path: Path) -
     """
     made, said = tmp_path / "made", ""
     try:
-        HostileEngine(f"padded {kind}", made).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
+        HostileEngine(f"padded {kind}", made).run(
+            JOB, MPYC, Conditions(tmp_path / "run", TIMEOUT_S, lambda step: None)
+        )
     except (OutputError, PartyFailedError) as error:
         said = str(error) if isinstance(error, PartyFailedError) else ""
     assert said == "" or "Party 0 sent an integer that is no field element" in said
@@ -103,12 +105,16 @@ def test_by_itself_mpyc_runs_what_a_party_sends(kind: str, tmp_path: Path) -> No
     """So the attacks above are real: they fail for what is put in place of MPyC's own functions."""
     made = tmp_path / "made"
     with pytest.raises(PartyFailedError):
-        HostileEngine(kind, made, unpickling=True).run(JOB, MPYC, tmp_path / "run", 60.0, lambda step: None)
+        HostileEngine(kind, made, unpickling=True).run(
+            JOB, MPYC, Conditions(tmp_path / "run", 60.0, lambda step: None)
+        )
     assert made.is_dir()
 
 
 def test_a_party_that_leaves_is_said_to_have_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = Ends(monkeypatch)
     with pytest.raises(PartyFailedError, match="Connection closed by party 0"):
-        HostileEngine("leave", tmp_path).run(JOB, MPYC, tmp_path / "run", TIMEOUT_S, lambda step: None)
+        HostileEngine("leave", tmp_path).run(
+            JOB, MPYC, Conditions(tmp_path / "run", TIMEOUT_S, lambda step: None)
+        )
     assert [ends.codes[party] for party in OTHERS] == [1, 1]

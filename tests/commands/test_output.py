@@ -100,8 +100,8 @@ def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch
     *_, said, spent = done.stderr.splitlines()
     assert said == INTERRUPTED
     assert spent == (
-        "Spent: ε = 0.9971 and δ = 7.051e-14 by weights, as its parties had started; charged to population "
-        f"'p' in {here / 'l.sqlite'}."
+        "Spent: ε = 0.9971 and δ = 7.051e-14 by weights, as its parties may have started; "
+        f"charged to population 'p' in {here / 'l.sqlite'}."
         if started
         else NOTHING_SPENT
     )

@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.given_numbers import Given, engine_giving
-from fairshares.harness.engines.execution import PROGRAMS, PROJECT, EngineResult, MadeUpJob, parse_outputs
+from fairshares.harness.engines.execution import (
+    PROGRAMS,
+    PROJECT,
+    Conditions,
+    EngineResult,
+    MadeUpJob,
+    parse_outputs,
+)
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import supervisor as parties
 from fairshares.harness.engines.parties.certificates import make_key
@@ -317,7 +324,7 @@ def run_program(text: str, directory: Path, bits: Given | None = None) -> Engine
     source = directory / "probe.mpc"
     source.write_text(text)
     job = MadeUpJob(program_spec("probe", "x"), source, ())
-    return engine_giving(MPYC, bits).run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
+    return engine_giving(MPYC, bits).run(job, MPYC, Conditions(directory / "run", WAIT_S, lambda step: None))
 
 
 def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from benchmarks.literal import SPECS, literal_job, literal_source
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
-from fairshares.harness.engines.execution import PrivateJob
+from fairshares.harness.engines.execution import Conditions, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
@@ -131,7 +131,7 @@ def test_a_program_refuses_other_data_than_its_own(protocol: str, tmp_path: Path
     with pytest.raises(
         CompileError, match=r"takes no shares, so its first argument must be made-up, not sha"
     ):
-        engine_of(model).run(given, model, tmp_path / "run", 60.0, lambda _: None)
+        engine_of(model).run(given, model, Conditions(tmp_path / "run", 60.0, lambda _: None))
 
 
 def test_a_model_that_cannot_run_them_says_so() -> None:

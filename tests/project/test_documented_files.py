@@ -221,7 +221,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
-    kept = [fleet.KeptStatement(said, "weights", asked.model) for said in (statement, *others)]
+    kept = [fleet.KeptStatement(said, asked) for said in (statement, *others)]
     yield "<run>.json", to_builtins(fleet.leftover_run(kept))
     yield "<run>.json", to_builtins(fleet.leftover_run(kept[:1]))
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])

@@ -20,11 +20,12 @@ from benchmarks.studies.trust import (
     trust_model,
 )
 from benchmarks.tampering import timing
+from benchmarks.tampering.operations import family_in, name_of
 from benchmarks.tampering.walk import load
 from fairshares.protocols.accounting.exact_privacy import cost
 from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.circuits.coins import design_coins, design_noise, edge_mass
+from fairshares.protocols.circuits.coins import NoiseFamily, design_coins, design_noise, edge_mass
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.local_dp.estimators import gap_weights, half_width, least_enough
 from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
@@ -194,15 +195,23 @@ RESULTS = PROJECT / "benchmarks" / "results"
 
 
 @pytest.mark.parametrize(
-    ("tried", "first"),
+    ("directory", "first"),
     [
-        *[("operations", "small programs"), ("programs", "programs"), ("noise", "noise")],
+        ("operations", "small programs"),
+        ("programs", "programs"),
+        ("programs-symmetric", "programs, symmetric"),
+        ("noise", "noise"),
+        ("noise-symmetric", "noise, symmetric"),
         ("stock", "noise made ahead"),
+        ("stock-symmetric", "noise made ahead, symmetric"),
     ],
 )
-def test_counts_of_changes(tried: str, first: str) -> None:
+def test_counts_of_changes(directory: str, first: str) -> None:
     """A row for each model, all its operations together."""
-    attempts = load(RESULTS / "tampering" / tried / "samples.jsonl")
+    attempts = load(RESULTS / "tampering" / directory / "samples.jsonl")
+    family = NoiseFamily.SYMMETRIC if directory.endswith("-symmetric") else NoiseFamily.SIGNED
+    assert {family_in(attempt.operation) for attempt in attempts} == {family}
+    tried = name_of(first, family)
     rows = summary([replace(attempt, operation=tried) for attempt in attempts])
     assert {row["security"] for row in rows} >= {"spdz2k", "ps-rep-ring", "rep4-ring"}
     for row in rows:

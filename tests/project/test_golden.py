@@ -1,8 +1,9 @@
 """Files of version 1.0, which every later version reads: tests/golden/1.0 is never written anew.
 
 A result of each command, a task, its uploads with a party's keys, lists and aggregate, a policy, a ledger;
-the directories of three hosts after a run, and its signed results. The hosts' certificates last a hundred
-years, in place of one, so that no test depends on the date.
+a ledger of trainings, the first of a declared number of runs, with their records; the directories of three
+hosts after a run, and its signed results. The hosts' certificates last a hundred years, in place of one, so
+that no test depends on the date.
 """
 
 import json
@@ -22,15 +23,19 @@ from fairshares.harness.hosts.host_keys import RunKeys
 from fairshares.harness.hosts.policy import read_policy
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.hosts.signed_results import verify
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import Population
+from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.request.request import BY_EPSILON
 from fairshares.harness.uploads.client import share as sealed
 from fairshares.harness.uploads.task import read_task
+from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import NoiseFamily
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.spec import SHARES
@@ -158,3 +163,68 @@ def test_a_request_of_1_0_had_signed_noise_at_every_epsilon() -> None:
     assert request.randomness.family is NoiseFamily.SIGNED
     again = request_from_json(request.but(noise_family=BY_EPSILON).to_json())
     assert again.randomness.family is None
+
+
+def test_a_cap_of_1_0_is_verified_by_the_noise_that_it_had() -> None:
+    """Its signed results have the loss of signed noise, here that which version 1.0 stated."""
+    fields = {
+        "task": "cap",
+        "epsilon": "4",
+        "delta": "2^-40",
+        "input_path": "shares",
+        "security": "ring",
+        "release": "weights",
+        "release_epsilon": "1",
+    }
+    request = request_from_json(fields)
+    domain = RecordDomain(("a", "b"), ("0", "1"), 100, kind=RecordKind.SIZE)
+    spent = statistic_of(request).prepare(request, domain).plan.exact
+    assert float_up(spent.epsilon) == float_up(Fraction(248273830451, 62500000000))
+    assert float_up(spent.delta) == float_up(Fraction(111321, 144115188075855872))
+
+
+TRAININGS: dict[str, dict[str, Any]] = {
+    "clinics": {"epsilon": 6, "with_": "weights", "weights_epsilon": 3},
+    "patients": {"epsilon": 3},
+}
+
+
+@pytest.mark.parametrize("population", TRAININGS)
+def test_a_declared_number_of_trainings_goes_on(population: str, golden: Path) -> None:
+    """As the refusal of the same options says: rounds are noisier since, and so is joint noise of counts.
+
+    The guarantee is what was declared: all of its runs lose no more than the first, of which so many fit.
+    """
+    place = golden / "trainings"
+    options: dict[str, Any] = TRAININGS[population] | {
+        "features": json.loads((place / "features.json").read_text()),
+        "rounds": 2,
+        "security": "mpyc",
+        "population": population,
+        "ledger": place / "ledger.sqlite",
+    }
+
+    def declared() -> Population:
+        (chosen,) = Ledger(place / "ledger.sqlite").populations(population)
+        return chosen
+
+    before = declared()
+    (first,) = before.charges
+    again: dict[str, Any] = {"noise_family": "signed", "delta": 9e-6}  # in place of 1e-5
+    refused: list[dict[str, Any]] = [{}, {"noise_family": "signed"}]
+    if "with_" in options:
+        refused.append({"delta": 9e-6})  # with symmetric noise of the weights, whose ε is another
+    for changes in refused:
+        said = r"for 3 runs with the noise of the first; after 1 run .* If version 1\.0 ran it, add "
+        with pytest.raises(fs.BudgetError, match=said + 'noise_family="signed", and take a delta= that'):
+            fs.train(place / "records.csv", **options, **changes)
+        assert declared() == before
+    trained = fs.train(place / "records.csv", **options, **again)
+    after = declared()
+    assert after.charges[:1] == (first,) and after.budget == before.budget
+    _, last = after.charges
+    assert last.loss.is_at_most(first.loss)
+    assert after.accountant is not None and after.accountant.kept
+    stated = trained.privacy
+    assert (stated.epsilon_exact, stated.delta_exact) == (last.exact.epsilon, last.exact.delta)
+    assert last.exact.within(first.exact)

@@ -5,7 +5,11 @@ import re
 import numpy as np
 
 from benchmarks.report.paper import PAGES, TABLES, appendix_d, filled
+from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, Measured
+from benchmarks.validation.checks import validate
+from benchmarks.validation.side_by_side import BAND, table2_rows
+from tests.conftest import PROJECT
 from tests.support import synthetic as made_up
 
 
@@ -19,16 +23,33 @@ def test_the_pages_tables_are_those_of_the_recorded_results() -> None:
 
 
 def test_literal_runs_take_their_places() -> None:
-    """With a suite of literal runs: a median where it ran whole, a marked range where it did not."""
-    page = "".join(f"<!-- recorded: {name} -->\n| |\n\n" for name in ("gain", "weights", "thresholds"))
-    gain, weights, thresholds = filled(page, Measured.from_samples(made_up.samples())).split(
-        "<!-- recorded: "
-    )[1:]
-    (ring,) = (line.split(" | ") for line in thresholds.splitlines() if line.startswith("| `ring`"))
-    assert ring[1] == "7,994; 2,428" and ring[2].count("‡") == 2 and "‡" not in ring[3]
-    assert ring[6] == "×1,600; ×480" and ring[7] == "not measured yet |"  # ours did not run in turn
-    assert gain.splitlines()[4] == "| `ring` | ×1,600 | not measured yet |"
-    assert all("×" in line for line in weights.splitlines() if line.startswith("| `"))
+    """With a suite of literal runs: a median where it ran whole, a marked figure where it did not."""
+    names = ("gain", "table2-ads", "weights-ads", "thresholds-ml-1m", "table2-held")
+    page = "".join(f"<!-- recorded: {name} -->\n| |\n\n" for name in names)
+    filled_page = filled(page, Measured.from_samples(made_up.samples())).replace("\N{NO-BREAK SPACE}", " ")
+    gain, table2, weights, thresholds, held = filled_page.split("<!-- recorded: ")[1:]
+    (ring,) = (line for line in table2.splitlines() if line.startswith("| thresholds | `ring`"))
+    assert ring == "| thresholds | `ring` | 7,994 | 8,070 ‡ | ×1 | yes |"
+    assert "| `ring` | 0.000202 | 0.0040 | 0.0020 | not measured yet |" in weights
+    assert gain.splitlines()[4].startswith("| `ring` | ×1,600 ") and "not measured yet |" in gain
+    assert "| `ring` | 24.5 | 0.051 | 0.0050 | ×490 (480 – 500) |" in thresholds
+    assert "| all | 20 | 20 | 0 | 0 | 0 |" in held
+
+
+def test_the_readme_says_what_the_records_say() -> None:
+    """How long curves as printed take beside ours, over both federations, and how many times hold."""
+    measured = Measured.read(RESULTS)
+    rows = [row for row in table2_rows(measured) if row.protocol == "pi_roc" and row.at_once]
+    whole = [row for row in rows if row.at_once and row.at_once.runs and row.gain]
+    gains = sorted(row.gain.median for row in whole if row.gain)
+    models = {row.model for row in whole}
+    assert len(models) == 5 and len(whole) == 10
+    *_, (_, total, holding, *_) = texts.held(validate(measured).findings)
+    readme = " ".join((PROJECT / "README.md").read_text(encoding="utf-8").split())
+    words = f"take [{texts.times(gains[0])[1:]} to {texts.times(gains[-1])[1:]} times as long]"
+    assert words in readme and "in the five models that ran them whole" in readme
+    assert f"Of its Table 2's {total} times [{holding} hold here]" in readme
+    assert f"within a factor of {BAND:g}" in readme
 
 
 def test_the_picture_of_appendix_d_has_the_tables_numbers() -> None:

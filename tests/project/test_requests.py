@@ -74,7 +74,7 @@ def test_a_request_is_read_as_it_was_written(task: str) -> None:
     assert request_from_json(written) == request and request_from_json(written).to_json() == written
     assert all(isinstance(text, str) for text in written.values())
     for name, option in request.declared.items():
-        assert option.read(as_text(request.value(name))) == request.value(name), name
+        assert option.read(as_text(request.value_of(name))) == request.value_of(name), name
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,19 @@ def test_a_whole_holds_what_its_parts_read() -> None:
     )
     assert call.but(cap="auto").request.protect.chooses_cap and call.but(cap="auto").declares == call.declares
     assert call.values().keys() == call.declared.keys()
+
+
+def test_a_copy_has_the_changed_values_and_shares_the_other_parts() -> None:
+    call = CALLS["weights"](**FIRST, groups="a,b", labels="0,1")
+    changed = call.but(epsilon=Fraction(1, 3), population=None, out=Path("y"))
+    assert changed.values() == {
+        **call.values(),
+        "epsilon": Fraction(1, 3),
+        "population": None,
+        "out": Path("y"),
+    }
+    assert changed.request.protect.epsilon == Fraction(1, 3) != call.request.protect.epsilon
+    assert changed.declares is call.declares and changed.request.randomness is call.request.randomness
 
 
 def test_options_for_runs_alone_are_declared_so() -> None:

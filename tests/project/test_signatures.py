@@ -103,9 +103,9 @@ def check_parameter(name: str, parameter: inspect.Parameter, option: Option[obje
 @pytest.mark.parametrize("task", DECLARED)
 def test_a_call_has_the_names_and_defaults_of_its_declaration(task: str) -> None:
     parameters, declared = parameters_of(task), DECLARED[task].declared
-    columns = {name for name in declared if name.rstrip("_") in ROLES}
+    columns = {name for name in declared if name in ROLES}
     every = inspect.signature(getattr(fairshares, task)).parameters.keys()
-    assert {name.rstrip("_") for name in columns} == every & {*ROLES}
+    assert columns == every & {*ROLES}
     assert parameters.keys() == declared.keys() - LEFT_OUT[task] - columns - {"records", "features"}
     for name, parameter in parameters.items():
         check_parameter(name, parameter, declared[name])

@@ -38,7 +38,9 @@ BEFORE = """
 from pathlib import Path
 from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
-from fairshares.harness.engines.execution import MadeUpJob, MadeUpRunner, PrivateJob, Ready, Runner
+from fairshares.harness.engines.execution import (
+    Conditions, MadeUpJob, MadeUpRunner, PrivateJob, ReadyParties, Runner,
+)
 from fairshares.harness.engines.engine import ReadyRounds
 from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
@@ -64,7 +66,7 @@ def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: B
         charged_release: ChargedRelease[Answer], entry: Entry, event: PrivacyEvent, stock: Stock,
         planned_sums: PlannedSums, allowed_sums: sums.AllowedSums, ready_sums: sums.ReadySums,
         charged_sums: sums.ChargedSums, training: PlannedTraining, allowed_training: AllowedTraining,
-        ready: Ready, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
+        ready: ReadyParties, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
         private: PrivateJob, made_up: MadeUpJob, model: SecurityModel, request: Request,
         chosen: HostsBackend, connected: ConnectedHosts, laid_out: LaidOutParty[PartyProcess]) -> None:
     {line}
@@ -83,10 +85,10 @@ RIGHT = [
     "entry.charge(event, rounds)",
     "entry.charge(event, client)",
     "client.send(charged).close()",
-    "runner.prepare(private, model, Path(), 1.0, say)",
-    "hosts.prepare(private, model, Path(), 1.0, say)",
-    "of_noise.run(made_up, model, Path(), 1.0, say)",
-    "benchmark.run(made_up, model, Path(), 1.0, say)",
+    "runner.prepare(private, model, Conditions(Path(), 1.0, say))",
+    "hosts.prepare(private, model, Conditions(Path(), 1.0, say))",
+    "of_noise.run(made_up, model, Conditions(Path(), 1.0, say))",
+    "benchmark.run(made_up, model, Conditions(Path(), 1.0, say))",
     "MadeUpJob(made_up.spec, Path(), ())",
     "HostsRunner(propose(connected, request))",
     "HostsSource(propose(connected, request))",
@@ -116,12 +118,12 @@ WRONG = [
     "client.send().close()",
     "client.send(None).close()",
     "client.send(client).close()",
-    "runner.run(made_up, model, Path(), 1.0, say)",
-    "of_noise.run(private, model, Path(), 1.0, say)",
-    "hosts.run(made_up, model, Path(), 1.0, say)",
-    "hosts.prepare(made_up, model, Path(), 1.0, say)",
-    "benchmark.run(private, model, Path(), 1.0, say)",
-    "runner.prepare(made_up, model, Path(), 1.0, say)",
+    "runner.run(made_up, model, Conditions(Path(), 1.0, say))",
+    "of_noise.run(private, model, Conditions(Path(), 1.0, say))",
+    "hosts.run(made_up, model, Conditions(Path(), 1.0, say))",
+    "hosts.prepare(made_up, model, Conditions(Path(), 1.0, say))",
+    "benchmark.run(private, model, Conditions(Path(), 1.0, say))",
+    "runner.prepare(made_up, model, Conditions(Path(), 1.0, say))",
     "Charged()",
     "MadeUpJob(made_up.spec, Path(), (), party_inputs=(Path(),))",
     "MadeUpJob(made_up.spec, Path(), (), clients=private.clients)",

@@ -46,7 +46,7 @@ OF_CONTRIBUTORS = {
 }
 DECLARING = {
     "Option",
-    "Part",
+    "OptionGroup",
     "but",
     "one_of",
     "optional",

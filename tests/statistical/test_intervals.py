@@ -130,7 +130,34 @@ def test_sampling_part_is_the_inequalitys_and_half_of_it_would_not_do() -> None:
     assert misses <= most_misses(SAMPLES, FAILURE) < misses_of_half
 
 
-@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
+def test_bounds_of_rates_of_both_labels_by_hand() -> None:
+    """Exact curves of 400 records: two more statements of the inequality for each group, five in all."""
+    exact = sample(np.random.default_rng(7), 400)
+    bands = population_bands(exact, FAILURE, ("accuracy", "positive_predictive_value"))
+    points = exact.points()
+    records = (exact.positives + exact.negatives)[:, np.newaxis]
+    tp = points.true_positive_rate * exact.positives[:, np.newaxis] / records
+    fp = points.false_positive_rate * exact.negatives[:, np.newaxis] / records
+    tn = (1 - points.false_positive_rate) * exact.negatives[:, np.newaxis] / records
+    statements = 5 * len(exact.groups)
+    margin = np.sqrt(np.log(2 * statements / (FAILURE / 2)) / (2 * records))
+    right = np.stack([tp + tn - 2 * margin, tp + tn + 2 * margin], axis=-1)
+    assert bands["accuracy"] == pytest.approx(np.clip(right, 0, 1))
+    fewer_tp, more_tp = np.maximum(tp - margin, 0), np.minimum(tp + margin, 1)
+    fewer_fp, more_fp = np.maximum(fp - margin, 0), np.minimum(fp + margin, 1)
+    of_accepted = np.stack([fewer_tp / (fewer_tp + more_fp), more_tp / (more_tp + fewer_fp)], axis=-1)
+    assert bands["positive_predictive_value"] == pytest.approx(of_accepted)
+    assert list(population_bands(exact, FAILURE)) == [
+        "true_positive_rate",
+        "false_positive_rate",
+        "selection_rate",
+    ]
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    ["equalized_odds", "demographic_parity", "four_fifths", "accuracy_parity", "predictive_parity"],
+)
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
     constraint: str, deterministic: bool
@@ -148,11 +175,17 @@ def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
         rates = {"true_positive_rate": (shares * tpr).sum(1), "false_positive_rate": (shares * fpr).sum(1)}
         rates["selection_rate"] = (rates["true_positive_rate"] + rates["false_positive_rate"]) / 2
         gaps = {name: np.ptp(of_groups) for name, of_groups in rates.items()}
-        gap = (
-            gaps["selection_rate"]
-            if constraint == "demographic_parity"
-            else max(gaps["true_positive_rate"], gaps["false_positive_rate"])
-        )
+        if constraint == "accuracy_parity":
+            rates["accuracy"] = (rates["true_positive_rate"] + 1 - rates["false_positive_rate"]) / 2
+        if constraint == "predictive_parity":
+            rates["positive_predictive_value"] = rates["true_positive_rate"] / 2 / rates["selection_rate"]
+        gap = {
+            "equalized_odds": max(gaps["true_positive_rate"], gaps["false_positive_rate"]),
+            "demographic_parity": gaps["selection_rate"],
+            "four_fifths": gaps["selection_rate"] / rates["selection_rate"].max(),
+            "accuracy_parity": np.ptp(rates.get("accuracy", np.zeros(1))),
+            "predictive_parity": np.ptp(rates.get("positive_predictive_value", np.zeros(1))),
+        }[constraint]
         misses += any(outside(chosen.intervals[name], rates[name]) for name in rates) or not (
             chosen.gap_interval[0] - 1e-12 <= gap <= chosen.gap_interval[1] + 1e-12
         )

@@ -177,6 +177,10 @@ class Coordinator:
 
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
+        answered(self.work, to_go(self.signed(hosts, **others)))
+
+    def signed(self, hosts: list[Path], **others: Any) -> dict[str, Signed]:
+        """Have the host sign the run; return what all hosts sign. Args: others: they sign otherwise."""
         if not isinstance(self.work.state, Ready):
             stand_in(self.work)
         party = run_of(self.work).prepared.party
@@ -186,7 +190,7 @@ class Coordinator:
             if i != party:
                 said = replace(run_of(self.work).intent, party=i, run_certificate=run_certificate(i))
                 signed[str(i)] = sign(replace(said, **others), own)
-        answered(self.work, to_go(signed))
+        return signed
 
     def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""

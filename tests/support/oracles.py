@@ -33,7 +33,7 @@ from fairshares.protocols import reference
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 
-GROUPS, LABELS, STEPS = 3, 2, 5
+GROUPS, LABELS, STEPS = 3, 2, 4
 CLIENTS, RECORDS = 20, 40
 GRID = even_grid(32)  # for which trees of more than one level are chosen
 CAP = Cap(2)  # as many records as each client has

@@ -5,8 +5,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairshares.harness.engines.execution import EngineResult, Job, PrivateJob, Progress, ReadyParties, Runner
-from fairshares.harness.engines.links import Network
+from fairshares.harness.engines.execution import (
+    Conditions,
+    EngineResult,
+    Job,
+    PrivateJob,
+    ReadyParties,
+    Runner,
+)
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState
 from fairshares.harness.engines.parties.supervisor import waiting_parties
 from fairshares.harness.security_models import SecurityModel
@@ -30,11 +36,7 @@ class StandInRunner(Runner):
         self,
         job: PrivateJob,
         model: SecurityModel,
-        work: Path,
-        timeout_s: float,
-        progress: Progress,
-        *,
-        network: Network | None = None,
+        conditions: Conditions,
     ) -> Iterator[ReadyParties]:
         yield _Waits(self, job, model)
 

@@ -19,7 +19,7 @@ from benchmarks.emulation import links
 from benchmarks.measure.given_numbers import Given, engine_giving
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.engine import Engine
-from fairshares.harness.engines.execution import PROGRAMS, EngineResult, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.inputs.rings import XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares
@@ -138,8 +138,8 @@ def run_job(
     """
     chosen = engine or engine_giving(model, given)
     if isinstance(job, MadeUpJob):
-        return chosen.run(job, model, work, timeout_s, no_progress)
-    with chosen.prepare(job, model, work, timeout_s, no_progress) as ready:
+        return chosen.run(job, model, Conditions(work, timeout_s, no_progress))
+    with chosen.prepare(job, model, Conditions(work, timeout_s, no_progress)) as ready:
         return ready.go(ChargedToNobody())
 
 

@@ -5,7 +5,12 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import structs
+
+from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.inputs.record_schema import DEFAULT_MAX_COUNT, Cap, RecordDomain
+from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
+from fairshares.harness.privacy.manifest import Inputs, Manifest
 from fairshares.harness.privacy.statement import PrivacyStatement, state_privacy
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.releases.files import files_to_json
@@ -53,6 +58,18 @@ def statement_of(
     domain = RecordDomain(("a", "b"), ("0", "1"), max_count, inferred=inferred, cap=cap)
     prepared: Any = SimpleNamespace(release=release, plan=plan, domain=domain, program=spec)
     return state_privacy(prepared, compared)
+
+
+def manifest_of(task: str, result: EngineResult, privacy: StatedPrivacy, inputs: Inputs) -> Manifest:
+    """Return the manifest of an uncharged release that took four seconds."""
+    return Manifest(
+        **structs.asdict(computation_of(result, wall_s=4.0, share_s=0.125)),
+        task=task,
+        privacy=privacy,
+        inputs=inputs,
+        ledger=None,
+        environment=environment(),
+    )
 
 
 def only_file(answer: Answer) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from fairshares.harness.pipeline.release import (
 )
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
-from fairshares.harness.privacy.ledger.charge import UNCHARGED
+from fairshares.harness.privacy.ledger.charge import UNCHARGED, account_read
 from fairshares.harness.releases.base import Answer, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
 from fairshares.harness.releases.cap.statistic import ChosenCap
@@ -114,7 +114,9 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer]:
     out = call.where.out or default_out(call.request.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if call.source.records:
-            return run_on_records(call, call.source.tabular(), settings, out, begin, say_cap=_say_cap)
+            return run_on_records(
+                call, call.source.tabular(), settings, out, begin, say_cap=_say_cap, say=cli.announce
+            )
         if hosts is not None:
             return _run_at_hosts(call, hosts, invited, settings, out=out, begin=begin)
         source: Source
@@ -200,9 +202,10 @@ def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
     call = options.call
     refuse_beside_plan(options)
     expected = expected_of(call, sizes)
+    account = account_read(call.request.population, call.account.ledger)
     with naming(IN_PLAN):
         records = call.source.tabular() if expected.from_records else None
-        plan = planned(call.request, expected, records, command=_A_COMMAND)
+        plan = planned(call.request, expected, records, command=_A_COMMAND, account=account)
     shown = list(view.plan(plan))
     title = f"Plan of {call.request.task}"
     tell("plan", title, shown, partial(view.to_json, plan), plot=options.plot)

@@ -140,6 +140,7 @@ DOCUMENTATION = "https://mp-spdz.readthedocs.io"
 # A race in the MAC check, which active security rests on, was fixed on 11 May 2026, after 0.4.2.
 _FIX_COMMIT = "7bf16a74e10bb07850b762797e603a8eca8785c2"
 _FIX_TIME = 1778496164
+_UNKNOWN = "unknown"  # the commit of what is no git clone
 
 
 @dataclass(frozen=True)
@@ -163,15 +164,32 @@ class Installation:
 
     def fault(self, virtual_machine: str) -> str | None:
         """Return what that program lacks here, with the remedy; None if it can run."""
+        if not self.fixed and self.commit == _UNKNOWN:
+            return (
+                f"Whether MP-SPDZ {self.release} at {self.home} has the fix of 11 May 2026 to its MAC check "
+                "is unknown, as git does not tell its commit; clone it with git, or take a release after "
+                f"0.4.2, see {DOCUMENTATION}."
+            )
         if not self.fixed:
             return (
                 f"{self.version} at {self.home} is older than the fix of 11 May 2026 to its MAC check; "
                 f"update it, see {DOCUMENTATION}."
             )
-        if not os.access(self.home / virtual_machine, os.X_OK):
+        machine = self.home / virtual_machine
+        if machine.is_file() and not os.access(machine, os.X_OK):
+            return (
+                f"Nobody may run {machine}: it lacks its permission to be executed; run chmod +x {machine}."
+            )
+        if not machine.is_file():
             return (
                 f"MP-SPDZ at {self.home} has no {virtual_machine}; "
                 f"its documentation says how to build it, see {DOCUMENTATION}."
+            )
+        missing = missing_libraries(str(machine))
+        if missing:
+            return (
+                f"{machine} cannot start: {'; '.join(missing)}. Install what it was built with, or build it "
+                "again here."
             )
         return None
 
@@ -211,7 +229,7 @@ def _inspect(home: Path) -> Installation:
     if (home / ".git").exists():
         commit = git(home, "rev-parse", "HEAD")
     if commit is None:
-        return Installation(home, "unknown", release, number >= (0, 4, 3))
+        return Installation(home, _UNKNOWN, release, number >= (0, 4, 3))
     fixed = git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
     if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
         fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
@@ -226,6 +244,17 @@ def libraries_of(machine: str) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     return tuple(re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x", done.stdout, re.MULTILINE))
+
+
+@lru_cache
+def missing_libraries(machine: str) -> tuple[str, ...]:
+    """Return the linker's lines on shared libraries that a program needs and the machine lacks."""
+    try:
+        done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ()
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+    return tuple(line for line in lines if line.endswith("not found") or "not found (required by" in line)
 
 
 def git(home: Path, *arguments: str) -> str | None:

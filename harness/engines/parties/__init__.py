@@ -1,4 +1,4 @@
 """The parties' processes, for all engines.
 
-Imports: `engines.base`, `online`, `inputs`, `system`. Start with `supervisor`.
+Imports: `engines.execution`, `online`, `inputs`, `system`. Start with `supervisor`.
 """

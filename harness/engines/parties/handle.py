@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
-from fairshares.harness.engines.execution import PROJECT
+from fairshares.harness.engines.execution import PROJECT, Address
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config
@@ -221,24 +221,45 @@ class PartySetup:
     notes_links: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Supervised:
+    """What a supervisor needs to know of a party that is laid out.
+
+    What the party is told is in its directory alone.
+
+    Attributes:
+        number: Its number.
+        gateway: Where clients reach it while it runs, None if none do.
+        takes_columns: Whether it gets columns while it runs.
+        keeps_noise: As in `PartySetup`.
+        notes_links: As in `PartySetup`.
+    """
+
+    number: int
+    gateway: Address | None = None
+    takes_columns: bool = False
+    keeps_noise: Path | None = None
+    notes_links: bool = False
+
+
 class LocalParty(LaidOutParty["LocalProcess"]):
     """A party on this machine that is laid out in a new directory, which only its owner reads."""
 
     def __init__(self, setup: PartySetup, directory: Path) -> None:
-        self.number = setup.config.party
-        self.name = f"Party {self.number}"
-        self._setup = setup
+        gateway = setup.config.gateway
+        self.supervised = Supervised(
+            number=setup.config.party,
+            gateway=None if gateway is None else (gateway.host, gateway.port),
+            takes_columns=setup.config.rounds is not None,
+            keeps_noise=setup.keeps_noise,
+            notes_links=setup.notes_links,
+        )
+        self.name = f"Party {self.supervised.number}"
         self._directory = directory
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Make the party's directory."""
-        directory = self._directory
-        setup = self._setup
         for new in (directory, directory / DATA, directory / PEERS):
             new.mkdir(mode=0o700)
         if setup.values is not None:
-            setup.config.shares.lay_out(setup.values, self.number, directory)
+            setup.config.shares.lay_out(setup.values, setup.config.party, directory)
         if setup.takes_noise is not None:
             move_piece(setup.takes_noise, directory)
         for name, target in setup.links.items():
@@ -266,7 +287,7 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        return LocalProcess(self._setup, self._directory, process)
+        return LocalProcess(self.supervised, self._directory, process)
 
     def kill(self) -> None:
         """Do nothing: it has no process."""
@@ -278,15 +299,14 @@ class LocalParty(LaidOutParty["LocalProcess"]):
 class LocalProcess(PartyProcess):
     """A party on this machine, whose process has started in its directory."""
 
-    def __init__(self, setup: PartySetup, directory: Path, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, supervised: Supervised, directory: Path, process: subprocess.Popen[bytes]) -> None:
         """Take over a process with pipes to its standard input and from its standard output."""
-        self.number = setup.config.party
-        self.name = f"Party {self.number}"
+        self.supervised = supervised
+        self.name = f"Party {supervised.number}"
         self.log = directory / LOG  # all that it prints
-        self._setup = setup
         self._directory = directory
         self._process = process
-        self._memory = PeakMemory(process.pid, children=setup.config.gateway is not None)
+        self._memory = PeakMemory(process.pid, children=supervised.gateway is not None)
         self._peers: dict[int, str] = {}  # fingerprints of their certificates, once it may compute
 
     @property
@@ -310,7 +330,7 @@ class LocalProcess(PartyProcess):
             said = [reason.text for reason in reasons_in([answer]) if reason.is_ours]
             why = f": {said[0]}" if said else ""
             raise PartyFailedError(f"{self.name} ended before it was ready, with exit code {code}{why}.")
-        return (self._directory / DATA / certificate_file(self.number)).read_text()
+        return (self._directory / DATA / certificate_file(self.supervised.number)).read_text()
 
     def go(
         self,
@@ -318,14 +338,14 @@ class LocalProcess(PartyProcess):
         agreed: Mapping[int, Signed] = NOTHING_SIGNED,  # noqa: ARG002  a host has checked it
     ) -> None:
         for other, certificate in certificates.items():
-            if other != self.number:
+            if other != self.supervised.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
                 self._peers[other] = fingerprint(certificate.encode())
         self._memory.begin()
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
             self._input.write(f"{child.GO}\n".encode())
             self._input.flush()
-            if self._setup.config.rounds is None:
+            if not self.supervised.takes_columns:
                 self._input.close()
 
     def exit_code(self) -> int | None:
@@ -334,7 +354,7 @@ class LocalProcess(PartyProcess):
             self._memory.look_if_due()
         if code != 0:
             return code
-        if self._setup.notes_links and not self._met_all():
+        if self.supervised.notes_links and not self._met_all():
             return _WRONG_LINKS
         return _TOO_MUCH if _log_size(self._directory) > _MOST_LOG else code
 
@@ -395,8 +415,8 @@ class LocalProcess(PartyProcess):
 
     def keep(self) -> None:
         """Move noise that the run made to where it is kept, if any was made."""
-        if self._setup.keeps_noise is not None:
-            move_piece(self._directory, self._setup.keeps_noise)
+        if self.supervised.keeps_noise is not None:
+            move_piece(self._directory, self.supervised.keeps_noise)
 
     def send(self, column: bytes) -> None:
         """Hand it its column of a round, and wait until that is taken."""

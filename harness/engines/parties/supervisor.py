@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -92,27 +92,25 @@ LaysPartyOut: TypeAlias = Callable[[PartySetup, Path], LocalParty]
 @contextmanager
 def waiting_parties(
     job: Job,
-    setups: Sequence[PartySetup],
+    setups: Iterable[PartySetup],
     work: Path,
     timeout_s: float,
     lay_out: LaysPartyOut = LocalParty,
 ) -> Iterator["WaitingParties"]:
     """Yield a process per setup on this machine, each with its inputs; they wait until they may go.
 
+    A setup is not kept: what it tells its party is in the party's directory.
+
     Guarantees: afterwards, also after KeyboardInterrupt, all processes have ended and `work`, which must be
     new, is gone.  [test: tests/commands/test_faults.py]
 
     Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError for the first party to fail.
     """
-    with _laid_out(setups, work, lay_out) as parties, started(parties, timeout_s) as waiting:
-        yield WaitingParties(job, waiting, setups)
-
-
-@contextmanager
-def _laid_out(setups: Sequence[PartySetup], work: Path, lay_out: LaysPartyOut) -> Iterator[list[LocalParty]]:
     work.mkdir(mode=0o700, parents=True)
     try:
-        yield [lay_out(setup, work / f"party-{setup.config.party}") for setup in setups]
+        parties = [lay_out(setup, work / f"party-{setup.config.party}") for setup in setups]
+        with started(parties, timeout_s) as waiting:
+            yield WaitingParties(job, waiting)
     finally:
         with uninterrupted():
             shutil.rmtree(work, ignore_errors=True)
@@ -272,15 +270,15 @@ def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Itera
 class WaitingParties:
     """A job's parties on this machine, which wait until they may go."""
 
-    def __init__(self, job: Job, waiting: Waiting[LocalProcess], setups: Sequence[PartySetup]) -> None:
+    def __init__(self, job: Job, waiting: Waiting[LocalProcess]) -> None:
         self._job = job
         self._waiting = waiting
-        gateways = [setup.config.gateway for setup in setups]
-        self._gateways = [(gateway.host, gateway.port) for gateway in gateways if gateway is not None]
 
     def finish(self) -> list[PartyState]:
         """Let the parties go, wait for their end, and keep the noise that they made; return their states."""
-        states = self._waiting.finish(self._job.sending, self._gateways)
+        addresses = [party.supervised.gateway for party in self._waiting.parties]
+        gateways = [address for address in addresses if address is not None]
+        states = self._waiting.finish(self._job.sending, gateways)
         for party in self._waiting.parties:
             party.keep()
         return states

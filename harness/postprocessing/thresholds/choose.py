@@ -12,11 +12,14 @@ from fairshares.harness.postprocessing.curves import GroupCurves, OperatingPoint
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, in_words
 from fairshares.harness.postprocessing.thresholds.search import (
     ACCURACY,
+    ACCURACY_PARITY,
     BALANCED_ACCURACY,
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,
     EQUALIZED_ODDS,
     FALSE_POSITIVE_RATE_PARITY,
+    FOUR_FIFTHS,
+    PREDICTIVE_PARITY,
     ThresholdTask,
     best_mixed_rules,
     best_pure_rules,
@@ -25,7 +28,16 @@ from fairshares.harness.postprocessing.thresholds.search import (
 )
 from fairshares.protocols.arrays import Floats
 
-CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, FALSE_POSITIVE_RATE_PARITY, DEMOGRAPHIC_PARITY)
+CONSTRAINTS = (
+    EQUALIZED_ODDS,
+    EQUAL_OPPORTUNITY,
+    FALSE_POSITIVE_RATE_PARITY,
+    DEMOGRAPHIC_PARITY,
+    FOUR_FIFTHS,
+    ACCURACY_PARITY,
+    PREDICTIVE_PARITY,
+)
+TOLERANCES = {FOUR_FIFTHS: 0.2}  # where none is given; else 0
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
@@ -42,13 +54,15 @@ class GroupThresholds:
     Args:
         constraint: One of `CONSTRAINTS`.
         objective: One of `OBJECTIVES`.
-        tolerance: The difference between groups that was allowed in each constrained rate.
+        tolerance: The difference between groups that was allowed in each constrained rate; under four_fifths
+            how far the least rate may fall short of the largest, as a share of it.
         deterministic: Whether rules are single thresholds.
         rules: By group.
-        rates: The groups' estimated rates, by the rate's name, shape (k,).
+        rates: The groups' estimated rates, by the rate's name, shape (k,): those of `RATES`, and that of the
+            constraint.
         intervals: Their intervals, by the rate's name, shape (k, 2).
         objective_value: The estimated objective.
-        gap: The largest estimated difference between groups in a constrained rate.
+        gap: The largest estimated difference between groups in a constrained rate, in the tolerance's unit.
         gap_interval: Its interval.
         confidence: All intervals hold at once with this probability, over the noise and the sample.
         least_tolerance: Whether the tolerance is the least that leaves a choice, as none was given.
@@ -85,13 +99,15 @@ def choose_thresholds(
     thresholds. Of those that reach the rates within 10^-4, it takes the two that leave the fewest decisions
     to chance; else the two that come closest, if within half a record; else it draws among three thresholds.
     So the gap exceeds the tolerance by at most 2 * 10^-4 or one record's share.
+    A draw between two thresholds does not average the positive predictive value. So under predictive parity
+    rules are single thresholds, each of which accepts somebody.
 
     Args:
         curves: Exact or noisy.
         constraint: One of `CONSTRAINTS`.
         objective: One of `OBJECTIVES`.
-        tolerance: From 0 to 1. None is 0; if then deterministic rules could only accept everybody or nobody,
-            None is about the least tolerance that leaves more.
+        tolerance: From 0 to 1. None is 0.2 under four_fifths, else 0; if then deterministic rules could only
+            accept everybody or nobody, None is about the least tolerance that leaves more.
         deterministic: Whether rules are single thresholds.
     Raises:
         OptionError: An argument is out of range.
@@ -99,7 +115,8 @@ def choose_thresholds(
         TooNoisyError: A group's records may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
-    chosen = tolerance or 0.0
+    chosen = TOLERANCES.get(constraint, 0.0) if tolerance is None else tolerance
+    deterministic = deterministic or constraint == PREDICTIVE_PARITY
     points = curves.points()
     if constraint not in CONSTRAINTS:
         raise OptionError(f"The constraint must be one of {', '.join(CONSTRAINTS)}, not {constraint!r}.")
@@ -110,13 +127,14 @@ def choose_thresholds(
     _check_curves(curves, points, constraint, objective)
     task = task_for(points, constraint, objective)
     rules = best_pure_rules(task, chosen) if deterministic else best_mixed_rules(task, chosen)
-    if rules is None and tolerance is None:
+    is_least = rules is None and tolerance is None
+    if is_least:
         chosen = least_tolerance(task)
         rules = best_pure_rules(task, chosen)
     if rules is None:
         raise _infeasible(curves, task, chosen)
     chosen_rules = _assessed(curves, task, rules, chosen, deterministic)
-    return replace(chosen_rules, least_tolerance=tolerance is None and chosen > 0)
+    return replace(chosen_rules, least_tolerance=is_least)
 
 
 def _assessed(
@@ -126,20 +144,27 @@ def _assessed(
     tolerance: float,
     deterministic: bool,
 ) -> GroupThresholds:
-    bands = population_bands(curves, float(1 - CONFIDENCE))
+    also = tuple(name for name in task.constrained if name not in RATES)
+    bands = population_bands(curves, float(1 - CONFIDENCE), also)
     shares = np.zeros((len(rules), len(task.points.thresholds)))
     for row, rule in zip(shares, rules, strict=True):
         row[np.searchsorted(task.points.thresholds, rule.thresholds)] = rule.probabilities
     rates = {}
     intervals = {}
-    for name in RATES:
-        estimates = (shares * getattr(task.points, name)).sum(axis=1)
+    for name in (*RATES, *also):
+        drawn = np.where(shares > 0, shares * getattr(task.points, name), 0.0)
+        estimates = drawn.sum(axis=1)
         band = (shares[..., np.newaxis] * bands[name]).sum(axis=1)
         # The estimate comes from monotone curves, which noise can put outside what the counts allow.
         band = np.stack([np.fmin(band[:, 0], estimates), np.fmax(band[:, 1], estimates)], axis=1)
         rates[name] = estimates
         intervals[name] = np.clip(band, 0, 1)
-    gaps = np.array([_gap(intervals[name]) for name in task.constrained])
+    interval_of_gap = _shortfall if task.is_of_ratios else _gap
+    gaps = np.array([interval_of_gap(intervals[name]) for name in task.constrained])
+    gap = max(float(np.ptp(rates[name])) for name in task.constrained)
+    if task.is_of_ratios:
+        largest = max(float(rates[name].max()) for name in task.constrained)
+        gap = gap / largest if largest > 0 else 0.0
     tpr = np.nan_to_num(rates["true_positive_rate"])
     fpr = np.nan_to_num(rates["false_positive_rate"])
     return GroupThresholds(
@@ -151,7 +176,7 @@ def _assessed(
         rates=rates,
         intervals=intervals,
         objective_value=float(task.constant + (task.gain * tpr - task.loss * fpr).sum()),
-        gap=max(float(np.ptp(rates[name])) for name in task.constrained),
+        gap=gap,
         gap_interval=(float(gaps[:, 0].max()), float(gaps[:, 1].max())),
     )
 
@@ -162,6 +187,23 @@ def _gap(intervals: Floats) -> tuple[float, float]:
     np.fill_diagonal(differences, -np.inf)
     apart = intervals[:, 0].max() - intervals[:, 1].min()
     return max(float(apart), 0.0), float(differences.max())
+
+
+def _shortfall(intervals: Floats) -> tuple[float, float]:
+    """Return the interval of how far the least rate falls short of the largest, as a share of it.
+
+    It holds if the groups' intervals do. Where all rates are 0 nobody falls short.
+    """
+    low = intervals[:, 0]
+    high = intervals[:, 1]
+    shares = np.zeros((len(low), len(low)))  # a row's least rate over a column's largest
+    np.divide(low[:, np.newaxis], high, out=shares, where=high > 0)
+    shares[:, high <= 0] = 1.0
+    np.fill_diagonal(shares, 1.0)
+    least = 0.0
+    if low.max() > 0:
+        least = max(1 - float(high.min() / low.max()), 0.0)
+    return least, 1 - float(shares.min())
 
 
 def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str, objective: str) -> None:

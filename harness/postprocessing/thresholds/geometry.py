@@ -64,6 +64,8 @@ class Hull:
 
     def mix(self, x: float) -> list[tuple[int, float]]:
         """Return at most two points, with shares, that mix to the hull's point above x."""
+        if len(self.x) == 1:
+            return [(int(self.corners[0]), 1.0)]
         right = int(np.clip(np.searchsorted(self.x, x), 1, len(self.x) - 1))
         share = float(snapped((x - self.x[right - 1]) / (self.x[right] - self.x[right - 1])))
         pairs = zip(self.corners[right - 1 : right + 1].tolist(), (1 - share, share), strict=True)
@@ -75,10 +77,39 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 
     Computes: all x lie in some [c, c + tolerance]. The largest sum there is concave and piecewise linear in
     c, so that it is enough to try each c at which a corner enters or leaves.
+
+    Args:
+        hulls: Some x is in all of them.
+        tolerance: By how much two groups may differ in x.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
-    starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
+    # A window has some x of each hull.
+    first = max(0.0, max(float(hull.x[0]) for hull in hulls) - tolerance)
+    last = min(1 - tolerance, min(float(hull.x[-1]) for hull in hulls))
+    starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), first, last))
+    # The highest x of a hull, moved into a window that has some x of it, stays on the hull.
     chosen = np.array([np.clip(hull.x[np.argmax(hull.y)], starts, starts + tolerance) for hull in hulls])
+    value = sum(hull.at(x) for hull, x in zip(hulls, chosen, strict=True))
+    return chosen[:, _best(np.asarray(value), np.ptp(chosen, axis=0))]
+
+
+def mixed_one_ratio(hulls: Sequence[Hull], tolerance: float) -> Floats:
+    """Return each group's x, none far below another, such that the sum of the hulls' heights is largest.
+
+    Computes: all x lie in some [(1 - tolerance) c, c]. The heights are concave, and the x that a c allows
+    form a cone, so that the largest sum is concave and piecewise linear in c. It is enough to try each c at
+    which a corner enters or leaves.
+
+    Args:
+        hulls: From x = 0 to x = 1.
+        tolerance: The least x is at least 1 - tolerance times the largest.
+    """
+    corners = np.unique(np.concatenate([hull.x for hull in hulls]))
+    tops = corners
+    if tolerance < 1:
+        tops = np.unique(np.minimum(np.concatenate([corners, corners / (1 - tolerance)]), 1.0))
+    at_best = [np.clip(hull.x[np.argmax(hull.y)], (1 - tolerance) * tops, tops) for hull in hulls]
+    chosen = np.array(at_best)
     value = sum(hull.at(x) for hull, x in zip(hulls, chosen, strict=True))
     return chosen[:, _best(np.asarray(value), np.ptp(chosen, axis=0))]
 
@@ -132,18 +163,25 @@ def snapped(shares: Floats) -> Floats:
     return np.where(shares < 1e-9, 0.0, np.where(shares > 1 - 1e-9, 1.0, shares))
 
 
-def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> Integers | None:
+def pure_one_rate(
+    points: Sequence[tuple[Floats, Floats]], tolerance: float, *, relative: bool = False
+) -> Integers | None:
     """Return each group's point, such that all x are within the tolerance and the sum of y is largest.
 
     Args:
         points: Each group's x, rising, and its y.
-        tolerance: By how much two groups may differ in x.
+        tolerance: By how much two groups may differ in x; or, if relative, how far the least x may fall short
+            of the largest, as a share of it.
+        relative: Whether the tolerance is a share.
 
     Returns:
         The index of each group's point; None if no points are within the tolerance.
     """
     starts = np.unique(np.concatenate([x for x, _ in points]))
-    best = np.array([_largest(y, *_window(x, starts, tolerance)) for x, y in points])
+    ends = starts + tolerance
+    if relative:
+        ends = starts / (1 - tolerance) if tolerance < 1 else np.ones_like(starts)
+    best = np.array([_largest(y, *_window(x, starts, ends)) for x, y in points])
     value = _total([y for _, y in points], best)
     if not np.isfinite(value).any():
         return None
@@ -174,7 +212,7 @@ def pure_two_rates(
         for (x, y), group_gain, group_loss in zip(points, gain, loss, strict=True)
     ]
     starts = np.unique(np.concatenate([x for x, _ in points]))
-    windows_of_x = np.array([_window(x, starts, tolerance) for x, _ in points])
+    windows_of_x = np.array([_window(x, starts, starts + tolerance) for x, _ in points])
     windows = _narrowed(ys, windows_of_x, tolerance)
     best_in_windows = [
         _largest(group_values, low, high) for group_values, (low, high) in zip(values, windows, strict=True)
@@ -190,7 +228,7 @@ def pure_two_rates(
         bottoms = np.unique(np.concatenate(ys_in_window))
         indices = []
         for y, group_values, (low, high) in zip(ys, values, ends, strict=True):
-            first, last = _window(y, bottoms, tolerance)
+            first, last = _window(y, bottoms, bottoms + tolerance)
             indices.append(_largest(group_values, np.maximum(first, low), np.minimum(last, high)))
         sums = _total(values, indices)
         if sums.max() > best + ROUNDING:
@@ -218,10 +256,10 @@ def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
     return np.where(low > high, -1, order[best])
 
 
-def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Integers]:
-    """Return the first and the last index of rising values in each [start, start + width]."""
+def _window(values: Floats, starts: Floats, ends: Floats) -> tuple[Integers, Integers]:
+    """Return the first and the last index of rising values in each [start, end]."""
     first = np.searchsorted(values, starts - ROUNDING, side="left")
-    last = np.searchsorted(values, starts + width + ROUNDING, side="right") - 1
+    last = np.searchsorted(values, ends + ROUNDING, side="right") - 1
     return first, last
 
 

@@ -1,6 +1,6 @@
 """Each group's rule: a fairness constraint as geometry, and points back as thresholds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -11,6 +11,7 @@ from fairshares.harness.postprocessing.curves import OperatingPoints
 from fairshares.harness.postprocessing.thresholds.geometry import (
     Hull,
     mixed_one_rate,
+    mixed_one_ratio,
     mixed_two_rates,
     pure_one_rate,
     pure_two_rates,
@@ -23,6 +24,9 @@ EQUALIZED_ODDS = "equalized_odds"
 EQUAL_OPPORTUNITY = "equal_opportunity"
 FALSE_POSITIVE_RATE_PARITY = "false_positive_rate_parity"
 DEMOGRAPHIC_PARITY = "demographic_parity"
+FOUR_FIFTHS = "four_fifths"
+ACCURACY_PARITY = "accuracy_parity"
+PREDICTIVE_PARITY = "predictive_parity"
 ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
 
@@ -48,28 +52,47 @@ class ThresholdTask:
             EQUAL_OPPORTUNITY: ("true_positive_rate",),
             FALSE_POSITIVE_RATE_PARITY: ("false_positive_rate",),
             DEMOGRAPHIC_PARITY: ("selection_rate",),
+            FOUR_FIFTHS: ("selection_rate",),
+            ACCURACY_PARITY: ("accuracy",),
+            PREDICTIVE_PARITY: ("positive_predictive_value",),
         }[self.constraint]
+
+    @property
+    def is_of_ratios(self) -> bool:
+        """Whether the tolerance is a share of the largest rate, and not a difference."""
+        return self.constraint == FOUR_FIFTHS
 
     @cached_property
     def curves(self) -> "tuple[GroupPoints, ...]":
         """The distinct points of each group; a rate that is 0/0 is 0."""
         points = self.points
         curves = []
-        for tpr, fpr, selection in zip(
-            points.true_positive_rate, points.false_positive_rate, points.selection_rate, strict=True
-        ):
-            curves.append(_group_points(points.thresholds, tpr, fpr, selection))
+        rates = {
+            "true_positive_rate": np.nan_to_num(points.true_positive_rate),
+            "false_positive_rate": np.nan_to_num(points.false_positive_rate),
+            "selection_rate": points.selection_rate,
+            "accuracy": points.accuracy,
+            "positive_predictive_value": points.positive_predictive_value,
+        }
+        for group in range(len(points.groups)):
+            of_group = {name: values[group] for name, values in rates.items()}
+            curves.append(_group_points(points.thresholds, of_group))
         return tuple(curves)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupPoints:
-    """The distinct effects of a group's thresholds, by rising rates."""
+    """The distinct effects of a group's thresholds, by rising selection rates.
+
+    The positive predictive value is NaN where nobody is accepted.
+    """
 
     thresholds: Floats
     true_positive_rate: Floats
     false_positive_rate: Floats
     selection_rate: Floats
+    accuracy: Floats
+    positive_predictive_value: Floats
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
         """Return the rule that draws among points, as (index, probability)."""
@@ -101,10 +124,14 @@ def task_for(points: OperatingPoints, constraint: str, objective: str) -> Thresh
 
 
 def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule]:
-    """Return each group's best rule with draws."""
+    """Return each group's best rule with draws. The rate of the constraint is averaged by a draw."""
     if task.constraint != EQUALIZED_ODDS:
         hulls = [Hull.over(*one_rate) for one_rate in _one_rate(task)]
-        best = zip(task.curves, hulls, mixed_one_rate(hulls, tolerance).tolist(), strict=True)
+        if task.is_of_ratios:
+            at_best = mixed_one_ratio(hulls, tolerance)
+        else:
+            at_best = mixed_one_rate(hulls, tolerance)
+        best = zip(task.curves, hulls, at_best.tolist(), strict=True)
         return [curve.rule(hull.mix(x)) for curve, hull, x in best]
     hulls = [Hull.over(curve.false_positive_rate, curve.true_positive_rate) for curve in task.curves]
     half_a_record = 0.5 / np.column_stack([task.points.negatives, task.points.positives])
@@ -155,12 +182,24 @@ def _best_points(task: ThresholdTask, tolerance: float, among: _Points) -> list[
             (curve.false_positive_rate[among], curve.true_positive_rate[among]) for curve in task.curves
         ]
         chosen = pure_two_rates(points, task.gain, task.loss, tolerance)
-    else:
-        chosen = pure_one_rate([(rate[among], value[among]) for rate, value in _one_rate(task)], tolerance)
+        if chosen is None:
+            return None
+        first = among.start or 0
+        return [first + point for point in chosen.tolist()]
+    rising = []  # of each curve, its points by rising rate, without those that have none
+    for rate, _ in _one_rate(task):
+        allowed = np.arange(len(rate))[among]
+        defined = allowed[~np.isnan(rate[allowed])]
+        rising.append(defined[np.argsort(rate[defined], kind="stable")])
+    if any(len(order) == 0 for order in rising):
+        return None
+    by_rate = [
+        (rate[order], value[order]) for (rate, value), order in zip(_one_rate(task), rising, strict=True)
+    ]
+    chosen = pure_one_rate(by_rate, tolerance, relative=task.is_of_ratios)
     if chosen is None:
         return None
-    first = among.start or 0
-    return [first + point for point in chosen.tolist()]
+    return [int(order[point]) for order, point in zip(rising, chosen.tolist(), strict=True)]
 
 
 def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
@@ -225,10 +264,10 @@ def _pair_at(
     return [(int(first[i]), 1 - float(share[i, j])), (int(second[j]), float(share[i, j]))]
 
 
-def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Floats) -> GroupPoints:
+def _group_points(thresholds: Floats, rates: Mapping[str, Floats]) -> GroupPoints:
     """Merge thresholds with the same rates into the middle one, except at the ends."""
-    tpr = np.nan_to_num(tpr)
-    fpr = np.nan_to_num(fpr)
+    tpr = rates["true_positive_rate"]
+    fpr = rates["false_positive_rate"]
     last = len(tpr) - 1
     ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [last]])
     begins = np.concatenate([[0], ends[:-1] + 1])
@@ -236,4 +275,4 @@ def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Float
     middle[0] = 0
     middle[-1] = last
     at = middle[::-1]
-    return GroupPoints(thresholds[at], tpr[at], fpr[at], selection[at])
+    return GroupPoints(thresholds[at], **{name: values[at] for name, values in rates.items()})

@@ -1,10 +1,11 @@
-"""Composition of runs: by sums, by Rényi divergences, or as a series that was declared beforehand.
+"""Composition of runs by a budget's rule: sums, a Rényi filter, or runs that were declared beforehand.
 
 Sums are of integers, rounded towards a higher loss. docs/explanation/theorems.md has the proofs.
 """
 
 import json
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -45,6 +46,20 @@ class Loss(NamedTuple):
     exact: Guarantee
     noise: NoiseEvent | Concentrated | None = None
 
+    def is_at_most(self, first: "Loss") -> bool:
+        """Return whether a random function makes this run's outcomes of those that stand for another run.
+
+        For unknown noise the outcomes of `_outcomes` serve each smaller epsilon and delta, and for rounds the
+        Gaussian pair serves each smaller rho and lost mass: theorem 6.
+        """
+        if self == first:
+            return True
+        if first.noise is None:
+            return self.exact.within(first.exact)
+        if isinstance(first.noise, Concentrated) and isinstance(self.noise, Concentrated):
+            return self.noise.is_at_most(first.noise)
+        return False
+
 
 def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
     """Return the text that `noise_of` reads."""
@@ -75,11 +90,15 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
 
 
 @dataclass(frozen=True)
-class Accountant:
-    """The sum of runs' epsilons and deltas, and the rest of a budget, with the interface of dp_accounting's.
+class Accountant(ABC):
+    """The loss of runs together, and the rest of a budget, with the interface of dp_accounting's.
 
-    Guarantees: theorem 2; subclasses name theirs.
+    Guarantees: each class names the theorem by which runs that it calls kept are within the budget.
     [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
+
+    Attributes:
+        budget: The budget, whose rule is the class's.
+        losses: Those of the runs.
     """
 
     budget: Budget
@@ -98,22 +117,36 @@ class Accountant:
         return self.supports(loss) and self.compose([loss]).kept
 
     @property
+    @abstractmethod
     def kept(self) -> bool:
         """Whether all runs are within the budget."""
+
+    @property
+    @abstractmethod
+    def left(self) -> Budget:
+        """The rest of the budget, for messages."""
+
+
+class SummedRuns(Accountant):
+    """Any runs, by the sums of their epsilons and deltas: theorem 2."""
+
+    @property
+    def kept(self) -> bool:
         return self.budget.allows(compose(loss.exact for loss in self.losses))
 
     @property
     def left(self) -> Budget:
-        """The rest of the budget, for messages."""
         return self.budget.left(compose(loss.exact for loss in self.losses))
 
 
 class DeclaredRuns(Accountant):
-    """Equal runs, their number declared beforehand: theorem 6."""
+    """Runs that lose no more than the first, their number declared beforehand: theorem 6."""
 
     def supports(self, loss: Loss) -> bool:
-        """Return whether a further run was declared, with this noise."""
-        return len(self.losses) < (self.budget.runs or 0) and {*self.losses, loss} == {loss}
+        """Return whether a further run was declared, and loses no more than the first."""
+        if len(self.losses) >= (self.budget.runs or 0):
+            return False
+        return not self.losses or loss.is_at_most(self.losses[0])
 
     @property
     def kept(self) -> bool:
@@ -131,8 +164,8 @@ class DeclaredRuns(Accountant):
         return replace(self.budget, runs=max(0, (self.budget.runs or 0) - len(self.losses)))
 
 
-class Renyi(Accountant):
-    """A filter by Rényi divergences of one order, or by sums: theorem 5."""
+class RenyiFilter(Accountant):
+    """Any runs, by their Rényi divergences of one order or by sums, whichever keeps them: theorem 5."""
 
     @property
     def kept(self) -> bool:
@@ -173,10 +206,10 @@ class Renyi(Accountant):
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
     """Return a budget's accountant."""
     if budget.order:
-        return Renyi(budget, tuple(losses))
+        return RenyiFilter(budget, tuple(losses))
     if budget.runs:
         return DeclaredRuns(budget, tuple(losses))
-    return Accountant(budget, tuple(losses))
+    return SummedRuns(budget, tuple(losses))
 
 
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:

@@ -11,16 +11,17 @@ from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
+    LEDGER_RULES,
     NOTHING_COMPUTED,
+    ChargeRules,
     Population,
     PrivacyEvent,
-    Refuse,
     Status,
     listed,
-    refuse_charge,
     refuse_misspelt,
     spent_text,
 )
+from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget
 
 if TYPE_CHECKING:
@@ -49,17 +50,29 @@ def chosen_ledger(path: Path | None) -> Ledger:
 class Account:
     """Where a run is charged: without a population, to nobody.
 
-    `refuse` decides whether the ledger may charge it: a host's also asks its owner's policy.
+    `rules` decide whether the ledger may charge it: a host's are also its owner's policy.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     population: str | None = None
     budget: Budget | None = None
-    refuse: Refuse = refuse_charge
+    rules: ChargeRules = LEDGER_RULES
 
     def counts(self, event: PrivacyEvent) -> bool:
         """Return whether the ledger is asked and written: for a population, or what may be used once."""
         return self.population is not None or bool(event.uploads) or bool(event.piece)
+
+    def kept_relation(self, unit: PrivacyUnit) -> NeighboringRelation | None:
+        """Return the relation of the population's first charge, which its other runs keep.
+
+        None for nobody, before the first charge, and if the population's unit is another.
+        """
+        if self.population is None:
+            return None
+        for population in self.ledger.populations(self.population):
+            if population.unit is unit:
+                return population.relation
+        return None
 
     @property
     def declared(self) -> bool:
@@ -99,6 +112,12 @@ def chosen_account(
             "what is spent."
         )
     return Account(place, charged or None, budget)
+
+
+def account_read(population: str | None, ledger: Path | None) -> Account:
+    """Return an account to be read, to which nothing is charged; the population may be new, or nobody."""
+    charged = None if population == UNCHARGED else population
+    return Account(chosen_ledger(ledger), charged)
 
 
 def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
@@ -168,7 +187,7 @@ class ChargedRun(Charged):
         try:
             with nothing_computed():
                 self.number, self.population = account.ledger.charge(
-                    account.population, account.budget, event, account.refuse
+                    account.population, account.budget, event, account.rules
                 )
         except Exception:  # whatever refuses it; an interrupt may come after it
             SPENT.pop()
@@ -202,7 +221,7 @@ class Entry:
         if self.account.counts(event):
             with nothing_computed():
                 self.account.ledger.check(
-                    self.account.population, self.account.budget, event, self.account.refuse
+                    self.account.population, self.account.budget, event, self.account.rules
                 )
 
     def charge(self, event: PrivacyEvent, waiting: Chargeable) -> ChargedRun:
@@ -273,7 +292,9 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
             f", once for all runs of chain {release.chain!r}; this run's uploads go into no other, so their "
             "records are not shared again"
         )
-    return f"Spent: {spent_text(release.exact)} by {release.task}, as its parties had started; {charged}."
+    return (
+        f"Spent: {spent_text(release.exact)} by {release.task}, as its parties may have started; {charged}."
+    )
 
 
 @contextmanager

@@ -16,15 +16,15 @@ from typing import NamedTuple
 from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
 from fairshares.harness.privacy.ledger.database import Database
 from fairshares.harness.privacy.ledger.populations import (
+    LEDGER_RULES,
     Charge,
+    ChargeRules,
     LedgerState,
     Population,
     PrivacyEvent,
-    Refuse,
     Status,
     Use,
     key_of,
-    refuse_charge,
     refuse_late_rule,
 )
 from fairshares.harness.system.processes import birth
@@ -139,23 +139,23 @@ class Ledger(Database):
         name: str | None,
         budget: Budget | None,
         release: PrivacyEvent,
-        refuse: Refuse = refuse_charge,
+        rules: ChargeRules = LEDGER_RULES,
     ) -> None:
         """Raise what `charge` would raise."""
         with self.reading() as connection:
-            refuse(self._state(connection, name, budget, release), name, budget, release)
+            rules.check_charge(self._state(connection, name, budget, release), name, budget, release)
 
     def charge(
         self,
         name: str | None,
         budget: Budget | None,
         release: PrivacyEvent,
-        refuse: Refuse = refuse_charge,
+        rules: ChargeRules = LEDGER_RULES,
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
         Charges of nobody for the same uploads become the population's. A chain is charged for its first run,
-        and further runs add their uploads. An error leaves the file as it was. `refuse` decides within the
+        and further runs add their uploads. An error leaves the file as it was. `rules` decide within the
         transaction, from the ledger's state alone.
         [test: tests/harness/privacy/test_ledger_chains.py]
 
@@ -167,7 +167,7 @@ class Ledger(Database):
         """
         with self.writing() as connection:
             state = self._state(connection, name, budget, release)
-            refuse(state, name, budget, release)
+            rules.check_charge(state, name, budget, release)
             begun = state.begun(release)
             if name is not None and (budget is not None or _find(connection, name) is None):
                 _set_budget(connection, name, budget)

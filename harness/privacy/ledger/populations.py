@@ -4,11 +4,11 @@ Its runs share one privacy unit and one neighboring relation: others do not add 
 """
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fairshares.harness.errors import (
     BudgetError,
@@ -191,8 +191,8 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
             f"like it exceed the budget. {NOTHING_COMPUTED} Repeat the first run's {named('epsilon')} and "
-            f"{named('delta')}, with {named('noise_family', 'signed')} if version 1.0 ran it; before the "
-            "first run, ask for less."
+            f"{named('delta')}. If version 1.0 ran it, add {named('noise_family', 'signed')}, and take a "
+            f"{named('delta')} that is a tenth smaller to train. Before the first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
@@ -316,34 +316,56 @@ class LedgerState:
         return replace(self.population, charges=self.population.charges + self.uncounted).chain(release.chain)
 
 
-Refuse = Callable[[LedgerState, str | None, Budget | None, PrivacyEvent], None]
+class ChargeRules(Protocol):
+    """What decides whether a ledger may charge a run.
 
-
-def refuse_charge(state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
-    """Raise unless a ledger may charge a run to a population, which may get a budget at once.
-
-    It reads no file: the same state, name, budget and run have the same answer.
-
-    Raises:
-        PopulationError: The run contradicts the population or chain.
-        BudgetError: The population's budget or a client's policy does not cover it.
-        UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
-        UsedNoiseError: Another run used its noise.
+    The ledger asks within the transaction that writes the charge, so nothing changes between the two.
     """
-    if release.chain and not (name and release.uploads):
-        raise PopulationError(
-            f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
-            f"{named('population', 'NAME')}."
-        )
-    refuse_used(state.uses, name, release.uploads)
-    if name is not None:
-        _refuse_to_population(state, name, budget, release)
-    if state.noise_used_by is not None:
-        raise UsedNoiseError(
-            f"Run {state.noise_used_by} of {state.path} used this noise, so the stock is a copy from before "
-            "that."
-        )
-    refuse_uncovered(release, state.spent_on)
+
+    def check_charge(
+        self, state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent
+    ) -> None:
+        """Raise unless a ledger may charge a run.
+
+        Args:
+            state: What the ledger holds of the run's population, uploads and noise.
+            name: The population; None if nobody is charged.
+            budget: The budget that the population gets at once, if any.
+            release: The run.
+        """
+
+
+class LedgerRules:
+    """The rules of every ledger, which read no file: the same arguments have the same answer."""
+
+    def check_charge(
+        self, state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent
+    ) -> None:
+        """Raise unless a ledger may charge a run, see `ChargeRules`.
+
+        Raises:
+            PopulationError: The run contradicts the population or chain.
+            BudgetError: The population's budget or a client's policy does not cover it.
+            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+            UsedNoiseError: Another run used its noise.
+        """
+        if release.chain and not (name and release.uploads):
+            raise PopulationError(
+                f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
+                f"{named('population', 'NAME')}."
+            )
+        refuse_used(state.uses, name, release.uploads)
+        if name is not None:
+            _refuse_to_population(state, name, budget, release)
+        if state.noise_used_by is not None:
+            raise UsedNoiseError(
+                f"Run {state.noise_used_by} of {state.path} used this noise, so the stock is a copy from "
+                "before that."
+            )
+        refuse_uncovered(release, state.spent_on)
+
+
+LEDGER_RULES = LedgerRules()
 
 
 def _refuse_to_population(
@@ -373,7 +395,7 @@ def spent_text(spent: Guarantee) -> str:
 def left_text(left: Budget) -> str:
     """Say the rest of a budget, rounded down."""
     if left.runs is not None:
-        return f"{left.runs} runs"
+        return "1 run" if left.runs == 1 else f"{left.runs} runs"
     delta = "" if left.delta is None else f" and δ = {digits_down(left.delta, 4)}"
     return f"ε = {digits_down(left.epsilon, 4)}{delta}"
 

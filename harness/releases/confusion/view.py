@@ -83,9 +83,9 @@ def _counts(found: Confusion) -> Table:
 
 
 def rates_of(estimates: Confusion | GroupThresholds, at: int | tuple[int, int]) -> Floats:
-    """Return `RATES` with their intervals at an index, shape (rates, 3)."""
+    """Return all rates with their intervals at an index, shape (rates, 3)."""
     rows = []
-    for name in RATES:
+    for name in estimates.rates:
         low, high = estimates.intervals[name][at]
         rows.append([estimates.rates[name][at], low, high])
     return np.array(rows)

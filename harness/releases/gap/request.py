@@ -94,7 +94,7 @@ class DeclaredValues(DeclaredDomain):
 class ValuedSource(Source):
     """The source of performance values."""
 
-    value_ = optional(as_given, "the column of values; default: value")
+    value = optional(as_given, "the column of values; default: value")
 
 
 class GapCall(ReleaseCall):

@@ -49,8 +49,10 @@ class ThresholdsRequest(Request):
     constraint = usual(
         "equalized_odds",
         one_of(in_module("fairshares.harness.postprocessing.thresholds.choose:CONSTRAINTS")),
-        "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity or "
-        "demographic_parity",
+        "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
+        "demographic_parity, four_fifths (the smallest selection rate is at least four fifths of the "
+        "largest), accuracy_parity or predictive_parity (as many of the accepted are positive; one threshold "
+        "per group)",
     )
     objective = usual(
         "accuracy_score",
@@ -60,7 +62,7 @@ class ThresholdsRequest(Request):
     tolerance = optional(
         parse_tolerance,
         "largest difference between groups that the constraint allows; default: 0, with --deterministic "
-        "the least achievable",
+        "the least achievable; of four_fifths the share by which a rate may fall short, default: 0.2",
     )
     deterministic = switch("one threshold per group, no randomization")
     positive_label = optional(as_given, "the label that counts as positive; default: the last in order")

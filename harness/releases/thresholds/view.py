@@ -8,7 +8,8 @@ import numpy as np
 from fairshares.harness.errors import named, named_command
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
 from fairshares.harness.postprocessing.thresholds.rules import in_words
-from fairshares.harness.releases.confusion.view import RATE_COLUMNS, rates_of, rates_shown
+from fairshares.harness.postprocessing.thresholds.search import FOUR_FIFTHS
+from fairshares.harness.releases.confusion.view import rates_of, rates_shown
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import (
@@ -100,20 +101,27 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     constraint = in_words(chosen.constraint)
     objective = in_words(chosen.objective)
     difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
+    compared = f"the largest difference between groups is {difference}"
+    in_caption = f"Largest difference between groups in what {constraint} compares: {difference}."
+    if chosen.constraint == FOUR_FIFTHS:
+        share = f"{difference} of it"
+        compared = f"the smallest selection rate falls short of the largest by {share}"
+        in_caption = f"The smallest selection rate falls short of the largest by {share}."
     value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
     unknown = difference_unknown(*chosen.gap_interval)
     yield Findings(
         [
-            f"Under {constraint} the largest difference between groups is {difference}.",
+            f"Under {constraint} {compared}.",
             *unknown,
             f"{objective.capitalize()} is {value}",
         ]
     )
     yield from unknown
     rates = {group: rates_of(chosen, i) for i, group in enumerate(chosen.rules)}
+    columns = [name.replace("_", " ") for name in chosen.rates]
     yield intervals(
         "rates",
-        RATE_COLUMNS,
+        columns,
         rates,
         f"rate, under {constraint}",
         "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
@@ -122,11 +130,10 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
         ["group", "positive if score ≥"],
         [[group, rule.described()] for group, rule in chosen.rules.items()],
         "ll",
-        caption=f"Largest difference between groups in what {constraint} compares: {difference}. "
-        f"{objective.capitalize()}: {value}",
+        caption=f"{in_caption} {objective.capitalize()}: {value}",
     )
     yield Table(
-        ["group", *RATE_COLUMNS],
+        ["group", *columns],
         [[group, *rates_shown(shown)] for group, shown in rates.items()],
         caption=f"Estimates, and intervals that hold all at once with {float(chosen.confidence):.0%} "
         "probability over the noise and the sample.",

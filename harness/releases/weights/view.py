@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from msgspec import UnsetType
+
 from fairshares.harness.errors import named, named_command
 from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.privacy.manifest import ReleaseManifest, SumManifest, given
+from fairshares.harness.privacy.manifest import ReleaseManifest, SumManifest
 from fairshares.harness.releases.base import by_cell
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.views import run_summary
@@ -66,7 +68,8 @@ def weights(result: GroupWeights) -> Iterator[Part]:
 
 def chain(manifest: ReleaseManifest) -> list[str]:
     """Say how a chain's runs protect together."""
-    name = (given(manifest.request) or {}).get("chain")
+    request = manifest.request
+    name = "" if isinstance(request, UnsetType) else request.get("chain")
     if not name:
         return []
     what = f"New uploads that were counted: {manifest.inputs.uploads:,}"

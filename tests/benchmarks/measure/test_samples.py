@@ -1,6 +1,8 @@
 """Measured runs on file: they come back as they went, and a machine that died costs one line at most."""
 
+import errno
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from benchmarks.measure.samples import (
     summary,
 )
 from fairshares.harness.engines.execution import TIMES
-from fairshares.harness.errors import ResultFileError
+from fairshares.harness.errors import ResultFileError, WriteError
 
 
 def sample(repetition: int = 0, mpc_s: float | None = 0.5, **more: Any) -> Sample:
@@ -113,3 +115,15 @@ def test_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
     assert interval_of_median([4.0, 1.0, 6.0, 3.0, 2.0, 5.0], 0.95) == (1.0, 6.0)
     assert interval_of_median([float(i) for i in range(9)], 0.95) == (1.0, 7.0)  # 1 - 2 * 10 / 512
     assert interval_of_median([float(i) for i in range(10)], 0.5) == (3.0, 6.0)
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "samples.jsonl"
+    append(path, sample(), schema=1)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteError, match="No space left on device; all earlier results are there"):
+        append(path, sample(), schema=1)
+    assert load(path)

@@ -10,24 +10,32 @@ import pytest
 
 from benchmarks.tampering import attack as runs
 from benchmarks.tampering.attack import (
-    MAKING,
     STOCK,
-    STORED,
     Attack,
     Change,
     Files,
     Kind,
     Message,
     Reaction,
+    Stage,
     StockAttack,
+    StockOperation,
     build_interposer,
     changed,
 )
-from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
+from benchmarks.tampering.operations import (
+    NOISE,
+    OPERATIONS,
+    PROGRAMS,
+    SIGNED_PROGRAMS,
+    SYMMETRIC_PROGRAMS,
+    Operation,
+)
 from benchmarks.tampering.walk import laid_out, sites, tamper
 from fairshares.harness.engines.parties.working_directory import LOG
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.security_models import MODELS
+from fairshares.protocols.circuits.coins import NoiseFamily
 from tests.support.command import processes_below
 
 NOTICED = {Reaction.ABORTED, Reaction.OPENED, Reaction.SHIFTED}
@@ -35,8 +43,11 @@ WITHSTAND = [name for name, model in MODELS.items() if model.tolerates == "activ
 MASKED_BYTES = 5 * 8  # of the four ANDs' lanes and those of the tree, when they become integers
 LENGTH_BYTES = 4  # before each message goes one of these, with its length
 
-ALL = {operation.name: operation for operation in (*OPERATIONS, *PROGRAMS)} | {"noise": NOISE[0]}
-QUICK = [operation for operation in PROGRAMS if operation.program in ("pi_rw", "pi_rw_slots", "pi_cap")]
+EACH_PROGRAM = (*SIGNED_PROGRAMS, *SYMMETRIC_PROGRAMS)
+ALL = {operation.name: operation for operation in (*OPERATIONS, *EACH_PROGRAM)} | {
+    f"noise {family.value}": NOISE[family][0] for family in NoiseFamily
+}
+QUICK = [operation for operation in EACH_PROGRAM if operation.program in ("pi_rw", "pi_rw_slots", "pi_cap")]
 
 Make = Callable[[str, str, int], Attack]
 
@@ -101,7 +112,7 @@ def test_untouched_parties_are_right(model: str, operation: str, make: Make) -> 
     assert make(model, operation, 0).messages()
 
 
-@pytest.mark.parametrize("operation", [operation.name for operation in PROGRAMS])
+@pytest.mark.parametrize("operation", [operation.name for operation in EACH_PROGRAM])
 @pytest.mark.mpspdz("ring")
 def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make: Make) -> None:
     """By `reference`, whichever party has no input. A walk checks that in each model before it begins."""
@@ -110,8 +121,11 @@ def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make
 
 def test_all_programs_are_tampered_with() -> None:
     """`StockAttack` runs π_PREPROCESS before each run of the program that takes its noise."""
-    tried = {operation.program for operation in (*PROGRAMS, *STOCK)} | {"pi_preprocess"}
-    assert tried == set(PROTOCOLS)
+    for family in NoiseFamily:
+        tried = {operation.program for operation in (*PROGRAMS[family], *STOCK[family])} | {"pi_preprocess"}
+        if family is NoiseFamily.SYMMETRIC:
+            tried |= {"pi_sum", "pi_rounds"}  # of noise that has no family
+        assert tried == set(PROTOCOLS)
 
 
 @pytest.mark.parametrize(("checked", "outcome"), [(False, Reaction.SHIFTED), (True, Reaction.ABORTED)])
@@ -136,7 +150,9 @@ def test_bits_that_become_integers_are_checked_by_a_check_point_alone(
     assert attack.run(Change(masked, Kind.SHIFT, 0, 1))[0] is outcome
 
 
-@pytest.mark.parametrize("operation", ["opening", "pi_rw split", "noise"])
+@pytest.mark.parametrize(
+    "operation", ["opening", "pi_rw split", "pi_rw split symmetric", "noise signed", "noise symmetric"]
+)
 @pytest.mark.mpspdz("ring")
 def test_a_passive_model_takes_what_it_is_sent(operation: str, make: Make) -> None:
     """Who changes an opened share there shifts what an honest party takes: the test can fail."""
@@ -186,8 +202,13 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
 @pytest.mark.parametrize("model", by_model(WITHSTAND))
 @pytest.mark.parametrize(
     ("tried", "most"),
-    [(OPERATIONS, 50), (QUICK, 15), (NOISE, 10), (STOCK, 25)],
-    ids=["operations", "programs", "noise", "stock"],
+    [
+        (OPERATIONS, 50),
+        (QUICK, 30),
+        *((NOISE[family], 10) for family in NoiseFamily),
+        *((STOCK[family], 25) for family in NoiseFamily),
+    ],
+    ids=["operations", "programs", "noise", "symmetric noise", "stock", "symmetric stock"],
 )
 def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_path: Path) -> None:
     """Some messages of all that a walk changes: no honest party takes, or sees, a wrong result."""
@@ -199,13 +220,21 @@ def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_
     assert counted[Reaction.ABORTED] > 0 and counted[Reaction.UNTOUCHED] < 6
 
 
+def staged(stage: Stage, family: NoiseFamily = NoiseFamily.SIGNED) -> StockOperation:
+    """Return noise made ahead of which one stage is changed."""
+    (operation,) = [operation for operation in STOCK[family] if operation.stage is stage]
+    return operation
+
+
 @pytest.fixture
 def stored(tmp_path: Path) -> Callable[[str, int], StockAttack]:
     """Lay out parties of a model that use noise made ahead, one of which changes its part of it."""
     built = build_interposer(tmp_path)
 
     def attack(model: str, tamperer: int) -> StockAttack:
-        made = StockAttack(MODELS[model], STORED, tamperer, built, tmp_path / f"{model}-{tamperer}")
+        made = StockAttack(
+            MODELS[model], staged(Stage.STORED), tamperer, built, tmp_path / f"{model}-{tamperer}"
+        )
         made.lay_out()
         return made
 
@@ -272,7 +301,7 @@ def forged(files: Files, key: int) -> Files:
 @pytest.mark.mpspdz("ps-rep-ring")
 def test_a_piece_that_one_party_did_not_finish_is_kept_by_nobody(tmp_path: Path) -> None:
     built = build_interposer(tmp_path)
-    attack = StockAttack(MODELS["ps-rep-ring"], MAKING, 1, built, tmp_path / "parties")
+    attack = StockAttack(MODELS["ps-rep-ring"], staged(Stage.MAKING), 1, built, tmp_path / "parties")
     attack.lay_out()
     longest = max(attack.messages(), key=lambda message: message.length)
     assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Reaction.ABORTED, ())

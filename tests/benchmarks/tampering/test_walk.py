@@ -13,11 +13,11 @@ import pytest
 from benchmarks.commands.tampering import summary
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Reaction, build_interposer
-from benchmarks.tampering.operations import NOISE, PROGRAMS
+from benchmarks.tampering.operations import NOISE, SIGNED_PROGRAMS
 from benchmarks.tampering.timing import Pair, summary as summary_of_times, watch
 from benchmarks.tampering.walk import Attempt, most_wrong
 from fairshares.harness.security_models import MODELS
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.protocols.circuits.coins import NoiseFamily, design_noise
 from fairshares.protocols.noise.truncated import probability_mass
 
 CHANGE = Change(Message(1, 7, 16), Kind.SHIFT_ALL, 8, 1 << 30)
@@ -54,25 +54,31 @@ def test_none_in_n_bounds_the_rate_by_the_rule_of_three(tried: int) -> None:
     assert most_wrong(tried, tried) == 1.0
 
 
-def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> None:
-    """10,000 samples: each opens 200, of which the wrong ones are zeros, a tenth of all."""
-    mass = {value: float(p) for value, p in probability_mass(design_coins(Fraction(2), 20)).items()}
+@pytest.mark.parametrize("family", NoiseFamily)
+def test_opened_noise_is_compared_with_its_distribution_over_all_changes(family: NoiseFamily) -> None:
+    """10,000 samples: each opens 200, of which the wrong ones are fives, a tenth of all."""
+    (operation,) = NOISE[family]
+    exact = probability_mass(design_noise(Fraction(2), 20, family))
+    mass = {value: float(p) for value, p in exact.items()}
     rng = np.random.default_rng(2)
     drawn = rng.choice(list(mass), (50, 200), p=list(mass.values()))
-    rigged = np.where(rng.random(drawn.shape) < 0.1, 0, drawn)
+    rigged = np.where(rng.random(drawn.shape) < 0.1, 5, drawn)
 
     def row(opened: np.ndarray) -> dict[str, Any]:
         noise = [dict(Counter(map(str, sample))) for sample in opened.tolist()]
-        return summary([replace(attempt(Reaction.OPENED), noise=counts) for counts in noise])[0]
+        of_family = attempt(Reaction.OPENED, operation=operation.name)
+        return summary([replace(of_family, noise=counts) for counts in noise])[0]
 
     assert row(drawn)["noise"] == 10_000 and row(drawn)["distance"] < row(drawn)["by_chance"] < 0.033
     assert row(rigged)["distance"] > row(rigged)["by_chance"]
-    assert all(NOISE[0].is_right(tuple(sample)) for sample in drawn.tolist())
+    assert all(operation.is_right(tuple(sample)) for sample in drawn.tolist())
     impossible = (*drawn[0].tolist()[1:], max(mass) + 1)
-    assert not any(map(NOISE[0].is_right, [(), tuple(drawn[0].tolist()[1:]), impossible]))
+    assert not any(map(operation.is_right, [(), tuple(drawn[0].tolist()[1:]), impossible]))
+    (other,) = {*NoiseFamily} - {family}
+    assert not any(NOISE[other][0].is_right(tuple(sample)) for sample in drawn.tolist())
 
 
-PI_CAP = next(operation for operation in PROGRAMS if operation.name == "pi_cap")
+PI_CAP = next(operation for operation in SIGNED_PROGRAMS if operation.name == "pi_cap")
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler cc is there")

@@ -100,8 +100,8 @@ def test_a_hostile_machine_reaches_its_own_run_alone(
     ready = replace(ready, command=(str(machine), "Programs/attempts"))
     with waiting_parties(engine, ready, tmp_path) as (parties, certificates):
         other = parties[-1]
-        of_other = tmp_path / "work" / f"party-{other.number}"
-        key_of_other = str(of_other / DATA / f"P{other.number}.key")
+        of_other = tmp_path / "work" / f"party-{other.supervised.number}"
+        key_of_other = str(of_other / DATA / f"P{other.supervised.number}.key")
         keys = [str(tmp_path / "owner" / "keys" / "P0.key"), key_of_other]
         forbidden = attempts_with(
             [

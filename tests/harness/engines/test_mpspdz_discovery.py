@@ -81,6 +81,14 @@ def too_old(home: Path, version: str) -> str:
     )
 
 
+def unknown(home: Path, release: str) -> str:
+    return (
+        f"Whether MP-SPDZ {release} at {home} has the fix of 11 May 2026 to its MAC check is unknown, as git "
+        "does not tell its commit; clone it with git, or take a release after 0.4.2, see "
+        f"{DOCUMENTATION}."
+    )
+
+
 def test_none_switches_it_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home.parent))
     monkeypatch.setenv("MP_SPDZ_HOME", "none")
@@ -137,6 +145,10 @@ def test_a_missing_virtual_machine_is_named(name: str, there: bool, home: Path) 
         f"MP-SPDZ at {home} has no {model.virtual_machine}; "
         f"its documentation says how to build it, see {DOCUMENTATION}."
     )
+    if there:
+        expected = (
+            f"Nobody may run {machine}: it lacks its permission to be executed; run chmod +x {machine}."
+        )
     for other in MODELS.values():
         if other.virtual_machine:
             lacking = other.virtual_machine == model.virtual_machine  # models may share one
@@ -191,7 +203,7 @@ def test_without_git_the_changelog_decides(
     if changelog is not None:
         (home / "CHANGELOG.md").write_text(changelog)
     assert MpSpdzEngine().version() == f"MP-SPDZ {release} (unknown)"
-    assert reason() == (None if fixed else too_old(home, f"MP-SPDZ {release} (unknown)"))
+    assert reason() == (None if fixed else unknown(home, release))
 
 
 def test_a_checkout_without_a_git_command_is_judged_by_its_changelog(
@@ -200,7 +212,28 @@ def test_a_checkout_without_a_git_command_is_judged_by_its_changelog(
     git(home, "init", "--quiet")
     commit(home, FIXED)
     monkeypatch.setenv("PATH", str(home))
-    assert reason() == too_old(home, "MP-SPDZ 0.4.2 (unknown)")
+    assert reason() == unknown(home, "0.4.2")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or shutil.which("ldd") is None, reason="it takes cc and ldd")
+def test_a_machine_without_its_library_is_told_in_the_linkers_words(home: Path) -> None:
+    """Before anything is charged: a program that is linked to a library, which is then removed."""
+    (home / "CHANGELOG.md").write_text("## 0.4.3\n")
+    machine = home / str(RING.virtual_machine)
+    machine.unlink()
+    (home / "part.c").write_text("int part(void) { return 0; }\n")
+    (home / "whole.c").write_text("int part(void); int main(void) { return part(); }\n")
+    library = ["cc", "-shared", "-fPIC", "-o", "libpart-of-a-test.so", "part.c"]
+    whole = ["cc", "-o", machine.name, "whole.c", "-L.", "-lpart-of-a-test", f"-Wl,-rpath,{home}"]
+    for command in (library, whole):
+        subprocess.run(command, cwd=home, check=True)
+    assert reason() is None
+    (home / "libpart-of-a-test.so").unlink()
+    discovery.missing_libraries.cache_clear()
+    assert reason() == (
+        f"{machine} cannot start: libpart-of-a-test.so => not found. Install what it was built with, or "
+        "build it again here."
+    )
 
 
 # Ends of party 0's logs, MP-SPDZ 0.4.2 (3a0a7b1d5e80), shortened in the middle.

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines.engine import PartyCosts
-from fairshares.harness.engines.execution import PROGRAMS, PROJECT, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, PROJECT, Conditions, MadeUpJob, PrivateJob
 from fairshares.harness.engines.mpyc import party as mpyc_party
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.mpyc.party import listen_on_loopback
@@ -84,7 +84,7 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     ]
     monkeypatch.setattr(WaitingParties, "finish", lambda _: ended)
     job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), fair_bits=((59, 2),))
-    result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
+    result = EmbeddedEngine().run(job, MPYC, Conditions(tmp_path / "run", 9.0, lambda step: None))
     assert (result.outputs, result.times["mpc_s"], result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
     assert result.program_hash == program_hash(job, ("MPyC 0.11",))
 
@@ -97,12 +97,12 @@ def test_one_charge_lets_one_run_go(tmp_path: Path) -> None:
     event = a_run(model="mpyc", out=tmp_path)
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
     engine, work = EmbeddedEngine(), tmp_path / "parties"
-    with engine.prepare(job, MPYC, work, 600.0, print) as ready:
+    with engine.prepare(job, MPYC, Conditions(work, 600.0, print)) as ready:
         charged = Entry(account).charge(event, ready)
         assert ready.go(charged).outputs == {"x": (4, -4)}
         with pytest.raises(LedgerError, match="the run of this one has begun"):
             ready.go(charged)
-    with engine.prepare(job, MPYC, work, 600.0, print) as ready:
+    with engine.prepare(job, MPYC, Conditions(work, 600.0, print)) as ready:
         with pytest.raises(LedgerError, match="this one was made for another run"):
             ready.go(charged)
         assert all(not [*(work / f"party-{party}" / PEERS).iterdir()] for party in range(3))

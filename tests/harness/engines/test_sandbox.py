@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -200,12 +199,12 @@ def test_hostile_code_reaches_its_own_run_alone(
     ready = prepared(engine, model, source, tmp_path / "compiled")
     with waiting_parties(engine, ready, tmp_path) as (parties, certificates):
         other = parties[-1]
-        of_other = tmp_path / "work" / f"party-{other.number}"
+        of_other = tmp_path / "work" / f"party-{other.supervised.number}"
         forbidden = [
             *around.forbidden,
             *((kind, target) for kind in PROCESS_KINDS for target in ("parent", str(_pid(other)))),
-            ("read", str(of_other / DATA / f"P{other.number}.key")),
-            ("read", str(of_other / DATA / f"Input-Binary-P{other.number}-0")),
+            ("read", str(of_other / DATA / f"P{other.supervised.number}.key")),
+            ("read", str(of_other / DATA / f"Input-Binary-P{other.supervised.number}-0")),
             ("write", str(of_other / LOG)),
             ("write", str(source)),
             ("make", str(tmp_path / "project" / "harness" / "new")),
@@ -434,7 +433,7 @@ def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: p
     """Though it ended well: what was read of it may not be all."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
     party._directory = tmp_path
-    party._setup = SimpleNamespace(notes_links=False)
+    party.supervised = handle.Supervised(number=0)
     party._process = Mock(poll=lambda: 0)
     monkeypatch.setattr(handle, "_MOST_LOG", 10)
     (tmp_path / LOG).write_text("OUT x 1\n")
@@ -469,7 +468,7 @@ def test_what_a_party_leaves_running_ends_with_it(tmp_path: Path) -> None:
     """Also if it ended well, and its child is in no other group."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
     party._directory, party._memory = tmp_path, Mock()
-    party._setup = SimpleNamespace(notes_links=False)
+    party.supervised = handle.Supervised(number=0)
     leaving = (
         "import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\nprint(child, flush=True)"
     )

@@ -206,7 +206,12 @@ def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitSta
     work = coordinator.prepared(asked())
     write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
     with pytest.raises(PolicyError, match=r"epsilon = 0\.5, the total of all runs; this one needs"):
-        let_go(coordinator, work, hosts)
+        let_go(coordinator, work, hosts)  # it signs nothing, so that whoever starts the run charges nothing
+    write_rules(hosts[0], RULE)
+    signed = coordinator.signed(hosts)
+    write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
+    with pytest.raises(PolicyError, match=r"epsilon = 0\.5, the total of all runs; this one needs"):
+        answered(work, to_go(signed))
     write_rules(hosts[0], 'coordinators = ["nobody"]\n' + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
         work.admit(Go)

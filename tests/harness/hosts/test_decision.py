@@ -25,6 +25,7 @@ from fairshares.harness.hosts.decision import (
     Contact,
     Decision,
     Ground,
+    HostRules,
     Look,
     Ports,
     Refused,
@@ -492,6 +493,27 @@ def test_a_policys_file_says_what_its_fields_say(tmp_path: Path) -> None:
         assert read_policy(tmp_path).host_rules == read(fields).host_rules, policy_text(fields)
 
 
+@dataclass
+class DecidingRules:
+    """The rules of a host for one action, as its guard has them, and what they decided."""
+
+    rules: HostRules
+    coordinator: str
+    action: Release
+    said: list[Decision] = field(default_factory=list)
+
+    def check_charge(
+        self,
+        state: LedgerState,
+        name: str | None,
+        budget: Budget | None,
+        release: PrivacyEvent,
+    ) -> None:
+        decision = decide(self.rules, self.coordinator, replace(self.action, event=release), state)
+        self.said.append(decision)
+        allowed(decision)
+
+
 def test_a_ledgers_file_charges_what_the_naive_one_does(tmp_path: Path) -> None:
     """The state that the decision gets within the transaction is the one that the runs so far make."""
     seed = secrets.randbits(64)
@@ -505,20 +527,12 @@ def test_a_ledgers_file_charges_what_the_naive_one_does(tmp_path: Path) -> None:
             hosts.append(host)
             ledgers[id(host)] = Ledger(tmp_path / f"{len(hosts)}.sqlite")
         rules, event = read(host.fields).host_rules, action.event
-        said: list[Decision] = []
-
-        def refuse(
-            state: LedgerState, _name: str | None, _budget: Budget | None, release: PrivacyEvent
-        ) -> None:
-            decision = decide(rules, coordinator, replace(action, event=release), state)  # noqa: B023
-            said.append(decision)  # noqa: B023
-            allowed(decision)
-
+        asked = DecidingRules(rules, coordinator, action)
         rule = rules.rule_of(action.population or "unnamed")
         budget = None
         if rule is not None and action.charged_to is not None:
             budget = Budget(rule.total.epsilon, rule.total.delta)
-        account = Account(ledgers[id(host)], action.charged_to, budget, refuse)
+        account = Account(ledgers[id(host)], action.charged_to, budget, asked)
         grounds = host.grounds(coordinator, action)
         about = f"seed {seed}: {host}, {coordinator!r}, {action}, {grounds}"
         try:
@@ -527,7 +541,7 @@ def test_a_ledgers_file_charges_what_the_naive_one_does(tmp_path: Path) -> None:
         except FairSharesError:
             assert grounds, about
         else:
-            if said:  # a run of nobody, without uploads and noise made ahead, leaves no trace in a ledger
+            if asked.said:  # a run of nobody, without uploads and noise made ahead, leaves no trace
                 assert not grounds, about
                 host.charge(action, event)
                 charged += 1

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -283,6 +283,48 @@ def test_a_run_to_which_a_host_does_not_agree_is_charged_nowhere(said: list[Answ
     assert Ledger(tmp_path / "ledger.sqlite").populations() == []
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"program_hash": "f" * 64}, "What party 1 signed is not this run: .* something else"),
+        ({"party": 2}, "What party 1 signed is not this run: .* something else"),
+        ({"nonces": ["0", "1", "2"]}, "What party 1 signed is not this run: .* something else"),
+        ({"lists": {"0": "f" * 64}}, "party 1 lies about what party 0 said of the uploads"),
+        ({"run_certificate": "none"}, "The certificate of party 1 for this run"),
+        ({"run_certificate": ""}, "The certificate of party 1 for this run"),
+        ({"seen": {"2": "a" * 64}}, "host of party 2 was not asked for a head that party 1"),
+        (None, "a signature is not its certificate's"),
+    ],
+)
+def test_what_hosts_would_refuse_of_each_other_is_charged_nowhere(
+    change: dict[str, Any] | None, says: str, said: list[Answers], hosts_of_said: list[Path], tmp_path: Path
+) -> None:
+    """These hosts let anybody go: whoever starts the run has refused it before it charged and let go any."""
+    (good,) = said[1]["agree"]
+    own = hosts_of_said[1] / "keys" / "embedded" / "P1.pem"
+    signed = good | {"signature": said[0]["agree"][0]["signature"]}
+    if change is not None:
+        intent = replace(Intent(**json.loads(good["said"])), **change)
+        signed = as_sent(sign(intent, own))
+    asked: list[str] = []
+
+    class Noting(Replaying):
+        def ask(self, message: Message[T]) -> T:
+            asked.append(message.name())
+            return super().ask(message)
+
+    def run(agreed: Any, out: Path) -> None:
+        replayed = replay(said, 1, "agree", agreed)
+        release(runner_of([Noting(one.host, one._answers) for one in replayed]), out)
+
+    with pytest.raises(FairSharesError, match=says):
+        run(signed, tmp_path / "first" / "out")
+    assert "agree" in asked and "go" not in asked
+    assert Ledger(tmp_path / "first" / "ledger.sqlite").populations() == []
+    run(good, tmp_path / "second" / "out")
+    assert "go" in asked and Ledger(tmp_path / "second" / "ledger.sqlite").populations() != []
+
+
 def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp_path: Path) -> None:
     """Whoever proposed another ε than it charges, or meets a host that prepared something else."""
     runner = runner_of(replay(said, 1, "agree", said[1]["agree"][-1]))
@@ -356,13 +398,15 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_key(tmp_path_factory.mktemp("key"), "P0", "P0")
 
 
+ASKED = {"task": "gap", "security": MODEL.name, "epsilon": "1"}
+
+
 @pytest.fixture
 def kept(own: Path) -> Callable[..., dict[str, str]]:
     """Return what gives what a host keeps of a run that revealed one number: `kept(party, **changes)`."""
 
     def signed(party: int, **changes: Any) -> dict[str, str]:
-        asked_for = {"task": "gap", "security": MODEL.name}
-        run = {"run": RUN, "asked": asked_for, **changes}
+        run = {"run": RUN, "asked": ASKED, **changes}
         intent = Intent(
             *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
             *(run.get("program_hash", "h"), "MPyC", 0),
@@ -436,12 +480,15 @@ def test_what_a_host_says_it_keeps_is_what_one_keeps(
         {"run": f"../{RUN}"},
         {"run": "/tmp/x"},
         {"run": RUN.upper()},
-        {"asked": {"task": "gap", "security": "unknown"}},
-        {"asked": {"task": "none", "security": MODEL.name}},
+        {"asked": {**ASKED, "security": "unknown"}},
+        {"asked": {"task": "gap", "epsilon": "1"}},
+        {"asked": {**ASKED, "task": "none"}},
+        {"asked": {**ASKED, "field": "1"}},
+        {"asked": {"task": "gap", "security": MODEL.name}},
         {"asked": {}},
     )
     for changes in unknown:
-        with pytest.raises(HostUnfitError, match="a run, a task or a model that cannot be"):
+        with pytest.raises(HostUnfitError, match=r"a (run|request) that cannot be"):
             collect([kept(1, **changes)])
     for party in (2, -1):
         with pytest.raises(HostUnfitError, match="what another party revealed"):

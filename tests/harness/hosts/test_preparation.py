@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError, StockError
+from fairshares.harness.errors import (
+    FairSharesError,
+    HostUnfitError,
+    PolicyError,
+    ShareError,
+    StockError,
+    UsedNoiseError,
+)
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.listed_uploads import _noise_ahead
 from fairshares.harness.hosts.messages import (
@@ -466,14 +473,36 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     assert points // 10 < len(marks) == len(set(marks)) <= len(spent(hosts[0]))
 
 
-@pytest.mark.parametrize("moved", [False, True])
+def test_a_host_signs_no_run_with_noise_that_its_ledger_knows(
+    hosts: list[Path], stack: ExitStack, tmp_path: Path
+) -> None:
+    """The stock alone came back from a copy: nobody is charged, and all of the stock is removed."""
+    write_rules(hosts[0], MANY)
+    with ExitStack() as first:
+        terms = run_of(proposed(hosts[0], first)[0].work).inputs.noise_terms
+    keep_marked(Stock(hosts[0] / STOCK), terms, 1, 7)
+    shutil.copytree(hosts[0] / STOCK, tmp_path / "copy")
+    took(hosts[0], hosts, tmp_path / "opened")
+    before = spent(hosts[0])
+    shutil.rmtree(hosts[0] / STOCK)
+    (tmp_path / "copy").rename(hosts[0] / STOCK)
+    coordinator, pieces = proposed(hosts[0], stack)
+    answered(coordinator.work, to_prepare(0, piece=pieces[0]))
+    stand_in(coordinator.work)
+    attempts = run_of(coordinator.work).planned.guarded.attempts
+    with pytest.raises(UsedNoiseError, match=r"All of it was removed; make new noise\."):
+        answered(coordinator.work, to_agree(nonces_of(coordinator.work), attempts))
+    assert spent(hosts[0]) == before and not (hosts[0] / STOCK).exists()
+
+
+@pytest.mark.parametrize("moved", ["", "before it signs", "after it signed"])
 def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge(
-    moved: bool, hosts: list[Path], tmp_path: Path
+    moved: str, hosts: list[Path], tmp_path: Path
 ) -> None:
     """The others kept their parts of noise that a lost run opened: host 0 alone keeps it from a second use.
 
     While a run has the turn, `hosts.restored` is refused; where the owner moved the directory away from under
-    that run, its ledger is another than the run has seen.
+    that run, its ledger is another than the run has seen. The host signs nothing then, which charges nobody.
     """
     write_rules(hosts[0], MANY)
     opened = tmp_path / "opened"
@@ -486,23 +515,33 @@ def test_a_run_that_took_noise_ends_before_a_lost_run_is_stated_or_at_its_charge
     shutil.rmtree(hosts[0])
     (tmp_path / "backup").rename(hosts[0])
     restored = ("--directory", str(hosts[0]), "--population", "loans", "--epsilon", "1", "--delta", "2^-40")
+
+    def move_away() -> None:
+        hosts[0].rename(tmp_path / "away")
+        shutil.copytree(tmp_path / "away", hosts[0], symlinks=True)
+        succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
+
     with ExitStack() as stack:
         coordinator, pieces = proposed(hosts[0], stack)
         work = coordinator.work
         answered(work, to_prepare(0, piece=pieces[0]))
-        if moved:
-            hosts[0].rename(tmp_path / "away")
-            shutil.copytree(tmp_path / "away", hosts[0], symlinks=True)
-            succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
-        else:
-            said = refused("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
-            assert "Another run is under way on it" in said
         planned = run_of(work).planned
         stand_in(work, Opens(planned.job.pieces[0], opened))
-        answered(work, to_agree(nonces_of(work), planned.guarded.attempts, [lost]))
-        others = signed_by_all(run_of(work).intent, hosts, seen={"0": lost})
-        with pytest.raises(HostUnfitError, match=r"Its ledger was changed|does not go on from what"):
-            answered(work, to_go(others))
+        agree = to_agree(nonces_of(work), planned.guarded.attempts, [lost])
+        if moved == "before it signs":
+            move_away()
+            with pytest.raises(HostUnfitError, match=r"Its ledger was changed .* piece 0{12}, was removed"):
+                answered(work, agree)
+        else:
+            answered(work, agree)
+            others = signed_by_all(run_of(work).intent, hosts, seen={"0": lost})
+            if moved:
+                move_away()
+            else:
+                said = refused("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)
+                assert "Another run is under way on it" in said
+            with pytest.raises(HostUnfitError, match=r"Its ledger was changed|does not go on from what"):
+                answered(work, to_go(others))
     assert opened.read_text().split() == ["7"]
     if not moved:  # and afterwards the owner states it, which removes the noise
         succeed("hosts.restored", *restored, "--seen", lost, cwd=tmp_path)

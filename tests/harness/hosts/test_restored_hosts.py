@@ -15,7 +15,7 @@ import pytest
 
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engines
-from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.errors import HostUnfitError, PolicyError
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.host_keys import RunKeys
 from fairshares.harness.hosts.messages import GetReport, Kill, Propose
@@ -35,6 +35,7 @@ from tests.support.coordinators import (
     DOMAIN,
     MODEL,
     RULE,
+    After,
     Coordinator,
     Party,
     Refused,
@@ -48,6 +49,7 @@ from tests.support.coordinators import (
     let_go,
     make_hosts,
     run_of,
+    write_rules,
 )
 from tests.support.events import a_run
 from tests.support.requests import request_of
@@ -61,23 +63,34 @@ class Chain:
         self.at, self.outs = at, 0
         self.hosts = make_hosts(at, RULE.replace("epsilon = 4", "epsilon = 9") + "chains = true\n", clients=0)
 
-    def run(self, name: str = "monthly") -> None:
+    def run(self, name: str = "monthly", after: dict[int, After] | None = None) -> Ledger:
+        """Run on one more upload; return the ledger of the machine that starts runs, which is new.
+
+        Args:
+            name: Of the chain.
+            after: What changes a host's answers, or the host, by party.
+        """
         zero = np.zeros(1, dtype=np.int64)
         share(ClientRecords(DOMAIN, np.array(["c"]), zero, zero, zero), SPLIT, MODEL, self.at / "shares")
         to_hosts(self.at / "shares", self.hosts)
         self.outs += 1
         release = request_of(MODEL, SPLIT, Fraction(1)).but(population="loans", chain=name)
-        with hosts_runner(self.hosts, MODEL, release) as runner:
+        with hosts_runner(self.hosts, MODEL, release, after) as runner:
             out = self.at / f"out-{self.outs}"
-            account = Account(Ledger(out.with_suffix(".sqlite")), "loans")  # no refused run's
+            account = Account(self.own(), "loans")  # no refused run's
             settings = RunSettings(release, timeout_s=600, account=account, hosts=runner)
             run_release(WeightsStatistic(), HostsSource(runner.proposed), settings, out, lambda step: None)
+        return self.own()
+
+    def own(self) -> Ledger:
+        """Return the ledger that the last run was charged to, if it was."""
+        return Ledger(self.at / f"out-{self.outs}.sqlite")
 
 
-def refusal(chain: Chain) -> str:
+def refusal(chain: Chain, after: dict[int, After] | None = None) -> str:
     """Return the heads that the refusal of a run names."""
     with pytest.raises(HostUnfitError, match=r"of party 0 does not go on .* it was restored") as refused_run:
-        chain.run()
+        chain.run(after=after)
     return re.findall("--seen ([0-9a-f,]*)", str(refused_run.value))[0]
 
 
@@ -103,6 +116,46 @@ def test_a_host_goes_on_once_its_owner_says_what_was_lost(tmp_path: Path) -> Non
     assert [charge.task for charge in population.charges] == ["weights", "x", "x", "lost"]
     assert "no host's directory" in refused("hosts.restored", *lost[2:], "--directory", ".", cwd=tmp_path)
     assert "64 hexadecimal" in refused("hosts.restored", *lost[:-1], last[:9], cwd=tmp_path)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_refusal_after_a_host_may_have_begun_stays_charged(signed: bool, tmp_path: Path) -> None:
+    """A ledger that is restored while hosts agree is charged nowhere before the host signs, and stays after.
+
+    Once the host has signed that its ledger goes on, the others let their parties go.
+    """
+    chain = Chain(tmp_path)
+    ledger = chain.hosts[0] / LEDGER
+    chain.run()
+    shutil.copy(ledger, tmp_path / "backup")
+    chain.run()
+    last, before = Ledger(ledger).head(), Ledger(chain.hosts[1] / LEDGER).head()
+
+    def restore(request: str, _work: Work, answer: Any) -> Any:
+        if request == ("agree" if signed else "prepare"):
+            shutil.copy(tmp_path / "backup", ledger)
+        return answer
+
+    assert refusal(chain, {0: restore}) == last
+    charged = [(charge.task, charge.status) for one in chain.own().populations() for charge in one.charges]
+    assert charged == ([("weights", Status.ABORTED)] if signed else [])
+    assert (Ledger(chain.hosts[1] / LEDGER).head() == before) == (not signed)
+
+
+def test_what_a_host_can_refuse_before_it_signs_is_charged_nowhere(tmp_path: Path) -> None:
+    """Its owner changes the policy while parties are prepared."""
+    chain = Chain(tmp_path)
+
+    def forbid(request: str, _work: Work, answer: Any) -> Any:
+        if request == "prepare":
+            rules = (chain.hosts[2] / "policy.toml").read_text()
+            write_rules(chain.hosts[2], rules.replace("epsilon_per_run = 2", "epsilon_per_run = 0.5"))
+        return answer
+
+    with pytest.raises(PolicyError, match="epsilon_per_run"):
+        chain.run(after={2: forbid})
+    assert chain.own().populations() == []
+    assert all(coordinators.spent(host) == [] for host in chain.hosts)
 
 
 SPENT = a_run("x", out=Path())

@@ -1,8 +1,14 @@
 """Clients and fronts, with virtual machines played by the test: what arrives, is charged, and ends a run."""
 
 import asyncio
+import socket
 import stat
-from dataclasses import replace
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +25,10 @@ from fairshares.harness.errors import (
     OptionError,
     WriteError,
 )
-from fairshares.harness.online import masks
+from fairshares.harness.online import masks, messages as wire
 from fairshares.harness.online.client import (
     Invitations,
+    LocalClients,
     Sender,
     check_directory,
     read_invitation,
@@ -289,6 +296,67 @@ def test_a_client_sends_once_and_on_its_own_charge_alone(tmp_path: Path) -> None
 PAIRS = [("certificate 0", "key 0"), ("certificate 1", "key 1")]
 ASKED = {"epsilon": "1"}
 SERVERS = [Server("127.0.0.1", 12000, "certificate")]
+
+
+@dataclass(frozen=True)
+class OneFails(LocalClients):
+    """Clients of which the second fails as soon as the first has a connection.
+
+    Attributes:
+        connected: Is set then.
+        tasks: Those of all clients. As they are held, no collection of garbage closes what they leave open.
+    """
+
+    connected: threading.Event = field(default_factory=threading.Event)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def _send(self, sender: Sender, servers: Sequence[Server]) -> None:
+        if sender.number == 1:
+            await asyncio.to_thread(self.connected.wait, SECONDS)
+            self.tasks.extend(asyncio.all_tasks())
+            raise RuntimeError("nobody foresaw this")
+        await super()._send(sender, servers)
+
+
+def test_a_client_that_fails_leaves_no_connection_of_the_others(tmp_path: Path) -> None:
+    certificates = [make_key(tmp_path, name, name) for name in ("C0", "C1", "P0")]
+    senders = [Sender(number, certificates[number], np.array([1])) for number in (0, 1)]
+    with socket.create_server(("127.0.0.1", 0)) as party:
+        server = Server("127.0.0.1", party.getsockname()[1], certificates[2].read_text())
+        clients = OneFails(senders, TERMS, SECONDS)
+        with clients.begin([server]):
+            connection, _ = party.accept()
+            clients.connected.set()
+            while not any(task.done() for task in clients.tasks):
+                time.sleep(0.001)
+        with connection:
+            connection.settimeout(SECONDS / 4)
+            with suppress(ConnectionResetError):
+                while connection.recv(1 << 12):
+                    pass
+
+
+def test_all_connections_are_closed_although_one_has_ended_otherwise() -> None:
+    """What the first says of its end, as it was reset, keeps none of the others open."""
+
+    async def ended() -> list[bool]:
+        with socket.create_server(("127.0.0.1", 0)) as party:
+            channels = []
+            accepted = []
+            host, port = party.getsockname()
+            for _ in range(2):
+                channels.append(await wire.connected(host, port, lambda: False))
+                accepted.append(party.accept()[0])
+            reset = struct.pack("ii", 1, 0)
+            accepted[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            for connection in accepted:
+                connection.close()
+            while not channels[0].reader.exception():
+                await asyncio.sleep(0.001)
+            await wire.close_all(channels)
+            return [channel.writer.get_extra_info("socket").fileno() < 0 for channel in channels]
+
+    assert asyncio.run(ended()) == [True, True]
 
 
 def names(directory: Path) -> set[str]:

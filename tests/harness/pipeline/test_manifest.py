@@ -16,7 +16,6 @@ from fairshares.harness.engines.execution import PROJECT, EngineResult, times_of
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.inputs.record_schema import Cap
 from fairshares.harness.pipeline import manifest_of_run as report
-from fairshares.harness.pipeline.manifest_of_run import manifest_of
 from fairshares.harness.privacy.manifest import (
     Inputs,
     Manifest,
@@ -52,7 +51,7 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import NoiseDistribution
 from fairshares.protocols.noise.truncated import guarantee
 from fairshares.protocols.spec import CLIENTS, PRODUCT, SHARES, SPLIT, InputForm, InputPath
-from tests.support.stated import statement_of
+from tests.support.stated import manifest_of, statement_of
 
 DELTA = Fraction(1, 2**40)
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -141,7 +140,7 @@ NOBODY = Inputs(clients=0)
 def a_manifest(epsilon: Fraction) -> Manifest:
     privacy = stated(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE).stated
     inputs = Inputs(clients=1, uploads=1, max_count=1)
-    return manifest_of("weights", RESULT, privacy, inputs, None, wall_s=4.0, share_s=0.125)
+    return manifest_of("weights", RESULT, privacy, inputs)
 
 
 def test_manifest() -> None:
@@ -234,7 +233,7 @@ def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
     stated = statement.if_replaced.guarantee.delta
     assert uncovered <= stated == 2 * asked.exact.delta <= uncovered * 5
     assert digits_up(stated, 4) in " ".join(privacy.in_full())
-    one = manifest_of("gap", RESULT, statement, NOBODY, None, wall_s=4.0, share_s=0.0)
+    one = manifest_of("gap", RESULT, statement, NOBODY)
     both = report.combined_manifest("gap", {"one": one, "other": one})
     assert isinstance(both.privacy.if_replaced, StatedLoss)
     assert both.privacy.if_replaced.guarantee.delta == 2 * stated
@@ -365,9 +364,7 @@ def test_a_manifest_says_all_that_was_stated(
             max_count=most,
             compared=3,
         )
-        made = manifest_of(
-            "count", replace(RESULT, model=model), one.stated, NOBODY, None, wall_s=4.0, share_s=0.0
-        )
+        made = manifest_of("count", replace(RESULT, model=model), one.stated, NOBODY)
         (tmp_path / "manifest.json").write_text(json.dumps(as_json(made)))
         again = read_manifest(tmp_path)
         assert again == made and read_statement(opened_by(again)) == one

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.engines.execution import EngineResult, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import Conditions, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, LedgerError, StockError
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
@@ -166,7 +166,7 @@ def keep_on_engine(noise: JointNoise, stock: Stock) -> None:
     arguments = (str(model.parties), str(noise.values), str(MARKED))
     source, places = TEST_PROGRAMS / "marked_noise.mpc", shares_of(made, model.parties)
     job = MadeUpJob(spec, source, arguments, pieces=places)
-    engine_of(model).run(job, model, stock.directory / "parties", RUN_TIMEOUT_S, print)
+    engine_of(model).run(job, model, Conditions(stock.directory / "parties", RUN_TIMEOUT_S, print))
     stock.keep(terms, "marked", made, {"attempts": attempts})
 
 

@@ -117,7 +117,12 @@ def test_of_thresholds_that_do_the_same_the_middle_one_is_taken() -> None:
 def test_json_is_what_scripts_read(constraint: str) -> None:
     written = content(choose_thresholds(rigged(), constraint))
     assert written["constraint"] == constraint and written["objective"] == "accuracy_score"
-    assert written["deterministic"] is False and written["tolerance"] == 0 and written["confidence"] == 0.95
+    assert written["confidence"] == 0.95
+    if constraint == "predictive_parity":
+        assert written["deterministic"] is True and written["tolerance_is_the_least"] is True
+    else:
+        assert written["deterministic"] is False and written["tolerance_is_the_least"] is False
+        assert written["tolerance"] == {"four_fifths": 0.2}.get(constraint, 0)
     assert set(written["thresholds"]) == set(written["rates"]) == {"a", "b"}
     low, high = written["rates"]["a"]["true_positive_rate"]["interval"]
     assert low <= written["rates"]["a"]["true_positive_rate"]["estimate"] <= high

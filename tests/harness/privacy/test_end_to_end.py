@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines.execution import EngineResult
-from fairshares.harness.pipeline.manifest_of_run import combined_manifest, manifest_of
+from fairshares.harness.pipeline.manifest_of_run import combined_manifest
 from fairshares.harness.privacy.manifest import Inputs
 from fairshares.harness.privacy.statement import end_to_end
 from fairshares.harness.releases.count.spec import PI_COUNT
@@ -26,7 +26,7 @@ from fairshares.protocols.circuits.clients import CHECKS
 from fairshares.protocols.circuits.coins import exp_bounds
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.spec import CLIENTS, SHARES, SPLIT, InputPath, ProtocolSpec
-from tests.support.stated import statement_of
+from tests.support.stated import manifest_of, statement_of
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 Distribution = tuple[Fraction, ...]
@@ -104,7 +104,7 @@ def test_of_several_runs_all_that_may_fail_adds_up() -> None:
         result = EngineResult(
             model=MODELS[name], outputs={}, engine="mp-spdz", engine_version="rigged", program_hash=""
         )
-        run = manifest_of("weights", result, one, Inputs(clients=1), None, wall_s=1.0, share_s=0.0)
+        run = manifest_of("weights", result, one, Inputs(clients=1))
         both = combined_manifest("both", {"first": run, "second": run}).privacy.end_to_end
         shown = SHOWN.search(both)
         assert shown is not None and shown[1] == "2"

@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 
 from fairshares.harness.errors import BudgetError
-from fairshares.harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi
+from fairshares.harness.privacy.ledger.accountants import Loss, NoiseEvent, RenyiFilter
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent, Status
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -159,7 +159,7 @@ class ForgetsTheLost(TheLedger):
     def admits(self, charged: str, run: str) -> bool:
         assert self.budget.delta is not None
         losses = tuple(Loss(EXACT[one], NoiseEvent(DISTRIBUTIONS[one], 1)) for one in charged + run)
-        return Renyi(self.budget, losses).deltas[1] <= self.budget.delta
+        return RenyiFilter(self.budget, losses).deltas[1] <= self.budget.delta
 
 
 class NotAsDeclared(TheLedger):
@@ -186,7 +186,7 @@ def test_rules_that_leave_something_out_are_beaten() -> None:
         assert delta > rule.budget.delta
 
 
-class AllOfDeltaForEach(Renyi):
+class AllOfDeltaForEach(RenyiFilter):
     """Admits by sums with all of the budget's delta, too."""
 
     @property
@@ -194,7 +194,7 @@ class AllOfDeltaForEach(Renyi):
         return super().kept or self.budget.allows(compose(loss.exact for loss in self.losses))
 
 
-def delta_by_either_rule(rule: type[Renyi], budget: Budget, pure: Guarantee) -> Fraction:
+def delta_by_either_rule(rule: type[RenyiFilter], budget: Budget, pure: Guarantee) -> Fraction:
     """Return the most that an analyst gets who loses by sums where it saw little, else by divergences.
 
     It has runs of randomized response; at the end of each branch one run that reveals all with probability
@@ -222,5 +222,5 @@ def delta_by_either_rule(rule: type[Renyi], budget: Budget, pure: Guarantee) -> 
 def test_either_rule_keeps_to_a_delta_that_both_share() -> None:
     """With all of delta for each, an analyst that loses by one rule here, by the other there, gets more."""
     budget, pure = Budget(Fraction(3), Fraction(1, 100), order=8), Guarantee(Fraction(2, 5), Fraction(0))
-    assert Fraction(1, 2000) < delta_by_either_rule(Renyi, budget, pure) <= Fraction(1, 100)
+    assert Fraction(1, 2000) < delta_by_either_rule(RenyiFilter, budget, pure) <= Fraction(1, 100)
     assert delta_by_either_rule(AllOfDeltaForEach, budget, pure) > Fraction(1, 100)

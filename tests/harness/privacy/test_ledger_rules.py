@@ -17,7 +17,7 @@ from fairshares.harness.errors import BudgetError, OptionError, PopulationError
 from fairshares.harness.privacy.ledger.accountants import (
     Loss,
     NoiseEvent,
-    Renyi,
+    RenyiFilter,
     accountant_of,
     numerical_epsilon,
 )
@@ -101,6 +101,53 @@ def test_a_filter_adds_up_what_it_knows_and_what_it_does_not() -> None:
     assert allows(RENYI, [wide] * 25) and not allows(RENYI, [wide] * 27)
     assert not allows(RENYI, [Loss(Guarantee(Fraction(1, 100), DELTA * 2))])
     assert not allows(RENYI, [Loss(Guarantee(Fraction(100), Fraction(0)))])
+
+
+def test_declared_runs_lose_no_more_than_the_first() -> None:
+    """In no parameter, of noise that is not known or of rounds; known noise stays the same."""
+    less = Guarantee(EXACT.epsilon * Fraction(99, 100), EXACT.delta * Fraction(99, 100))
+    for smaller in (Loss(less), Loss(less, NoiseEvent(COINS, 1)), WEIGHTS, UNKNOWN):
+        assert allows(DECLARED, [UNKNOWN, smaller])
+    for larger in (replace(EXACT, epsilon=2 * EXACT.epsilon), replace(EXACT, delta=2 * EXACT.delta)):
+        assert not allows(DECLARED, [UNKNOWN, Loss(larger)])
+        assert not allows(DECLARED, [UNKNOWN, Loss(less), Loss(larger)])  # whatever came between
+    for other in (Loss(less), UNKNOWN, Loss(less, NoiseEvent(design_coins(Fraction(1, 21), 40), 1))):
+        assert not allows(DECLARED, [WEIGHTS, other])
+
+    rounds = plan_rounds(64**2, 45, 40, Fraction(1), Fraction(1, 10**5), distributed=(3, 2)).loss
+    rounds = replace(rounds, certain=Fraction(1, 10**9))
+    of_rounds = Loss(Guarantee(Fraction(1), Fraction(1, 10**5)), rounds)
+    ten = parse_budget("10,1e-4,10")
+    for name in ("rho", "certain", "apart"):
+        part = getattr(rounds, name)
+        assert part > 0
+        halved = of_rounds._replace(noise=replace(rounds, **{name: part / 2}))
+        doubled = of_rounds._replace(noise=replace(rounds, **{name: part * 2}))
+        assert allows(ten, [of_rounds, halved]) and not allows(ten, [of_rounds, doubled])
+    assert not allows(ten, [of_rounds, Loss(Guarantee(Fraction(1, 100), Fraction(0)))])
+    assert not allows(ten, [Loss(of_rounds.exact), Loss(Guarantee(Fraction(2), Fraction(0)))])
+
+
+def test_runs_that_lose_less_than_the_first_keep_to_what_it_declared() -> None:
+    """By dp_accounting, of the worst runs of each loss: the sum of smaller ones is below N of the first."""
+    budget = Budget(Fraction(3), Fraction(1, 10**3), runs=3)
+    first = Loss(Guarantee(Fraction(3, 2), Fraction(1, 10**6)))
+    smaller = Loss(Guarantee(Fraction(1), Fraction(1, 10**7)))
+    assert not accountant_of(budget, [first]).kept
+    fitting = replace(budget, epsilon=Fraction(9, 2))
+    assert allows(fitting, [first, smaller, first])
+
+    def pair(loss: Loss) -> pld.PrivacyLossDistribution:
+        parameters = pld.common.DifferentialPrivacyParameters(
+            float(loss.exact.epsilon), float(loss.exact.delta)
+        )
+        return pld.from_privacy_parameters(parameters, value_discretization_interval=1e-4)
+
+    together = pair(first).compose(pair(smaller)).compose(pair(first))
+    declared = pair(first).self_compose(3)
+    for epsilon in (1.0, 2.0, 3.0, 4.0):
+        assert together.get_delta_for_epsilon(epsilon) <= declared.get_delta_for_epsilon(epsilon)
+    assert pair(first).self_compose(3).get_delta_for_epsilon(4.5) <= 1e-3
 
 
 def test_declared_runs_count_each_value() -> None:
@@ -327,7 +374,7 @@ def test_what_both_rules_may_lose_adds_up_to_delta() -> None:
 
     whole, certain = (Guarantee(epsilon, DELTA) for epsilon in (RENYI.epsilon, Fraction(0)))
     many = [Loss(Guarantee(RENYI.epsilon / 50, Fraction(0)))] * 60  # which sums do not admit
-    tail = Renyi(RENYI, tuple(many)).deltas[1]
+    tail = RenyiFilter(RENYI, tuple(many)).deltas[1]
     parts = [part(DELTA, [Loss(whole)]), 2 * part(DELTA, [Loss(certain)]), part(tail, many)]
     assert min(parts) > 0 and 4090 <= sum(parts) <= 4096
 

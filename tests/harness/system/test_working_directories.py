@@ -1,6 +1,7 @@
 """Where others can write, nobody else can put another directory in the place of a run's."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -169,3 +170,17 @@ def test_noise_is_not_kept_below_a_directory_that_others_write_to(shared: Path) 
         stock.begin("terms")
     shared.chmod(0o755)
     assert stock.begin("terms") == 1
+
+
+def test_a_full_disk_is_noticed_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    started = False
+    with (
+        pytest.raises(WriteError, match=r"no room left on the disk of .* \(4,096 bytes are free\)"),
+        new_directory(tmp_path / "runs" / "out"),
+    ):
+        started = True
+    assert not started and not list(tmp_path.iterdir())

@@ -76,7 +76,7 @@ def test_the_largest_epsilon_is_that_of_the_noise_of_rounds() -> None:
 )
 def test_numbers_are_read_as_they_are(name: str, given: Any, read: Any) -> None:
     request = SumsRequest(**{**SMALLEST, name: given})
-    assert request.value(name) == read and type(request.value(name)) is type(read)
+    assert request.value_of(name) == read and type(request.value_of(name)) is type(read)
 
 
 def test_an_unknown_argument_is_refused() -> None:

@@ -70,14 +70,16 @@ def chosen(tmp_path) -> Training:
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people", Budget(Fraction(9), Fraction(1, 1000)))
     texts = {"epsilon": 9, "delta": "1.25e-5", "weights_epsilon": 2, "with_": "weights,thresholds"}
     request = TrainRequest(**texts, records="my.csv", features="features.json", security=QUICKEST)
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     return Training(
         request,
         account,
         guarantee=REST,
         how=Descent(2, largest_weight=2.0),
         grid=(0.0, 0.5, 1.0),
-        weights=settings_of(request.of_release("weights")),
-        thresholds=settings_of(request.of_release("thresholds")),
+        relation=relation,
+        weights=settings_of(request.of_release("weights", relation)),
+        thresholds=settings_of(request.of_release("thresholds", relation)),
     )
 
 
@@ -143,9 +145,7 @@ def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
 def test_the_noise_is_twice_as_large_where_records_are_replaced(chosen):
     of = records()
     (added, replaced) = (
-        training_run.plan_sums(
-            changed(chosen, neighboring_relation=relation), of.domain, FEATURES, None, CLIENTS
-        )
+        training_run.plan_sums(replace(chosen, relation=relation), of.domain, FEATURES, None, CLIENTS)
         for relation in (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
     )
     assert replaced.plan.exact.within(chosen.guarantee) and added.plan.exact.within(chosen.guarantee)
@@ -259,6 +259,17 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     with pytest.raises(UsedNoiseError, match=r"used this noise.* make new noise"):
         train(of, FEATURES, encoded(of), roomy, tmp_path / "again", progress=nothing)
     assert not stock.exists() and not (tmp_path / "again").exists() and len(charges(chosen)) == 1
+
+
+def test_noise_made_ahead_fits_whatever_the_number_of_clients(chosen):
+    """The grid of sums is finer with more clients, whose number is unknown when noise is made."""
+    domain = replace(records().domain, max_count=1)
+
+    def planned(clients: int, *, offline: bool) -> PlannedSums:
+        return training_run.plan_sums(changed(chosen, offline=offline), domain, FEATURES, None, clients)
+
+    assert planned(1, offline=True).noise == planned(10**6, offline=True).noise
+    assert planned(1, offline=False).noise != planned(10**6, offline=False).noise
 
 
 @pytest.mark.mpspdz("spdz2k")
