@@ -31,6 +31,9 @@ RAISED_FAILURE = FAILURE / 100  # chance that any count is raised although it is
 CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
 _PLACES = 4096  # points of the grid on which weighted sums are added up
+_RARELY_RAISED = 1e-4  # chance that a count is raised that is taken with all larger ones
+_COUNTS = 64  # cells of smaller ones
+FINE_PLACES = 16384  # the same, of sums beside a count that is raised
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
 _TINY = 1e-12
@@ -197,28 +200,101 @@ def _shares_of_larger(larger: CountTable, smaller: CountTable, sums: _Sums, fail
     return (1 / (1 + ratios))[:, ::-1]
 
 
+class WeightedSums:
+    """The distributions of weighted sums of independent errors, each row of weights on a grid of its own.
+
+    Computes: values are rounded to the grid, and the masses on it are convolved by Fourier transforms.
+    """
+
+    def __init__(
+        self, distributions: Sequence[Distribution], factors: CountTable, places: int = _PLACES
+    ) -> None:
+        """Add up the errors.
+
+        Args:
+            distributions: The errors' distributions.
+            factors: Weights >= 0, shape (rows, errors).
+            places: The points of a grid.
+        """
+        widths = [distribution.step * distribution.masses.size for distribution in distributions]
+        self._steps = factors @ widths / (places - 2 * len(widths))
+        self._first = np.zeros(len(factors))  # the place on its grid where a row's sum begins
+        waves = np.ones((len(factors), places // 2 + 1), dtype=np.complex128)
+        for distribution, column in zip(distributions, factors.T, strict=True):
+            at = np.rint((column / self._steps)[:, np.newaxis] * distribution.values).astype(np.int64)
+            waves *= np.fft.rfft([np.bincount(row - row[0], distribution.masses, places) for row in at])
+            self._first += at[:, 0]
+        self._beyond = np.cumsum(np.fft.irfft(waves)[:, ::-1], axis=1)[:, ::-1]  # at a place or above
+        self._lost = sum(distribution.lost for distribution in distributions)
+        slacks = [distribution.slack for distribution in distributions]
+        self._slack = len(widths) * self._steps / 2 + factors @ slacks
+
+    def quantiles(self, failure: float | CountTable) -> CountTable:
+        """Return a quantile of each row's sum, rounded up; infinite where more mass is lost than allowed.
+
+        `failure` is for all rows, or one for each.
+        """
+        allowed = np.broadcast_to(failure, self._steps.shape) * (1 - 1e-9) - self._lost - _ROUNDING
+        places = self._beyond.shape[1]
+        last = places - 1 - np.argmax((self._beyond > allowed[:, np.newaxis])[:, ::-1], axis=1)
+        found = (self._first + last) * self._steps + self._slack
+        return np.where(allowed > 0, found, np.inf)
+
+    def above(self, points: CountTable) -> CountTable:
+        """Return bounds on the probability that each row's sum is above its points, shape (rows, points)."""
+        places = self._beyond.shape[1]
+        at = np.floor((points - self._slack[:, np.newaxis]) / self._steps[:, np.newaxis])
+        at = (at - self._first[:, np.newaxis]).astype(np.int64)
+        found = np.take_along_axis(self._beyond, np.clip(at, 0, places - 1), axis=1)
+        bounded = np.where(at >= places, 0.0, np.where(at < 0, 1.0, found))
+        return np.asarray(np.minimum(bounded + self._lost + _ROUNDING, 1.0))
+
+
 def quantiles_of_sums(
     distributions: Sequence[Distribution], factors: CountTable, failure: float
 ) -> CountTable:
-    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up.
+    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up."""
+    return WeightedSums(distributions, factors).quantiles(failure)
 
-    Computes: each row's values are rounded to a grid of its own, and the masses on it are convolved by
-    Fourier transforms.
+
+def quantiles_beside_raised(
+    others: WeightedSums, raised: Distribution, factors: CountTable, reach: CountTable, failure: float
+) -> CountTable:
+    """Return quantiles z of sums of other errors, for the side that a raised count cannot move a weight to.
+
+    A doubtful count has the true value n, is raised to 1 if its noise E is 1 - n or less, and then its error
+    is at most 0. With S the sum of all other errors, c the factor and F the count's error, an interval with
+    the reach z on that side if the count is raised, and else Q, and with Q on the other side, is missed with
+    probability P(raised) P(S > z) + P(not raised, S + c F > Q) + P(S + c F < -Q).
+
+    Computes: the largest P(S > z) for which this is at most `failure` for all n. Nothing is assumed of n.
+
+    Args:
+        others: The sums S, symmetric; a row for each reach.
+        raised: The distribution of E, symmetric.
+        factors: c, shape (rows,).
+        reach: Q, likewise.
+        failure: That of both ends.
     """
-    widths = [distribution.step * distribution.masses.size for distribution in distributions]
-    steps = factors @ widths / (_PLACES - 2 * len(widths))
-    first = np.zeros(len(factors))  # the place on its grid where a row's sum begins
-    waves = np.ones((len(factors), _PLACES // 2 + 1), dtype=np.complex128)
-    for distribution, column in zip(distributions, factors.T, strict=True):
-        places = np.rint((column / steps)[:, np.newaxis] * distribution.values).astype(np.int64)
-        waves *= np.fft.rfft([np.bincount(row - row[0], distribution.masses, _PLACES) for row in places])
-        first += places[:, 0]
-    beyond = np.cumsum(np.fft.irfft(waves)[:, ::-1], axis=1)[:, ::-1]  # at a place or above
-    lost = sum(distribution.lost for distribution in distributions)
-    allowed = failure * (1 - 1e-9) - lost - _ROUNDING
-    last = _PLACES - 1 - np.argmax((beyond > allowed)[:, ::-1], axis=1)
-    slack = len(widths) * steps / 2 + factors @ [distribution.slack for distribution in distributions]
-    return np.asarray((first + last) * steps + slack)
+    errors = raised.values
+    masses = raised.masses
+    chance = np.full(len(factors), np.inf)
+    edge = np.ceil(raised.quantile(_RARELY_RAISED))
+    spread = np.ceil(edge / _COUNTS)
+    fewest = np.arange(0, edge + spread, spread)
+    most_of = np.append(fewest[1:] - 1, np.inf)
+    for least, most in [(-1.0, -1.0), *zip(fewest.tolist(), most_of.tolist(), strict=True)]:
+        # The true count is 1 + least to 1 + most, or 0.
+        floor = 1.0 if least < 0 else -most
+        moved = np.maximum(errors, floor) - max(0.0, floor)
+        is_raised = errors - raised.slack <= (1.0 if least < 0 else -least)
+        not_raised = errors + raised.slack > floor
+        up = others.above(reach[:, np.newaxis] - factors[:, np.newaxis] * (moved + raised.slack))
+        down = others.above(reach[:, np.newaxis] + factors[:, np.newaxis] * (moved - raised.slack))
+        rest = (up * not_raised + down) @ masses + 2 * raised.lost
+        if masses[is_raised].sum() + raised.lost > 0:
+            chance = np.minimum(chance, (failure - rest) / (masses[is_raised].sum() + raised.lost))
+    return np.where(chance > 0, others.quantiles(np.clip(chance, 0, 1)), np.inf)
 
 
 def _main(failure: float) -> float:

@@ -7,19 +7,24 @@ import numpy as np
 
 from fairshares.harness.reweighing.intervals import (
     FAILURE,
+    FINE_PLACES,
     FLOOR,
     RAISED_FAILURE,
     CountsNoise,
     CountTable,
     Terms,
+    WeightedSums,
     error_of_sum,
+    quantiles_beside_raised,
     quantiles_of_sums,
 )
 from fairshares.harness.reweighing.weighting import Weighting, sums
-from fairshares.protocols.noise.added import Noise
+from fairshares.protocols.noise.added import Distribution, Noise, noise_sum
 
 _OUTSIDE = FAILURE / 120  # chance that one of seven sums is beyond one end of its range
 _CELLS = 24  # that the range of a count of a Kamiran-Calders weight is cut into
+_KEPT = 0.95  # part of a failure that stays for counts that are doubtful and not raised
+_REST = 3  # the place of the rest among a weight's parts
 _LARGEST = 500.0  # exponent; larger ones overflow and bound nothing
 
 
@@ -40,6 +45,7 @@ class KamiranCalders(Weighting):
         error x. S is within an exact quantile. A box of all sums bounds d, and the change of S when its
         factors have noisy sums. Cells of a's range bound F_a and d(a).
         """
+        is_raised = bool((noise.doubtful & (counts <= FLOOR)).any())
         alike: dict[_Terms, list[int]] = {}  # places of counts whose sums have the same errors
         for place, cell in enumerate(np.ndindex(counts.shape)):
             alike.setdefault(_terms(noise, *cell), []).append(place)
@@ -47,7 +53,9 @@ class KamiranCalders(Weighting):
         flat = np.stack([table.ravel() for table in same_shape])
         intervals = np.empty((counts.size, 2))
         for terms, places in alike.items():
-            intervals[places] = _intervals(flat[:, places, np.newaxis], terms, noise.of_count)
+            intervals[places] = _intervals(
+                flat[:, places, np.newaxis], terms, noise.of_count, is_raised=is_raised
+            )
         return intervals.reshape((*counts.shape, 2))
 
 
@@ -79,13 +87,14 @@ def _terms(noise: CountsNoise, group: int, label: int) -> _Terms:
     )
 
 
-def _intervals(tables: CountTable, terms: _Terms, of_count: Noise) -> CountTable:
+def _intervals(tables: CountTable, terms: _Terms, of_count: Noise, *, is_raised: bool) -> CountTable:
     """Return intervals of weights whose sums have the same errors, as `KamiranCalders.intervals`.
 
     Args:
         tables: Each weight's count, row sum, column sum and total, shape (4, weights, 1).
         terms: How many counts are in the sums.
         of_count: The noise of each count.
+        is_raised: Whether any doubtful count is raised.
 
     Returns:
         Shape (weights, 2).
@@ -113,22 +122,69 @@ def _intervals(tables: CountTable, terms: _Terms, of_count: Noise) -> CountTable
     )
     half = (FAILURE - RAISED_FAILURE) / 2 - len(values) * _OUTSIDE
     of_cells = np.abs(np.stack(factors, axis=-1)).reshape(-1, 4)
-    linear = quantiles_of_sums(errors[:4], of_cells, half).reshape(inverse.shape)
-    linear = linear + radius * np.maximum(counts - start, end - counts)
+    above, below = _reaches(errors, of_cells, terms, of_count, half, is_raised=is_raised)
+    curved = radius * np.maximum(counts - start, end - counts)
     bends = []
     for i in (4, 5, 6):  # R, L, N
-        linear = linear + reaches[i] * (1 / low[i] - 1 / values[i])
+        curved = curved + reaches[i] * (1 / low[i] - 1 / values[i])
         bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
     most = np.maximum(_bend(counts / start - 1), _bend(counts / end - 1))
     least = _bend(counts / np.clip(counts, start, end) - 1)
     weight = row * column / (total * counts)
-    lowest = np.maximum(lowest, weight * np.exp(-linear - bends[2] - most))
-    exponents = np.minimum(linear + bends[0] + bends[1] - least, _LARGEST)
+    above = above.reshape(inverse.shape) + curved
+    below = below.reshape(inverse.shape) + curved
+    lowest = np.maximum(lowest, weight * np.exp(-above - bends[2] - most))
+    exponents = np.minimum(below + bends[0] + bends[1] - least, _LARGEST)
     highest = np.minimum(highest, weight * np.exp(exponents))
     is_possible = lowest <= highest
     least = np.where(is_possible, lowest, np.inf).min(axis=-1)
     largest = np.where(is_possible, highest, 0).max(axis=-1)
     return np.stack([least, largest], axis=-1)
+
+
+def _reaches(
+    errors: Sequence[Distribution],
+    factors: CountTable,
+    terms: _Terms,
+    of_count: Noise,
+    failure: float,
+    *,
+    is_raised: bool,
+) -> tuple[CountTable, CountTable]:
+    """Return how far the sum S of `KamiranCalders.intervals` reaches above 0, and below 0, shape (rows,).
+
+    Where the table has one doubtful count, and it is raised, its error is at most 0. So it moves S to one
+    side alone. [why: docs/decisions/0085-intervals.md]
+
+    Args:
+        errors: The distributions of the errors of the parts, the first four.
+        factors: The absolute values of the parts' factors, shape (rows, 4).
+        terms: How many counts the parts have.
+        of_count: The noise of each count.
+        failure: That of one side.
+        is_raised: Whether any doubtful count is raised.
+    """
+    doubtful = [part.doubtful for part in terms.of_parts]
+    if sum(doubtful) != 1 or doubtful[0]:
+        reach = quantiles_of_sums(errors[:4], factors, failure)
+        return reach, reach
+    reach = quantiles_of_sums(errors[:4], factors, _KEPT * failure)
+    if not is_raised:
+        return reach, reach
+    part = doubtful.index(1)
+    others = [i for i in range(4) if terms.of_parts[i].sure]
+    sums_of_others = WeightedSums(
+        [error_of_sum(of_count, Terms(terms.of_parts[i].sure)) for i in others],
+        factors[:, others],
+        FINE_PLACES,
+    )
+    beside = quantiles_beside_raised(
+        sums_of_others, noise_sum(of_count, 1), factors[:, part], reach, 2 * failure
+    )
+    shorter = np.minimum(reach, beside)
+    if part == _REST:  # S falls as the rest grows
+        return reach, shorter
+    return shorter, reach
 
 
 def _bend(x: CountTable) -> CountTable:
