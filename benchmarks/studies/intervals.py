@@ -9,7 +9,13 @@ import numpy as np
 
 from benchmarks.studies.outcome import SUMMARY, Row, StudyResult, grouped, rounded
 from benchmarks.studies.utility.study import SEED, generator
-from fairshares.harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
+from fairshares.harness.inputs.record_schema import (
+    DEFAULT_STEPS,
+    RecordDomain,
+    RecordKind,
+    Rounding,
+    ValueGrid,
+)
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
 from fairshares.harness.postprocessing.thresholds.choose import RATES
 from fairshares.harness.releases.confusion.request import ConfusionRequest
@@ -32,7 +38,9 @@ ERRORS = 20_000  # simulated for the error that 95 % keep to
 
 _GROUPS = ("a", "b")
 _LABELS = ("0", "1")
-_VALUED = RecordDomain(_GROUPS, (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, MAX_STEPS))
+_VALUED = RecordDomain(
+    _GROUPS, (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, DEFAULT_STEPS, Rounding.RANDOM)
+)
 _PREDICTED = RecordDomain(_GROUPS, _LABELS, kind=RecordKind.PREDICTION)
 _LABELLED = RecordDomain(_GROUPS, _LABELS)
 
@@ -57,7 +65,7 @@ class Released:
 def _means(sums: Floats) -> Mapping[str, Floats]:
     above = sums[:, ::2]
     below = sums[:, 1::2]
-    means = (above - below) / (above + below)
+    means = np.clip((above - below) / np.maximum(above + below, 1), -1, 1)  # as a result's, in the range
     return {"mean of a group": means[:, 0], "gap": means[:, 0] - means[:, 1]}
 
 
@@ -93,7 +101,7 @@ def _weight_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[
 
 RELEASES = (
     Released(  # the groups' means are 0.6 and -0.2 on the scale from -1 to 1
-        MAX_STEPS * np.array([1.6, 0.4, 0.8, 1.2]),
+        DEFAULT_STEPS * np.array([1.6, 0.4, 0.8, 1.2]),
         lambda epsilon: GapStatistic().prepare(GapRequest(epsilon=epsilon), _VALUED).plan,
         _means,
         _mean_intervals,

@@ -41,7 +41,7 @@ from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NoisePlan
 from fairshares.protocols.arrays import Floats
-from fairshares.protocols.noise.added import Noise, noise_sum
+from fairshares.protocols.noise.added import Noise
 from fairshares.protocols.spec import ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
@@ -216,7 +216,6 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     with np.errstate(divide="ignore", invalid="ignore"):
         uncut = np.where(sizes > 0, (from_below - from_above) / sizes, np.nan)
     estimates = np.clip(uncut, -1, 1)
-    near_zero = sizes - noise_sum(noise, 2).quantile(float(1 - CONFIDENCE) / 2) < 2 * values.steps
     groups = groups_of(opened, noise, values)
     half_step = _half_step(values)
     means = []
@@ -228,15 +227,15 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     pairs = list(combinations(range(len(groups)), 2))
     for (a, b), (low, high) in zip(pairs, difference_intervals(groups, pairs), strict=True):
         gap = float(estimates[a] - estimates[b])
-        if near_zero[a] or near_zero[b]:
-            found = _in_range(gap, -math.inf, math.inf, most=2.0)
-        else:
-            found = _in_range(gap, min(low, gap) - 2 * half_step, max(high, gap) + 2 * half_step, most=2.0)
+        if not math.isnan(gap):
+            low = min(low, gap)
+            high = max(high, gap)
+        found = _in_range(gap, low - 2 * half_step, high + 2 * half_step, most=2.0)
         between[a, b] = found.in_unit(values, center=0.0)
     return Gaps(
         domain=domain,
         sizes=sizes / (2 * values.steps),
-        near_zero=tuple(near_zero.tolist()),
+        near_zero=tuple(group.near_zero for group in groups),
         means=tuple(means),
         gaps=between,
         useful=clients_for(2 * USEFUL, noise, values.steps, values.rounding),
@@ -263,7 +262,7 @@ def _half_step(values: ValueGrid) -> float:
 def clients_for(error: float, noise: Noise, steps: int, rounding: Rounding) -> int:
     """Return the size of two groups whose gap's interval reaches at most `error` to either side, within 2 %.
 
-    Means at one end of the range are the worst case.
+    Means at different ends of the range are the worst case.
     [test: tests/harness/releases/test_gaps.py]
     """
     power = bisect_left(
@@ -282,9 +281,9 @@ def _clients(power: int) -> int:
 def _is_certain(clients: int, error: float, noise: Noise, values: ValueGrid) -> bool:
     """Return whether the gap of two groups of so many clients is known to `error` or two steps."""
     size = 2.0 * values.steps * clients
-    groups = groups_of(np.array([size, 0.0, size, 0.0]), noise, values)
-    ((_, high),) = difference_intervals(groups, [(0, 1)])
-    off = high + 2 * _half_step(values)
+    groups = groups_of(np.array([size, 0.0, 0.0, size]), noise, values)
+    ((low, _),) = difference_intervals(groups, [(0, 1)])
+    off = 2 - low + 2 * _half_step(values)
     return bool(off <= max(error, 2 / values.steps))
 
 

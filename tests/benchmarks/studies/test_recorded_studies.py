@@ -189,10 +189,10 @@ def test_intervals_hold_and_are_near_the_errors() -> None:
     assert len(rows) == 3 * 4 * 8
     for row in rows:
         assert 200 * float(row["held"]) > binom.ppf(1e-9, 200, 0.95)
-        far = {"gap": 1_000, "kamiran-calders weight": 2_000}.get(row["of"], 100)
+        far = {"kamiran-calders weight": 2_000}.get(row["of"], 100)
         in_noise = float(row["epsilon"]) * int(row["size"])
-        # At 3 x 10^5 the rounding to the grid of values shows; 1.16 is the worst elsewhere.
-        assert not far <= in_noise < 300_000 or 0.99 < float(row["ratio"]) < 1.17, row
+        assert in_noise < far or 0.97 < float(row["ratio"]) < 1.2, row
+        assert in_noise < 300 or row["of"] != "gap" or float(row["ratio"]) <= 1.15, row
 
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
