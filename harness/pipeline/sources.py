@@ -128,7 +128,7 @@ def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
             f"{named('security')}, {named('input_form')} and {named('input_path')}, or have clients share "
             "for another task."
         )
-    if task.arithmetic != shared_over(form, model.domain).name or len(task.parties) != model.parties:
+    if task.arithmetic != shared_over(form, model.ring).name or len(task.parties) != model.parties:
         raise ShareError(f"The task's arithmetic or number of parties is not that of model {model.name}.")
 
 
@@ -236,7 +236,7 @@ class RecordsSource(Source):
         run.progress("share")
         values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
         shared = described.rows * count_columns(self.records.domain, form.name)
-        share_bytes = shared * shared_over(form, model.domain).value_bytes
+        share_bytes = shared * shared_over(form, model.ring).value_bytes
         copies = copies_of(form, model.parties)
         uploaded = []  # bytes to each party
         for party in range(model.parties):
@@ -474,7 +474,7 @@ def share_and_add_up(
     [test: tests/harness/pipeline/test_sharing.py]
     """
     before = time.monotonic()
-    ring = shared_over(form, model.domain)
+    ring = shared_over(form, model.ring)
     columns = count_columns(records.domain, form.name)
     shares: list[list[Words]] = [[] for _ in range(model.parties)]  # blocks of each share
     for part in in_parts_to_share(records, form, 64):  # a 64th of an upload fits a processor's cache
