@@ -159,7 +159,7 @@ class Guard:
 
     def sent(self, terms: JsonFields, certificates: Sequence[str]) -> PartyInputs:
         """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
-        _, domain = read_terms(terms, "What clients are told")
+        domain = read_terms(terms, "What clients are told").domain
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
         return sent_inputs(domain, certificates, self.release.form, self.release.model, terms)

@@ -243,12 +243,14 @@ class AuditTarget(ABC):
         spec: Its protocol.
         sizes: The default sizes, by name.
         relations: The neighboring relations under which it is released.
+        counts_records: Whether it counts a client's records.
         malleable_slots: Whether a party can change clients' slots.
     """
 
     spec: ProtocolSpec
     sizes: Mapping[str, int]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
+    counts_records: bool = True
     malleable_slots: bool = False
 
     @abstractmethod
@@ -277,11 +279,6 @@ class AuditTarget(ABC):
             distribution: The distribution of distributed noise; None for joint noise.
         """
         return self.spec, self.arguments(sizes)
-
-    @property
-    def counts_records(self) -> bool:
-        """Whether the release counts a client's records."""
-        return bool(self.sizes) and "steps" not in self.sizes
 
     @property
     def by_clients(self) -> "AuditTarget":

@@ -136,7 +136,7 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
             secrets["shares"] += [payload, payload.hex().encode()]
             payload = task.ring.to_bytes(task.ring.expand(payload, task.columns))
             secrets["hashes"] += hashes_of(payload)
-        size = RINGS[MODEL.domain.name].value_bytes
+        size = RINGS[MODEL.ring.name].value_bytes
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
         secrets["shares"] += values[:8]
         secrets["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]

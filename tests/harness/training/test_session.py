@@ -156,10 +156,10 @@ def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Securit
 
 def test_columns_are_shares_of_the_sum_and_fresh() -> None:
     for model in (MODELS["ring"], MODELS["mpyc"]):
-        encoded, domain = np.array([[5, -7], [1, 2]]), model.domain
+        encoded, ring = np.array([[5, -7], [1, 2]]), model.ring
         once, again = (columns_of_parties(encoded, model) for _ in range(2))
-        total = domain.total(np.stack([domain.from_bytes(column) for column in once], axis=1))
-        assert to_integers(domain, total) == [6, -5]
+        total = ring.total(np.stack([ring.from_bytes(column) for column in once], axis=1))
+        assert to_integers(ring, total) == [6, -5]
         assert not {*once} & {*again} and len({*once}) == model.parties
 
 
