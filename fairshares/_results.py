@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairshares._shown import Shown
-from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, naming
+from fairshares.harness.errors import PYTHON, FairSharesError, naming
 from fairshares.harness.inputs.columns import ColumnValues, as_index
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.earlier_curves import as_curves, choose_again
@@ -104,12 +104,12 @@ class Result(Shown, Generic[T]):
         """Write a new directory of the files that a command writes, which `fairshares.load` reads.
 
         Raises:
-            OptionError: It exists.
+            OptionError: It exists, or something on its way is no directory.
             WriteError: It cannot be written.
         """
-        if Path(directory).exists():
-            raise OptionError(f"{directory} exists already; name another directory.")
-        write_files(Path(directory), {**files_to_json(self._earlier.files), MANIFEST: self.manifest})
+        files = {**files_to_json(self._earlier.files), MANIFEST: self.manifest}
+        with naming(PYTHON):
+            write_files(Path(directory), files, "directory")
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()

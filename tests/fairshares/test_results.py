@@ -252,8 +252,12 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     assert len({result.manifest["inputs"]["clients"] for result in given}) == 1
     kept = fs.load("kept")
     assert isinstance(kept, fs.WeightsResult) and kept.weights.equals(given[-1].weights)
-    with pytest.raises(fs.FairSharesError, match=r"^kept exists already; name another directory\.$"):
+    with pytest.raises(
+        fs.FairSharesError, match=r"^kept exists already; name another directory by directory=\.$"
+    ):
         given[-1].save("kept")
+    with pytest.raises(fs.OptionError, match=r"^Cannot write to my\.csv, .*; name a new directory=\.$"):
+        given[-1].save("my.csv/kept")
     assert capfd.readouterr() == ("", "")
     assert sorted(place.name for place in tmp_path.iterdir()) == ["kept", "my.csv"]
 
