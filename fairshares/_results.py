@@ -42,6 +42,7 @@ from fairshares.harness.releases.weights.statistic import Weights
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.reweighing.sample_weight import sample_weight
 from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import is_directory
 from fairshares.harness.system.result_files import not_result, result_path, write_files
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part
@@ -477,7 +478,7 @@ def _read_training(directory: Path) -> TrainResult:
 
 def _part(directory: Path) -> Released | None:
     """Return the result of a training's part, None if it has none."""
-    return _read(directory) if directory.is_dir() else None
+    return _read(directory) if is_directory(directory) else None
 
 
 def _read(directory: Path) -> Released:

@@ -12,7 +12,14 @@ from pathlib import Path
 
 from fairshares.harness.errors import OptionError, ResultFileError, WriteError, named
 from fairshares.harness.system.documents import Refusal, read_json
-from fairshares.harness.system.files import PREFIX, copy_into, remove_within, working_directory
+from fairshares.harness.system.files import (
+    PREFIX,
+    check_path,
+    copy_into,
+    is_directory,
+    remove_within,
+    working_directory,
+)
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
@@ -38,7 +45,7 @@ def not_result(path: Path, name: str) -> Refusal:
 def result_path(path: Path | str, name: str) -> Path:
     """Return the path, or that of the named file in a directory."""
     path = Path(path)
-    return path / name if path.is_dir() else path
+    return path / name if is_directory(path) else path
 
 
 def default_out(task: str) -> Path:
@@ -47,8 +54,9 @@ def default_out(task: str) -> Path:
 
 
 def check_new(out: Path, field: str = "out") -> None:
-    """Raise OptionError if a directory that is to be made exists; `field` is what its user names it by."""
-    if out.exists():
+    """Raise OptionError if a directory cannot be made or exists; `field` is what its user names it by."""
+    check_path(out, field)
+    if os.path.lexists(out):
         raise OptionError(f"{out} exists already; name another directory by {named(field)}.")
 
 
@@ -64,7 +72,7 @@ def new_directory(out: Path, field: str = "out") -> Iterator[Path]:
     Raises OptionError if `out` cannot be, or WriteError if writing fails or `out` was made meanwhile.
     """
     check_new(out, field)
-    ours = [parent for parent in out.parents if not parent.exists()]
+    ours = [parent for parent in out.parents if not os.path.lexists(parent)]
     with ExitStack() as stack:
         stack.callback(_remove_empty, ours)
         try:

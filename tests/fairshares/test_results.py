@@ -262,6 +262,20 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     assert sorted(place.name for place in tmp_path.iterdir()) == ["kept", "my.csv"]
 
 
+def test_a_path_that_no_file_has_is_refused_in_a_sentence(results: dict[str, Any]) -> None:
+    long = "n" * 256
+    predictor = results["thresholds"].predictor()
+    for read in (fs.load, fs.read_weights, fs.LogisticModel.load, fs.GroupThresholdPredictor.load):
+        with pytest.raises(fs.ResultFileError, match=f"^Cannot read {long}: File name too long; name the"):
+            read(long)
+    with pytest.raises(
+        fs.OptionError, match=r"^Cannot use n{100}…: .* too long; name another by directory=\.$"
+    ):
+        results["weights"].save(long)
+    with pytest.raises(fs.WriteError, match=rf"^Cannot write {long}: .* too long; name another path=\.$"):
+        predictor.save(long)
+
+
 def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Path) -> None:
     book = tmp_path / "ledger.sqlite"
     said: dict[str, Any] = {"security": QUICKEST, "population": "loans", "ledger": book}
