@@ -1,5 +1,6 @@
 """Sources of a run's inputs: records, share files, or clients that send."""
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -258,7 +259,7 @@ class SharesSource(Source):
         run.progress("aggregate")
         if aggregates:
             return replace(feed_heads(aggregates, form, model), values=aggregates)
-        if not (self.directory / TASK).exists():
+        if not os.path.lexists(self.directory / TASK):
             raise ShareError(
                 f"{self.directory} holds no shares: there is neither party-0.aggregate, which `aggregate` "
                 f"makes, nor {TASK}, which clients shared for; name the directory that has all parties'."

@@ -252,10 +252,28 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     assert len({result.manifest["inputs"]["clients"] for result in given}) == 1
     kept = fs.load("kept")
     assert isinstance(kept, fs.WeightsResult) and kept.weights.equals(given[-1].weights)
-    with pytest.raises(fs.FairSharesError, match=r"^kept exists already; name another directory\.$"):
+    with pytest.raises(
+        fs.FairSharesError, match=r"^kept exists already; name another directory by directory=\.$"
+    ):
         given[-1].save("kept")
+    with pytest.raises(fs.OptionError, match=r"^Cannot write to my\.csv, .*; name a new directory=\.$"):
+        given[-1].save("my.csv/kept")
     assert capfd.readouterr() == ("", "")
     assert sorted(place.name for place in tmp_path.iterdir()) == ["kept", "my.csv"]
+
+
+def test_a_path_that_no_file_has_is_refused_in_a_sentence(results: dict[str, Any]) -> None:
+    long = "n" * 256
+    predictor = results["thresholds"].predictor()
+    for read in (fs.load, fs.read_weights, fs.LogisticModel.load, fs.GroupThresholdPredictor.load):
+        with pytest.raises(fs.ResultFileError, match=f"^Cannot read {long}: File name too long; name the"):
+            read(long)
+    with pytest.raises(
+        fs.OptionError, match=r"^Cannot use n{100}…: .* too long; name another by directory=\.$"
+    ):
+        results["weights"].save(long)
+    with pytest.raises(fs.WriteError, match=rf"^Cannot write {long}: .* too long; name another path=\.$"):
+        predictor.save(long)
 
 
 def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Path) -> None:
