@@ -314,6 +314,22 @@ def cross(columns: Sequence[Sequence[Hashable]]) -> list[str]:
     return names
 
 
+def values_alone(given: T) -> T | IntoSeries | npt.NDArray[np.object_]:
+    """Return values of shape (n, 1), a row each, as values of shape (n,), and others as they are."""
+    known = nw.from_native(given, pass_through=True)
+    if isinstance(known, nw.DataFrame | nw.LazyFrame):
+        if len(known.collect_schema().names()) != 1:
+            return given
+        frame = known.collect() if isinstance(known, nw.LazyFrame) else known
+        alone: IntoSeries = frame[:, 0].to_native()
+        return alone
+    if not isinstance(given, list | tuple | np.ndarray) or not len(given) or np.ndim(given[0]) != 1:
+        return given
+    if np.asarray(given, dtype=object).shape != (len(given), 1):
+        return given
+    return np.asarray(given)[:, 0]
+
+
 def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[np.object_]:
     """Return the values of several columns as one, by `cross`, and those of one as they are.
 
@@ -325,12 +341,12 @@ def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[
     """
     import pandas as pd
 
+    alone = values_alone(given)
+    if alone is not given:
+        return alone
     known = nw.from_native(given, pass_through=True)
     if isinstance(known, nw.DataFrame | nw.LazyFrame):
         frame = known.collect() if isinstance(known, nw.LazyFrame) else known
-        if frame.shape[1] == 1:
-            alone: IntoSeries = frame[:, 0].to_native()
-            return alone
         columns = [frame[:, place].to_list() for place in range(frame.shape[1])]
         return pd.Series(_crossed(columns, what), index=nw.maybe_get_index(frame), dtype=str)
     if not isinstance(given, list | tuple | np.ndarray) or not len(given) or np.ndim(given[0]) != 1:
@@ -338,8 +354,6 @@ def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[
     rows = np.asarray(given, dtype=object)
     if rows.ndim != 2:
         return given  # its rows differ in length, which whoever reads it says
-    if rows.shape[1] == 1:
-        return np.asarray(given)[:, 0]
     return _crossed(rows.T.tolist(), what)
 
 

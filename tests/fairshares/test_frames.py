@@ -170,8 +170,34 @@ def test_truth_is_a_value_of_a_gap() -> None:
             "Give either prediction=, or score= and threshold=, which make predictions.",
         ),
         (
+            lambda df: fs.confusion(df, epsilon=1, prediction="label", score="score"),
+            "Give either prediction=, or score= and threshold=, which make predictions.",
+        ),
+        (
             lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(0, 5e-324)),
             "The range from 0 to 4.94066e-324 is too narrow for 1000 steps on each side of its center",
+        ),
+        (
+            lambda df: fs.gap(
+                df, epsilon=1, value="score", groups=["a", "b"], range=(0, 1), noise="distributed"
+            ),
+            "beyond 65536; more ε, or fewer steps=, needs less.",
+        ),
+        (
+            lambda df: fs.weights(
+                df,
+                client_id=range(len(df)),
+                epsilon=1e-5,
+                privacy_unit="client",
+                cap=3,
+                max_count=3,
+                noise="distributed",
+            ),
+            "beyond 65536; more ε, or a smaller cap, needs less.",
+        ),
+        (
+            lambda df: fs.weights(df, epsilon=1e-5, noise="distributed"),
+            "beyond 65536; more ε needs less.",
         ),
         (
             lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(1, 0)),
