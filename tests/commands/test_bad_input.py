@@ -156,6 +156,10 @@ COMMANDS: list[Any] = [
     ("verify one two", "'two' belongs to no option of verify"),
     # Noise.
     (f"weights {RUN} --noise own-cauchy", "--noise must be joint, distributed or distributed-gaussian"),
+    (
+        "weights --records good.csv --noise distributed --noise-family signed --epsilon 1",
+        "--noise-family signed is of joint noise, and distributed noise has no family; leave out",
+    ),
     ("weights --records good.csv --noise distributed --epsilon 0.00001", "would need a table up to"),
     (f"weights {RUN} --noise distributed-gaussian --delta 1e-60", "No noise fits --epsilon 1 and"),
     ("count --noise distributed --plan 100 --groups 2 --epsilon 1", "count has no option --noise"),

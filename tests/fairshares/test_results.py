@@ -296,7 +296,7 @@ def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Pat
         ({}, {"cap": 3, "max_count": 2}, "A cap of 3 is above the 2 records that a client has at most"),
         (
             {},
-            {"group": ["a"]},
+            {"group": [1]},
             "the table and group must have one value per row each; their shapes are",
         ),
         (
@@ -575,9 +575,23 @@ def test_plans_take_what_the_release_takes(task: str) -> None:
         "security": "mpyc",
     }
     assert fs.plan(**said, **of_task).models.index.tolist() == ["mpyc"]
-    for of_a_run in ("out", "ledger", "shares"):
+    for of_a_run in ("out", "shares"):
         with pytest.raises(TypeError, match=of_a_run):
             fs.plan(**{**said, of_a_run: "x"})
+
+
+def test_a_plan_looks_a_population_up_in_a_ledger(of_forty: pd.DataFrame, tmp_path: Path) -> None:
+    """Its relation is that of the population's first charge, in the file that the plan names."""
+    said: dict[str, Any] = {"population": "loans", "ledger": tmp_path / "ledger.sqlite"}
+    of_run: dict[str, Any] = {"neighboring_relation": "add_or_remove_one", "security": QUICKEST}
+    fs.weights(of_forty, epsilon=1, **of_run, **said)
+    asked: dict[str, Any] = {"clients": 1000, "groups": 2, "epsilon": 1, "max_count": 1, "security": "mpyc"}
+
+    def relation(plan: Any) -> str:
+        return str(plan.fields["releases"][0]["privacy"]["neighboring_relation"])
+
+    assert relation(fs.plan(**asked, **said)) == "add_or_remove_one"
+    assert relation(fs.plan(**asked, population="loans", ledger=tmp_path / "other.sqlite")) == "replace_one"
 
 
 def test_without_client_ids_each_row_is_a_client() -> None:
