@@ -33,6 +33,7 @@ def plan(
     security: Security | None = None,
     network: str | None = None,
     error: float | None = None,
+    ledger: Path | str | None = None,
     **of_the_task: Argument,
 ) -> Plan:
     """Say what a release would cost in each model, and how far off it would be; nothing is run.
@@ -52,6 +53,7 @@ def plan(
         labels: As groups; default: 2.
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit". None: one machine.
         error: Between 0 and 1; the plan then says what this error takes, too.
+        ledger: The file of charges, in which the plan looks up the task's `population`, if that is named.
         of_the_task: The task's other options, except those of a run, and columns of `from_records`.
     Returns:
         Costs by model, and the expected error of the release.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairshares._shown import Shown
-from fairshares.harness.errors import PYTHON, FairSharesError, OptionError, naming
+from fairshares.harness.errors import PYTHON, FairSharesError, naming
 from fairshares.harness.inputs.columns import ColumnValues, as_index
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.earlier_curves import as_curves, choose_again
@@ -42,6 +42,7 @@ from fairshares.harness.releases.weights.statistic import Weights
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.reweighing.sample_weight import sample_weight
 from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import is_directory
 from fairshares.harness.system.result_files import not_result, result_path, write_files
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part
@@ -104,12 +105,12 @@ class Result(Shown, Generic[T]):
         """Write a new directory of the files that a command writes, which `fairshares.load` reads.
 
         Raises:
-            OptionError: It exists.
+            OptionError: It exists, or something on its way is no directory.
             WriteError: It cannot be written.
         """
-        if Path(directory).exists():
-            raise OptionError(f"{directory} exists already; name another directory.")
-        write_files(Path(directory), {**files_to_json(self._earlier.files), MANIFEST: self.manifest})
+        files = {**files_to_json(self._earlier.files), MANIFEST: self.manifest}
+        with naming(PYTHON):
+            write_files(Path(directory), files, "directory")
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
@@ -477,7 +478,7 @@ def _read_training(directory: Path) -> TrainResult:
 
 def _part(directory: Path) -> Released | None:
     """Return the result of a training's part, None if it has none."""
-    return _read(directory) if directory.is_dir() else None
+    return _read(directory) if is_directory(directory) else None
 
 
 def _read(directory: Path) -> Released:

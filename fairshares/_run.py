@@ -18,7 +18,7 @@ from fairshares._progress import steps
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import class_of_sizes, of_domain, planned as plan_of
-from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_names, one_column
+from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_names, one_column, values_alone
 from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_results import EarlierFiles
@@ -79,7 +79,8 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given, CALLS[task].declared)
-        if columns.get("prediction") is not None and given.get("threshold") is not None:
+        cut = columns.get("score") is not None or given.get("threshold") is not None
+        if columns.get("prediction") is not None and cut:
             raise OptionError(
                 f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
                 "make predictions."
@@ -190,6 +191,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
         columns = _columns_of_task(task, given)
+        ledger = AccountOptions(ledger=given.pop("ledger", None)).ledger
         parse_unit(str(given["privacy_unit"]))
         for name in _OF_MOST:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
@@ -209,7 +211,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
         of_this_plan = class_of_sizes(task, of_plan)
         expected = of_this_plan(**of_plan, from_records=None if source is None else TABLE)
         begin("plan" if source is None else "records")
-        account = account_read(call.request.population, None)  # a plan takes no ledger but the usual one
+        account = account_read(call.request.population, ledger)
         plan = plan_of(call.request, expected, source, account=account)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
@@ -308,7 +310,8 @@ def _plain(value: Argument) -> Argument:
 def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
-    A column is None, the name of another one, or values. The group may be several of these.
+    A column is None, the name of another one, also as the only item of a list, or values of shape (n,) or
+    (n, 1). The group may be several of these.
     """
     if isinstance(records, Mapping):
         records = table_of(records)
@@ -317,12 +320,15 @@ def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
     names: dict[str, str | list[str]] = {}
     arrays: dict[str, ColumnValues] = {}
     for role, column in columns.items():
+        several = _names_of_columns(column, records)
         if isinstance(column, str):
             names[role] = column
-        elif role == "group" and (several := _names_of_columns(column, records)):
+        elif len(several) == 1:
+            names[role] = several[0]
+        elif role == "group" and several:
             names[role] = several
         elif column is not None:
-            arrays[role] = one_column(column, role) if role == "group" else column
+            arrays[role] = one_column(column, role) if role == "group" else values_alone(column)
     if arrays:
         records = _with_columns(records, arrays)
     return with_names(records, names)
@@ -343,7 +349,7 @@ def _with_columns(records: IntoFrame | Path | None, arrays: Mapping[str, ColumnV
 
 
 def _names_of_columns(given: Argument, records: IntoFrame | Path | None) -> list[str]:
-    """Return the names of several columns of the records, or [] if these are the values of a column.
+    """Return the names of columns of the records, or [] if these are the values of a column.
 
     A list of texts has names if the records are no frame in memory, if it has another length than the frame,
     or if all of its texts are columns of the frame.
@@ -351,7 +357,7 @@ def _names_of_columns(given: Argument, records: IntoFrame | Path | None) -> list
     if records is None or not isinstance(given, list | tuple):
         return []
     names = [name for name in given if isinstance(name, str)]
-    if len(names) < 2 or len(names) != len(given):
+    if not names or len(names) != len(given):
         return []
     frame = None if isinstance(records, Path) else frame_of(records)
     if isinstance(frame, nw.DataFrame) and len(frame) == len(names) and not {*names} <= {*frame.columns}:

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from fairshares.harness.command_name import as_called
-
 EXTRAS = {
     "dp_accounting": "accounting",
     "fabric": "hosts",
@@ -49,8 +47,15 @@ def as_command(name: str) -> str:
 
 
 def as_call(name: str) -> str:
-    """Return the function that does what a command does, else the command, as it is typed here."""
-    return f"fairshares.{name}" if name in CALLS else as_called(as_command(name))
+    """Return the function that does what a command does, else how whoever imports the package starts it.
+
+    Only a checkout has the commands of benchmarks.
+    """
+    if name in CALLS:
+        return f"fairshares.{name}"
+    return (
+        f"the command {name} of a checkout" if name.startswith("bench.") else f"python -m fairshares {name}"
+    )
 
 
 @dataclass(frozen=True)

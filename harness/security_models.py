@@ -30,7 +30,7 @@ class SecurityModel:
     parties: int
     corruptions: int
     adversary: str
-    domain: Ring
+    ring: Ring
     virtual_machine: str | None = None
     compile_options: tuple[str, ...] = ()
     run_options: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=2,
             corruptions=1,
             adversary="passive",
-            domain=RING,
+            ring=RING,
             virtual_machine="semi2k-party.x",
             compile_options=_RING_EDABITS,
             run_options=_DIRECT,
@@ -137,7 +137,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=3,
             corruptions=1,
             adversary="passive",
-            domain=RING,
+            ring=RING,
             virtual_machine="replicated-ring-party.x",
             compile_options=_RING_SPLIT_3,
             paper_name="Replicated2k",
@@ -149,7 +149,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=2,
             corruptions=1,
             adversary="active",
-            domain=RING,
+            ring=RING,
             virtual_machine="spdz2k-party.x",
             compile_options=_RING_EDABITS,
             run_options=_SPDZ2K,
@@ -165,7 +165,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=3,
             corruptions=1,
             adversary="active",
-            domain=RING,
+            ring=RING,
             virtual_machine="sy-rep-ring-party.x",
             compile_options=_RING_EDABITS,
             paper_name="SPDZ-wise Replicated2k",
@@ -178,7 +178,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=3,
             corruptions=1,
             adversary="active",
-            domain=RING,
+            ring=RING,
             virtual_machine="ps-rep-ring-party.x",
             compile_options=_RING_SPLIT_3,
             statistical_security_bits=40,
@@ -192,7 +192,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=4,
             corruptions=1,
             adversary="active",
-            domain=RING,
+            ring=RING,
             virtual_machine="rep4-ring-party.x",
             compile_options=_RING_SPLIT_4,
             paper_name="Rep4-2k",
@@ -206,7 +206,7 @@ MODELS: dict[str, SecurityModel] = {
             parties=3,
             corruptions=1,
             adversary="passive",
-            domain=FIELD,
+            ring=FIELD,
             statistical_security_bits=_MASKS_OF_MPYC,
         ),
     )

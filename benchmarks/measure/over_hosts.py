@@ -24,7 +24,7 @@ from fairshares.harness.engines.execution import (
 )
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, HostUnfitError
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import answers_of_each, ask_all, at_once, fit_hosts, listener
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import Listen, RunTrial, StopListening, TimeLinks
@@ -55,7 +55,7 @@ class BenchmarkHosts:
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
-        self._open: dict[int, Connection] = {}  # by party
+        self._open: dict[int, HostConnection] = {}  # by party
         self._seen_at: dict[str, float] = {}  # of checks that count, by the monotonic clock
         self.seen: dict[str, JsonObject] = {}
 
@@ -76,7 +76,7 @@ class BenchmarkHosts:
         missing = [host for host in hosts if host.party not in self._open]
 
         def connect(host: Host) -> None:
-            self._open[host.party] = Connection(host)
+            self._open[host.party] = HostConnection(host)
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
@@ -97,7 +97,7 @@ class BenchmarkHosts:
     def _close(self, parties: Sequence[int]) -> None:
         """Close the connections to the hosts of these parties, whatever interrupts this process."""
         with uninterrupted():
-            at_once(Connection.close, [self._open.pop(party) for party in parties])
+            at_once(HostConnection.close, [self._open.pop(party) for party in parties])
 
 
 class BenchmarkRunner(Runner, MadeUpRunner):
@@ -137,7 +137,7 @@ class BenchmarkRunner(Runner, MadeUpRunner):
         """Ask the hosts for the cell's run; its parties then wait. Hosts that fail are checked again."""
         hosts = self._hosts.ready(self._model, progress)
 
-        def ask(connection: Connection) -> None:
+        def ask(connection: HostConnection) -> None:
             connection.ask(RunTrial(party=connection.host.party, trial=self._trial))
 
         try:
@@ -174,7 +174,7 @@ class LinkFound:
     bandwidth_bits_per_s: float
 
 
-def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> JsonObject:
+def _look(connections: Sequence[HostConnection], model: SecurityModel, progress: Progress) -> JsonObject:
     """Check a model's hosts, and measure their links; return what a report says of both."""
     hosts = [
         {
@@ -198,7 +198,7 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
     }
 
 
-def _links(connections: Sequence[Connection], down: bool) -> Iterator[LinkFound]:
+def _links(connections: Sequence[HostConnection], down: bool) -> Iterator[LinkFound]:
     """Measure the link between each two hosts, one after the other.
 
     Args:

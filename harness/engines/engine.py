@@ -315,9 +315,7 @@ class Engine(Runner, MadeUpRunner):
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             addresses = [(LOOPBACK, port) for port in ports]
-            rounds = RoundsOfColumns(
-                number=shape.rounds, column_bytes=shape.values * model.domain.value_bytes
-            )
+            rounds = RoundsOfColumns(number=shape.rounds, column_bytes=shape.values * model.ring.value_bytes)
             setups = (
                 self.setup(prepared, party, addresses, values=job.values_of(party), rounds=rounds)
                 for party in range(model.parties)
@@ -385,7 +383,7 @@ def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> Ow
     """Return how a party's own noise enters its input, in public terms."""
     noise = job.distributed_noise(model)  # none for sums that get joint noise
     terms = None if noise is None else convert(noise.to_json(), NoiseTerms)
-    ring = _RINGS[model.domain.name]
+    ring = _RINGS[model.ring.name]
     if own.sums is not None:
         return SumsOfColumn(ring=ring, values=own.values, sums=own.sums, noise=terms)
     if terms is None:

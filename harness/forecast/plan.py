@@ -51,7 +51,7 @@ from fairshares.harness.releases.base import (
     Statistic,
 )
 from fairshares.harness.request.networks import NetworkProfile
-from fairshares.harness.request.request import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
+from fairshares.harness.request.request import BY_EPSILON, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
 from fairshares.protocols.arrays import Floats, Integers
@@ -396,7 +396,10 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
     """Return the RMS error of a count for each noise that the release can have, with its layout."""
     errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
-        variant = replace(asked, request=asked.request.but(noise=noise))
+        request = asked.request.but(noise=noise)
+        if noise != JOINT:
+            request = request.but(noise_family=BY_EPSILON)  # as families are of joint noise
+        variant = replace(asked, request=request)
         statistic = variant.statistic
         with suppress(OptionError):  # this noise is not possible
             variant.request.program_of(statistic.spec)

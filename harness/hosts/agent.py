@@ -341,7 +341,7 @@ class _Taking(Answering):
 
 
 @dataclass(frozen=True)
-class Connection:
+class CoordinatorLink:
     """This process's connection with the other side.
 
     Attributes:
@@ -360,7 +360,7 @@ class Connection:
 
 
 @contextmanager
-def connected() -> Iterator[Connection]:
+def connected() -> Iterator[CoordinatorLink]:
     """Yield the connection of this process, which serves nothing else.
 
     An interrupt ends the process with exit code 1.
@@ -373,7 +373,7 @@ def connected() -> Iterator[Connection]:
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side
     try:
         with ExitStack() as stack:
-            yield Connection(incoming, outgoing, stack)
+            yield CoordinatorLink(incoming, outgoing, stack)
     except KeyboardInterrupt:
         sys.exit(1)
 

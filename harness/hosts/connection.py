@@ -42,7 +42,7 @@ class _UnaskedError(Exception):
     """A host sends an answer that nobody has asked for."""
 
 
-class Connection(wire.Endpoint):
+class HostConnection(wire.Endpoint):
     """A process on a host, which this machine starts over ssh and asks for answers.
 
     The process is the host's `agent` or its `setup`. An ssh key that may start the agent alone cannot start

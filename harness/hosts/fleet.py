@@ -21,7 +21,7 @@ from fairshares.harness.errors import (
     OptionError,
     PolicyError,
 )
-from fairshares.harness.hosts.connection import Connection, refusal_of
+from fairshares.harness.hosts.connection import HostConnection, refusal_of
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
 from fairshares.harness.hosts.messages import (
@@ -65,7 +65,7 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
         return list(pool.map(function, each))
 
 
-def ask_all(connections: Sequence[Connection], message: Message[T]) -> list[T]:
+def ask_all(connections: Sequence[HostConnection], message: Message[T]) -> list[T]:
     """Send several hosts the same message, at once, and return their answers, in order."""
     return at_once(lambda connection: connection.ask(message), connections)
 
@@ -76,7 +76,9 @@ def listener(host: Host, greeting: str) -> Listener:
     return Listener(address=address, port=port, greeting=greeting)
 
 
-def answers_of_each(connection: Connection, message: Message[list[T]], others: Sequence[Listener]) -> list[T]:
+def answers_of_each(
+    connection: HostConnection, message: Message[list[T]], others: Sequence[Listener]
+) -> list[T]:
     """Return a host's answers about other hosts, in the order of these hosts.
 
     Args:
@@ -97,13 +99,13 @@ def answers_of_each(connection: Connection, message: Message[list[T]], others: S
 @contextmanager
 def connected(
     hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
-) -> Iterator[list[Connection]]:
+) -> Iterator[list[HostConnection]]:
     """Yield connections to all hosts, in the parties' order, and close them after the block.
 
     Args:
         hosts: The hosts.
         progress: Is told the name of this step.
-        role: The process that each host starts, as `Connection` has it.
+        role: The process that each host starts, as `HostConnection` has it.
         step: The name of this step.
 
     Raises:
@@ -111,13 +113,13 @@ def connected(
         HostUnfitError: A host runs something else, or another version.
     """
     progress(step)
-    connections: list[Connection] = []
+    connections: list[HostConnection] = []
     try:
-        at_once(lambda host: connections.append(Connection(host, role)), hosts)
+        at_once(lambda host: connections.append(HostConnection(host, role)), hosts)
         yield sorted(connections, key=lambda connection: connection.host.party)
     finally:
         with uninterrupted():
-            at_once(Connection.close, connections)
+            at_once(HostConnection.close, connections)
 
 
 def set_up(
@@ -147,7 +149,7 @@ def set_up(
     with connected(hosts, progress, "setup", "environments") as connections:
         progress("keys")
 
-        def make(connection: Connection) -> dict[str, str]:
+        def make(connection: HostConnection) -> dict[str, str]:
             message = SetUp(
                 party=connection.host.party,
                 renew=renew,
@@ -178,7 +180,7 @@ def set_up(
                 str(party): by_engine.get(name, []) for party, by_engine in enumerate(successors_of_hosts)
             }
 
-        def pin(connection: Connection) -> None:
+        def pin(connection: HostConnection) -> None:
             message = Pin(party=connection.host.party, certificates=stated, successors=successors)
             connection.ask(message)
 
@@ -250,7 +252,7 @@ def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[LeftoverRun
     return sorted(results, key=lambda result: result.ended)
 
 
-def _kept(connection: Connection) -> list[KeptStatement]:
+def _kept(connection: HostConnection) -> list[KeptStatement]:
     """Return the statements that a host keeps of its runs, which it has signed. Raises HostUnfitError."""
     host = connection.host
     refusal = Refusal(
@@ -359,10 +361,10 @@ class ReachedHost:
     """A host to which this machine is connected, with the findings about it."""
 
     finding: Finding
-    connection: Connection
+    connection: HostConnection
 
     @classmethod
-    def by(cls, connection: Connection) -> Self:
+    def by(cls, connection: HostConnection) -> Self:
         """Return the host at the other end of a connection, of which nothing is found yet."""
         return cls(Finding(connection.host), connection)
 
@@ -390,7 +392,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 
         def connect(host: Host) -> ReachedHost | Finding:
             try:
-                connection = Connection(host)
+                connection = HostConnection(host)
             except FairSharesError as error:
                 return Finding(host, faults={"ssh": str(error)})
             stack.callback(connection.close)
@@ -406,7 +408,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 
 
 def fit_hosts(
-    connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
+    connections: Sequence[HostConnection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Answered]:
     """Return what hosts told, if all of them are fit.
 

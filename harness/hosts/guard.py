@@ -25,7 +25,7 @@ from fairshares.harness.hosts.signed_results import Intent, PreparedParty, Uploa
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.planning import check_kind, event_of
-from fairshares.harness.pipeline.preprocessing import JointNoise, charging_for, joint_noise_of
+from fairshares.harness.pipeline.preprocessing import NoiseToMake, charging_for, joint_noise_of
 from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.pipeline.sources import PartyInputs, read_terms, request_of_run, sent_inputs, terms_of
 from fairshares.harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, ChargedRun, Entry
@@ -124,7 +124,7 @@ class Guard:
         """Raise PolicyError if a piece of noise was begun too often."""
         policy.ask_owner(self.directory, self.coordinator, Attempt(number))
 
-    def noise_ahead(self, domain: RecordDomain) -> JointNoise:
+    def noise_ahead(self, domain: RecordDomain) -> NoiseToMake:
         """Return the noise that this release needs, if the policy would allow its run.
 
         Raises PolicyError, or as `prepared`.
@@ -159,7 +159,7 @@ class Guard:
 
     def sent(self, terms: JsonFields, certificates: Sequence[str]) -> PartyInputs:
         """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
-        _, domain = read_terms(terms, "What clients are told")
+        domain = read_terms(terms, "What clients are told").domain
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
         return sent_inputs(domain, certificates, self.release.form, self.release.model, terms)

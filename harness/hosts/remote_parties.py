@@ -28,7 +28,7 @@ from fairshares.harness.errors import (
     UnsupportedError,
     named,
 )
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import ask_all, at_once
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece
@@ -83,7 +83,7 @@ def check_not_emulated(network: Network | None) -> None:
 class _RemoteParty:
     """The connection to a party's host, and how a party is ended there."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HostConnection) -> None:
         self.name = f"Party {connection.host.party} (on {connection.host.address})"
         self._connection = connection
 
@@ -192,7 +192,7 @@ class ConnectedHosts:
     """
 
     model: SecurityModel
-    connections: Sequence[Connection]
+    connections: Sequence[HostConnection]
 
     @property
     def hosts(self) -> list[Host]:
@@ -259,7 +259,7 @@ class ConnectedHosts:
         """Have all hosts prepare the same program; return each host's facts about the run, by party."""
         run = secrets.token_hex(_RUN_NAME_BYTES)
 
-        def prepare(connection: Connection) -> RunFacts:
+        def prepare(connection: HostConnection) -> RunFacts:
             own = connection.host
             message = Prepare(
                 run=run,
@@ -309,7 +309,7 @@ class ConnectedHosts:
         nonces = [fact.nonce for fact in facts]
         attempts = max(fact.attempts for fact in facts)
 
-        def agree(connection: Connection) -> Signed:
+        def agree(connection: HostConnection) -> Signed:
             seen = {fact.seen.get(str(connection.host.party), "") for fact in facts}
             message = Agree(nonces=nonces, started=now, attempts=attempts, heads=sorted(seen - {""}))
             return connection.ask(message)

@@ -26,7 +26,7 @@ from fairshares.harness.engines.execution import (
 )
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.errors import StockError, named
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import ask_all, at_once, connected, fit_hosts
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import (
@@ -178,7 +178,7 @@ class HostsSource(Source):
         return ""
 
 
-def _list_uploads(connections: Sequence[Connection]) -> None:
+def _list_uploads(connections: Sequence[HostConnection]) -> None:
     """Have each host list its uploads, and hand each list to the other hosts.
 
     A host that has an aggregate has no list. Its owner made the aggregate of uploads on which the parties had
@@ -195,7 +195,7 @@ def _list_uploads(connections: Sequence[Connection]) -> None:
         _pass_on(lister, signed_list, others)
 
 
-def _pass_on(lister: Connection, signed: Signed, others: Sequence[Connection]) -> None:
+def _pass_on(lister: HostConnection, signed: Signed, others: Sequence[HostConnection]) -> None:
     """Hand a host's list of uploads to the others, piece by piece, until the list or the time ends."""
     deadline = time.monotonic() + _LISTING_S
     offset = 0

@@ -38,7 +38,7 @@ from fairshares.harness.hosts.signed_results import (
 from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
 from fairshares.harness.hosts.trials import Trial
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
-from fairshares.harness.pipeline.preprocessing import JointNoise, noise_job, terms_of
+from fairshares.harness.pipeline.preprocessing import NoiseToMake, noise_job, terms_of
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.privacy.ledger.entries import next_head
 from fairshares.harness.privacy.ledger.populations import Status
@@ -284,7 +284,7 @@ class NoiseInputs(RunInputs[Intent]):
 
     guard: Guard
     domain: RecordDomain
-    noise: JointNoise
+    noise: NoiseToMake
 
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
         party = message.party

@@ -306,7 +306,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     Raises:
         SignatureError: The results do not follow from what the hosts signed.
     """
-    if not (directory / SIGNATURES).exists():
+    if not os.path.lexists(directory / SIGNATURES):
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
     signed = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal).signed

@@ -156,7 +156,7 @@ def made_up_values(size: FederationSize, form: InputForm, model: SecurityModel, 
     Share 0 has all values, and the others are 0.
     [test: tests/harness/hosts/test_trials.py]
     """
-    ring = shared_over(form, model.domain)
+    ring = shared_over(form, model.ring)
     values = ring.encode(columns_of(size.even_records(), form))
     if form.summed_by_party:
         values = ring.total(values)

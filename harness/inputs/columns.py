@@ -47,7 +47,11 @@ ROLES = (
     "value",
 )  # calls map columns of other names to these
 _TRUTH = {"true": True, "false": False}
-_INVISIBLE = "Cf"  # Unicode's category of signs without width, and of marks of a text's direction
+_INVISIBLE = ("Cf", "Cc")  # Unicode's categories of signs without width, marks of direction, and controls
+_BLANK = re.compile(  # other signs for which nothing is shown, as Unicode has it, and blank letters
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
 CATEGORY_OF = "category of "  # precedes the categories' dtype
 ORDERED = "ordered "  # precedes that, where the categories have an order
 _WRITTEN = {
@@ -84,7 +88,9 @@ def _dtype(kind: nw.dtypes.DType, native: DtypeObj | None, frame: Frame, name: s
             type(value.item() if isinstance(value, np.generic) else value) for value in frame[name].to_list()
         }
         kinds -= {type(None)}
-        alike = ("bool", {bool}), ("int64", {int}), ("float64", {int, float}), ("object", {str})
+        if kinds == {int}:
+            return _dtype_of_integers([value for value in frame[name].to_list() if value is not None])
+        alike = ("bool", {bool}), ("float64", {int, float}), ("object", {str})
         for dtype, types in alike:
             if kinds <= types:
                 return dtype
@@ -98,6 +104,15 @@ def _dtype(kind: nw.dtypes.DType, native: DtypeObj | None, frame: Frame, name: s
     if isinstance(kind, nw.Datetime):
         return f"datetime64[{', '.join(filter(None, (kind.time_unit, kind.time_zone)))}]"
     return str(native or {"Boolean": "bool", "String": "str"}.get(str(kind), str(kind).lower()))
+
+
+def _dtype_of_integers(values: Sequence[int]) -> str:
+    """Return the dtype of Python's integers, or a description if no dtype has them."""
+    if all(-(2**63) <= value < 2**63 for value in values):
+        return "int64"
+    if all(0 <= value < 2**64 for value in values):
+        return "uint64"
+    return "integers of more than 64 bits"
 
 
 def orders_of(frame: Frame, names: Sequence[str]) -> dict[str, list[str]]:
@@ -173,8 +188,7 @@ def refuse_half(dtype: str, where: str) -> None:
     """Raise RecordsError for numbers of half precision, by which pandas neither groups nor indexes."""
     if _HALF.search(dtype):
         raise RecordsError(
-            f"{where} as {dtype}, which results could not repeat, as pandas has no index of it; make it "
-            "float32."
+            f"{where} as {dtype}, by which pandas neither groups nor makes an index; make it float32."
         )
 
 
@@ -314,6 +328,22 @@ def cross(columns: Sequence[Sequence[Hashable]]) -> list[str]:
     return names
 
 
+def values_alone(given: T) -> T | IntoSeries | npt.NDArray[np.object_]:
+    """Return values of shape (n, 1), a row each, as values of shape (n,), and others as they are."""
+    known = nw.from_native(given, pass_through=True)
+    if isinstance(known, nw.DataFrame | nw.LazyFrame):
+        if len(known.collect_schema().names()) != 1:
+            return given
+        frame = known.collect() if isinstance(known, nw.LazyFrame) else known
+        alone: IntoSeries = frame[:, 0].to_native()
+        return alone
+    if not isinstance(given, list | tuple | np.ndarray) or not len(given) or np.ndim(given[0]) != 1:
+        return given
+    if np.asarray(given, dtype=object).shape != (len(given), 1):
+        return given
+    return np.asarray(given)[:, 0]
+
+
 def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[np.object_]:
     """Return the values of several columns as one, by `cross`, and those of one as they are.
 
@@ -325,12 +355,12 @@ def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[
     """
     import pandas as pd
 
+    alone = values_alone(given)
+    if alone is not given:
+        return alone
     known = nw.from_native(given, pass_through=True)
     if isinstance(known, nw.DataFrame | nw.LazyFrame):
         frame = known.collect() if isinstance(known, nw.LazyFrame) else known
-        if frame.shape[1] == 1:
-            alone: IntoSeries = frame[:, 0].to_native()
-            return alone
         columns = [frame[:, place].to_list() for place in range(frame.shape[1])]
         return pd.Series(_crossed(columns, what), index=nw.maybe_get_index(frame), dtype=str)
     if not isinstance(given, list | tuple | np.ndarray) or not len(given) or np.ndim(given[0]) != 1:
@@ -338,8 +368,6 @@ def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[
     rows = np.asarray(given, dtype=object)
     if rows.ndim != 2:
         return given  # its rows differ in length, which whoever reads it says
-    if rows.shape[1] == 1:
-        return np.asarray(given)[:, 0]
     return _crossed(rows.T.tolist(), what)
 
 
@@ -390,5 +418,9 @@ def _folded(name: str) -> Decimal | str:
         number = Decimal("nan")
     if number.is_finite():
         return number
-    visible = "".join(sign for sign in name if unicodedata.category(sign) != _INVISIBLE)
+    visible = "".join(sign for sign in name if sign.isspace() or not _is_invisible(sign))
     return " ".join(unicodedata.normalize("NFKC", visible).split()).casefold()
+
+
+def _is_invisible(sign: str) -> bool:
+    return unicodedata.category(sign) in _INVISIBLE or _BLANK.match(sign) is not None

@@ -63,7 +63,7 @@ class TooManyFailuresError(ClientFailure):
     """Clients ended the run, as all parties agree."""
 
 
-class LeftOut(NamedTuple):
+class LeftOutCounts(NamedTuple):
     """How many clients were left out.
 
     Attributes:
@@ -155,7 +155,7 @@ class Front:
             complained=left_out.complained,
         )
 
-    async def _serve_machine(self, deadline: asyncio.Timeout) -> LeftOut:
+    async def _serve_machine(self, deadline: asyncio.Timeout) -> LeftOutCounts:
         """Bring masks from the virtual machine to the clients, and their values to the machine.
 
         Args:
@@ -283,7 +283,7 @@ class Front:
             knocked.pop(connection, None)
         await self._serve(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
-    async def _exchange(self, machine: Channel, width: int) -> LeftOut:
+    async def _exchange(self, machine: Channel, width: int) -> LeftOutCounts:
         """Bring clients' subsets and values to the machine, and zeros in place of those left out.
 
         Args:
@@ -351,7 +351,7 @@ class Front:
             begin = end
         return agreed
 
-    def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> LeftOut:
+    def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> LeftOutCounts:
         """Return how many clients are left out, by what they sent of seeds and values.
 
         Raises:
@@ -369,7 +369,7 @@ class Front:
             )
         if absent + failed + complaints == len(seeds):
             raise TooManyFailuresError(f"{FAILED}none of {len(seeds)} sent the parties values in time.")
-        return LeftOut(absent, failed, complaints)
+        return LeftOutCounts(absent, failed, complaints)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk with a connection's client if its certificate is a client's, until the connection ends."""

@@ -89,7 +89,7 @@ def _confined(scheme: str, host: str, port: int) -> str:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # the sandbox asks no name server
     family, _, _, _, reached = found[0]
     numeric = f"[{reached[0]}]" if family == socket.AF_INET6 else str(reached[0])
-    sandbox.confine(sandbox.Reach(directory=Path.cwd(), reads=tuple(files), listens=(), calls=(port,)))
+    sandbox.confine(sandbox.SandboxReach(directory=Path.cwd(), reads=tuple(files), listens=(), calls=(port,)))
     sandbox.signal_only(os.getpid())
     return f"{scheme}://{numeric}:{port}"
 

@@ -64,7 +64,7 @@ class MadeNoise:
 
 
 @dataclass(frozen=True)
-class JointNoise:
+class NoiseToMake:
     """The noise in a piece.
 
     Attributes:
@@ -80,10 +80,10 @@ class JointNoise:
     fair_bits: int
 
 
-def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
+def joint_noise_of(prepared: PreparedRelease[Answer]) -> NoiseToMake:
     """Return the noise that a release needs."""
     plan = prepared.plan
-    return JointNoise(
+    return NoiseToMake(
         prepared.release.model,
         plan.nodes,
         noise_arguments(plan.node_epsilon, plan.node_delta_bits, family_of(plan.coins)),
@@ -92,7 +92,7 @@ def joint_noise_of(prepared: PreparedRelease[Answer]) -> JointNoise:
 
 
 def preprocess(
-    noise: JointNoise, stock: Stock, runs: int, timeout_s: float, progress: Progress
+    noise: NoiseToMake, stock: Stock, runs: int, timeout_s: float, progress: Progress
 ) -> list[dict[str, JsonValue]]:
     """Make a piece of noise for each of `runs` runs; return the costs of each piece.
 
@@ -126,7 +126,7 @@ def what_it_took(result: EngineResult) -> dict[str, JsonValue]:
     return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 
 
-def noise_job(noise: JointNoise, directories: Sequence[Path]) -> MadeUpJob:
+def noise_job(noise: NoiseToMake, directories: Sequence[Path]) -> MadeUpJob:
     """Return the job that makes a piece, with each party's directory."""
     return MadeUpJob(
         spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
@@ -137,7 +137,7 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> MadeUpJob:
     )
 
 
-def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
+def terms_of(noise: NoiseToMake, certificates: Mapping[str, str] | None = None) -> str:
     """Return the name of this noise: a hash of its program, arguments, engine, model and certificates.
 
     `certificates` are those of the hosts that make it; none on one machine.
@@ -149,7 +149,7 @@ def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -
     return hashlib.sha256(json.dumps(terms).encode()).hexdigest()
 
 
-def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
+def taken(noise: NoiseToMake, stock: Stock, target: Path) -> Piece:
     """Move a piece of this noise out of the stock, or raise StockError."""
     return stock.take(terms_of(noise), noise.security.parties, target)
 

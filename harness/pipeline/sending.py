@@ -32,6 +32,7 @@ class AskedClient:
         invitation: The client's number, key and parties.
         request: The run's request.
         domain: The groups and labels of the client's records.
+        relation: The neighboring relation of the run's guarantee.
         attempts: How often making the run's noise ahead was begun; 0 if parties make it in the run.
     """
 
@@ -39,14 +40,8 @@ class AskedClient:
     invitation: Invitation
     request: Request
     domain: RecordDomain
+    relation: NeighboringRelation
     attempts: int
-
-    @property
-    def relation(self) -> NeighboringRelation:
-        """The neighboring relation of the run's guarantee."""
-        relation = self.request.protect.neighboring_relation
-        assert relation is not None  # else the terms would have been refused
-        return relation
 
     @property
     def event(self) -> PrivacyEvent:
@@ -95,10 +90,15 @@ class AskedClient:
 def read_asked(path: Path) -> AskedClient:
     """Return what the invitation in a file asks for. Raises as `read_invitation` and `read_terms`."""
     invitation = read_invitation(path)
-    request, domain = read_terms(invitation.terms, str(path))
-    attempts = invitation.terms["attempts"]
-    assert isinstance(attempts, int)  # else the terms would have been refused
-    return AskedClient(path, invitation, request, domain, attempts)
+    terms = read_terms(invitation.terms, str(path))
+    return AskedClient(
+        path=path,
+        invitation=invitation,
+        request=terms.request,
+        domain=terms.domain,
+        relation=terms.relation,
+        attempts=terms.attempts,
+    )
 
 
 @dataclass(frozen=True)

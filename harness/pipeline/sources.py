@@ -1,14 +1,17 @@
 """Sources of a run's inputs: records, share files, or clients that send."""
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from fairshares.harness.bounds import Size
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import OptionError, ShareError, named
 from fairshares.harness.inputs.encoding import (
@@ -28,7 +31,7 @@ from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
-from fairshares.harness.system.documents import Refusal
+from fairshares.harness.system.documents import Refusal, as_json, as_type
 from fairshares.harness.system.files import create_file
 from fairshares.harness.system.progress import part_of_step
 from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
@@ -39,8 +42,9 @@ from fairshares.harness.uploads.identities import hash_of
 from fairshares.harness.uploads.lists import UploadReport, common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.task import Task, read_task
+from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.arrays import Integers, Words
-from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.json_values import JsonFields, JsonValue
 from fairshares.protocols.spec import CLIENTS, InputForm
 
 
@@ -125,7 +129,7 @@ def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
             f"{named('security')}, {named('input_form')} and {named('input_path')}, or have clients share "
             "for another task."
         )
-    if task.arithmetic != shared_over(form, model.domain).name or len(task.parties) != model.parties:
+    if task.arithmetic != shared_over(form, model.ring).name or len(task.parties) != model.parties:
         raise ShareError(f"The task's arithmetic or number of parties is not that of model {model.name}.")
 
 
@@ -233,7 +237,7 @@ class RecordsSource(Source):
         run.progress("share")
         values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
         shared = described.rows * count_columns(self.records.domain, form.name)
-        share_bytes = shared * shared_over(form, model.domain).value_bytes
+        share_bytes = shared * shared_over(form, model.ring).value_bytes
         copies = copies_of(form, model.parties)
         uploaded = []  # bytes to each party
         for party in range(model.parties):
@@ -255,7 +259,7 @@ class SharesSource(Source):
         run.progress("aggregate")
         if aggregates:
             return replace(feed_heads(aggregates, form, model), values=aggregates)
-        if not (self.directory / TASK).exists():
+        if not os.path.lexists(self.directory / TASK):
             raise ShareError(
                 f"{self.directory} holds no shares: there is neither party-0.aggregate, which `aggregate` "
                 f"makes, nor {TASK}, which clients shared for; name the directory that has all parties'."
@@ -360,41 +364,72 @@ def sent_inputs(
     )
 
 
+class _TermsFields(Struct, frozen=True, kw_only=True):
+    """The terms for clients, as invitations and hosts' messages have them.
+
+    Attributes:
+        request: The texts of the request's options, by name.
+        domain: The groups and labels of clients' records.
+        attempts: How often making the run's noise ahead was begun; 0 if parties make it in the run.
+    """
+
+    request: dict[str, Annotated[str, Meta(min_length=1)]]
+    domain: JsonFields
+    attempts: Size
+
+
+@dataclass(frozen=True)
+class ClientTerms:
+    """What a client is to agree with.
+
+    Attributes:
+        request: The run's request.
+        domain: The groups and labels of the client's records.
+        relation: The neighboring relation of the run's guarantee.
+        attempts: How often making the run's noise ahead was begun; 0 if parties make it in the run.
+    """
+
+    request: Request
+    domain: RecordDomain
+    relation: NeighboringRelation
+    attempts: int
+
+
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, JsonValue]:
     """Return the terms for clients: the request, the domain, and the attempts to make noise ahead."""
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
-    return {
-        "request": public_request.to_json(),
-        "domain": domain.to_json(),
-        "attempts": piece.attempts if piece else 0,
-    }
+    fields = _TermsFields(
+        request=public_request.to_json(),
+        domain=JsonFields(domain.to_json()),
+        attempts=piece.attempts if piece else 0,
+    )
+    return as_json(fields)
 
 
-def read_terms(terms: JsonValue, where: str) -> tuple[Request, RecordDomain]:
-    """Return the request and the domain in these terms; errors name `where`.
+def read_terms(terms: JsonValue, where: str) -> ClientTerms:
+    """Return what these terms say; errors name `where`.
+
+    Guarantees: no default stands in for what terms leave out.
+    [test: tests/harness/pipeline/test_run.py::test_terms_that_cannot_be_are_refused]
 
     Raises ShareError for unknown terms, RecordDomainError for an invalid domain.
     """
     refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
-    if not isinstance(terms, dict) or terms.keys() != {"request", "domain", "attempts"}:
-        refusal.say("it has an unknown key, or lacks one")
+    fields = as_type(_TermsFields, terms, refusal)
     try:
-        request = request_from_json(terms["request"])
-        if not request.online or request.security is None:
-            raise KeyError(request.task)
-        if request.form.path is not CLIENTS:
-            raise KeyError(request.inputs.input_path)
-        if (
-            request.protect.neighboring_relation is None
-            or request.to_json().keys() != terms["request"].keys()
-        ):
-            refusal.say("it leaves out what a client is to agree with")
-        if type(terms["attempts"]) is not int or (terms["attempts"] > 0) != request.randomness.offline:
-            refusal.say("it does not say how often making its noise was begun")
+        request = request_from_json(fields.request)
         request.program_of(request.spec)
-    except (AttributeError, KeyError, TypeError, OptionError):
+    except OptionError:
         refusal.say("it names others than are known here")
-    return request, domain_from_json(terms["domain"], where)
+    if not request.online or request.form.path is not CLIENTS:
+        refusal.say("it is for a run to which no client sends")
+    relation = request.protect.neighboring_relation
+    are_all_told = request.to_json().keys() == fields.request.keys()
+    if request.security is None or relation is None or not are_all_told:
+        refusal.say("it leaves out what a client is to agree with")
+    if (fields.attempts > 0) != request.randomness.offline:
+        refusal.say("it does not say how often making its noise was begun")
+    return ClientTerms(request, domain_from_json(fields.domain, where), relation, fields.attempts)
 
 
 def request_of_run(fields: Mapping[str, JsonValue]) -> Request:
@@ -440,7 +475,7 @@ def share_and_add_up(
     [test: tests/harness/pipeline/test_sharing.py]
     """
     before = time.monotonic()
-    ring = shared_over(form, model.domain)
+    ring = shared_over(form, model.ring)
     columns = count_columns(records.domain, form.name)
     shares: list[list[Words]] = [[] for _ in range(model.parties)]  # blocks of each share
     for part in in_parts_to_share(records, form, 64):  # a 64th of an upload fits a processor's cache

@@ -138,7 +138,7 @@ def make_task(asked: AskedTask) -> Task:
     return Task(
         security=model.name,
         form=form.name,
-        arithmetic=shared_over(form, model.domain).name,
+        arithmetic=shared_over(form, model.ring).name,
         copies=copies_of(form, model.parties),
         record_domain=domain.to_json(),
         policy=policy.to_json(),

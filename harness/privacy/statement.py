@@ -469,7 +469,7 @@ def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityM
     field's comparisons are right for small numbers only.
     [test: tests/programs/test_pi_count.py]
     """
-    return not spec.linear and not form.shares_bits and model.domain is FIELD
+    return not spec.linear and not form.shares_bits and model.ring is FIELD
 
 
 def bounds_shown(guarantee: Guarantee) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
-from fairshares.protocols.noise.added import Noise, NoiseDistribution, mean_square_error
+from fairshares.protocols.noise.added import LargeTableError, Noise, NoiseDistribution, mean_square_error
 from fairshares.protocols.spec import ProtocolSpec
 
 # Ratios of counts allow so many times as many clients above a contribution bound as counts do, because losses
@@ -243,12 +243,14 @@ class AuditTarget(ABC):
         spec: Its protocol.
         sizes: The default sizes, by name.
         relations: The neighboring relations under which it is released.
+        counts_records: Whether it counts a client's records.
         malleable_slots: Whether a party can change clients' slots.
     """
 
     spec: ProtocolSpec
     sizes: Mapping[str, int]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
+    counts_records: bool = True
     malleable_slots: bool = False
 
     @abstractmethod
@@ -277,11 +279,6 @@ class AuditTarget(ABC):
             distribution: The distribution of distributed noise; None for joint noise.
         """
         return self.spec, self.arguments(sizes)
-
-    @property
-    def counts_records(self) -> bool:
-        """Whether the release counts a client's records."""
-        return bool(self.sizes) and "steps" not in self.sizes
 
     @property
     def by_clients(self) -> "AuditTarget":
@@ -456,9 +453,12 @@ def plan_release(
             return plan_noise(queries, neighbors, epsilon, delta, release.randomness.family)
         assert isinstance(queries, LinearQueries)  # as `program_of` found
         distribution, parties, tolerated = release.own
-        return plan_distributed_noise(
-            queries, neighbors, epsilon, delta, distribution, parties=parties, tolerated=tolerated
-        )
+        try:
+            return plan_distributed_noise(
+                queries, neighbors, epsilon, delta, distribution, parties=parties, tolerated=tolerated
+            )
+        except LargeTableError as error:
+            raise LargeTableError(error.edge, release.needs_smaller_table) from None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from fairshares.harness.releases.weights.request import WeightsOptions
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.releases import ReleaseCall
-from fairshares.harness.request.request import SIGNED, Request
+from fairshares.harness.request.request import JOINT, SIGNED, Request
 
 _ALL: tuple[type[ReleaseOptions], ...] = (
     WeightsOptions,
@@ -58,7 +58,7 @@ def request_from_json(fields: object) -> Request:
     task = given.pop("task", None)
     try:
         kind = REQUESTS[str(task)]
-        if "noise_family" in kind.declared:
+        if "noise_family" in kind.declared and given.get("noise", JOINT) == JOINT:
             given.setdefault("noise_family", SIGNED)  # the only one of version 1.0, which names none
         for name, text in given.items():
             if name not in kind.declared or not isinstance(text, str):

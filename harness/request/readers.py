@@ -58,14 +58,18 @@ def as_given(text: str, _option: str) -> str:
     return text
 
 
-def parse_path(text: str, _option: str) -> Path:
-    """Read a path."""
-    return Path(text)
+def parse_path(text: str, option: str) -> Path:
+    """Read a path that a file can have."""
+    from fairshares.harness.system.files import check_path
+
+    path = Path(text)
+    check_path(path, option)
+    return path
 
 
-def parse_place(text: str, _option: str) -> Path | str:
+def parse_place(text: str, option: str) -> Path | str:
     """Read a directory, or an object store's URL."""
-    return text if "://" in text else Path(text)
+    return text if "://" in text else parse_path(text, option)
 
 
 def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:

@@ -149,6 +149,14 @@ class Randomness(Options):
         """The distribution of distributed noise's sum; None for joint noise."""
         return distribution_of(self.noise)
 
+    def check_family(self) -> None:
+        """Raise OptionError if a family of joint noise is chosen, and the noise is distributed."""
+        if self.distribution is not None and self.noise_family != BY_EPSILON:
+            raise OptionError(
+                f"{named('noise_family', self.noise_family)} is of joint noise, and {self.noise} noise has "
+                f"no family; leave out {named('noise_family')} or {named('noise', self.noise)}."
+            )
+
     @property
     def family(self) -> NoiseFamily | None:
         """The family of joint noise; None for the one of a value's ε."""
@@ -295,6 +303,7 @@ class Request(Options):
         """Return a protocol with this noise and input path, or raise OptionError."""
         from fairshares.protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
+        self.randomness.check_family()
         distribution = self.randomness.distribution
         if self.randomness.offline:
             ahead: ProtocolSpec | None = None
@@ -331,6 +340,11 @@ class Request(Options):
         if distribution is None:
             return None
         return distribution, self.model.parties, self.model.corruptions
+
+    @property
+    def needs_smaller_table(self) -> str:
+        """What makes a party's noise smaller, besides more ε, for messages; "" if nothing does."""
+        return "a smaller cap" if self.protect.of_clients else ""
 
     def check_unit(self) -> None:
         """Raise OptionError if clients are to be protected, and no input encoding keeps them to a cap."""

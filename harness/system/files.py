@@ -17,15 +17,44 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from fairshares.harness.errors import WriteError
+from fairshares.harness.errors import OptionError, WriteError, named
 from fairshares.harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
 OF_OTHERS = 0o077  # rights of others than a file's owner
 TURN = ".fairshares-turn"  # the file in a directory that whoever is in turn there holds
+_LONGEST_NAME = 255  # bytes of one name in a path, on the file systems of Linux and macOS
+_SHOWN = 100  # characters of a path that is too long
 _MOST_LINKS = 40  # that a path leads through, as in Linux
 _SILENCE_S = 1.0  # until it is said that another process's turn is waited for
 _POLL_S = 0.05  # between attempts
+
+
+def check_path(path: Path, field: str) -> None:
+    """Raise OptionError if no file can have a path, whether or not one has; `field` is what its user gave."""
+    try:
+        os.lstat(path)
+        reason = None
+    except OSError as error:
+        reason = error.strerror if error.errno == errno.ENAMETOOLONG else None
+    except ValueError:
+        raise OptionError(
+            f"Cannot use {str(path)!r}: no file's name has such a character; name another by {named(field)}."
+        ) from None
+    # A directory that is not there yet hides the length of what is to be in it.
+    if reason is None and any(len(os.fsencode(name)) > _LONGEST_NAME for name in path.parts):
+        reason = os.strerror(errno.ENAMETOOLONG)
+    if reason is not None:
+        shown = str(path) if len(str(path)) <= _SHOWN else f"{str(path)[:_SHOWN]}…"
+        raise OptionError(f"Cannot use {shown}: {reason}; name another by {named(field)}.")
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether a path is a directory; False where that cannot be told, as reading it tells why."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 @contextmanager

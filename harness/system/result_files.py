@@ -12,7 +12,14 @@ from pathlib import Path
 
 from fairshares.harness.errors import OptionError, ResultFileError, WriteError, named
 from fairshares.harness.system.documents import Refusal, read_json
-from fairshares.harness.system.files import PREFIX, copy_into, remove_within, working_directory
+from fairshares.harness.system.files import (
+    PREFIX,
+    check_path,
+    copy_into,
+    is_directory,
+    remove_within,
+    working_directory,
+)
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
@@ -38,7 +45,7 @@ def not_result(path: Path, name: str) -> Refusal:
 def result_path(path: Path | str, name: str) -> Path:
     """Return the path, or that of the named file in a directory."""
     path = Path(path)
-    return path / name if path.is_dir() else path
+    return path / name if is_directory(path) else path
 
 
 def default_out(task: str) -> Path:
@@ -46,23 +53,26 @@ def default_out(task: str) -> Path:
     return Path("runs") / f"{task}-{datetime.now():%Y%m%d-%H%M%S-%f}"
 
 
-def check_new(out: Path) -> None:
-    """Raise OptionError if a command's directory exists."""
-    if out.exists():
-        raise OptionError(f"{out} exists already; name another directory by {named('out')}.")
+def check_new(out: Path, field: str = "out") -> None:
+    """Raise OptionError if a directory cannot be made or exists; `field` is what its user names it by."""
+    check_path(out, field)
+    if os.path.lexists(out):
+        raise OptionError(f"{out} exists already; name another directory by {named(field)}.")
 
 
 @contextmanager
-def new_directory(out: Path) -> Iterator[Path]:
+def new_directory(out: Path, field: str = "out") -> Iterator[Path]:
     """Yield a private directory that becomes `out` at the end, and vanishes on an error.
+
+    Messages say that its user names it by `field`.
 
     Guarantees: nobody else can put another directory in its place while it is yielded. It is beside `out`,
     unless others can write there.  [test: tests/harness/system/test_working_directories.py]
 
     Raises OptionError if `out` cannot be, or WriteError if writing fails or `out` was made meanwhile.
     """
-    check_new(out)
-    ours = [parent for parent in out.parents if not parent.exists()]
+    check_new(out, field)
+    ours = [parent for parent in out.parents if not os.path.lexists(parent)]
     with ExitStack() as stack:
         stack.callback(_remove_empty, ours)
         try:
@@ -70,7 +80,7 @@ def new_directory(out: Path) -> Iterator[Path]:
             partial = stack.enter_context(working_directory(out.parent))
         except (FileExistsError, NotADirectoryError):
             raise OptionError(
-                f"Cannot write to {out.parent}, which is not a directory; name a new {named('out')}."
+                f"Cannot write to {out.parent}, which is not a directory; name a new {named(field)}."
             ) from None
         except OSError as error:
             raise OptionError(f"Cannot write to {out.parent}: {error.strerror}.") from None
@@ -79,19 +89,19 @@ def new_directory(out: Path) -> Iterator[Path]:
         if free < _LEAST_FREE:
             raise WriteError(
                 f"There is no room left on the disk of {out.parent} ({free:,} bytes are free), so nothing "
-                f"was started; make room, or name another {named('out')}."
+                f"was started; make room, or name another {named(field)}."
             )
         try:
             yield partial
             if beside:
                 partial.rename(out)
             else:
-                _deliver(partial, out)
+                _deliver(partial, out, field)
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and out.exists():
                 raise WriteError(
                     f"Another run made {out} meanwhile; no result of this was written. Name another "
-                    f"{named('out')}."
+                    f"{named(field)}."
                 ) from None
             where = Path(error.filename or partial)
             if where.is_relative_to(partial):
@@ -99,7 +109,7 @@ def new_directory(out: Path) -> Iterator[Path]:
             raise WriteError(f"Cannot write to {where}: {error.strerror}; no result was written.") from None
 
 
-def _deliver(made: Path, out: Path) -> None:
+def _deliver(made: Path, out: Path, field: str) -> None:
     """Copy a directory to a place where others can write, as a whole.
 
     Guarantees: what is written there is written into a directory of this user's alone.
@@ -121,7 +131,7 @@ def _deliver(made: Path, out: Path) -> None:
         if not ours or not os.path.samestat(out.lstat(), status):
             raise WriteError(
                 f"Another user put other files in the place of this run's results, as others can write to "
-                f"{out.parent}; use nothing there, and name a new {named('out')} that only you can change."
+                f"{out.parent}; use nothing there, and name a new {named(field)} that only you can change."
             )
     except BaseException:
         with uninterrupted(), suppress(OSError):
@@ -148,9 +158,9 @@ def write_json(path: Path, value: JsonObject) -> None:
         os.fsync(file.fileno())
 
 
-def write_files(directory: Path, files: Mapping[str, JsonObject]) -> None:
+def write_files(directory: Path, files: Mapping[str, JsonObject], field: str = "out") -> None:
     """Write files of JSON into a new directory, or raise as `new_directory`."""
-    with new_directory(directory) as partial:
+    with new_directory(directory, field) as partial:
         write_all(partial, files)
 
 

@@ -50,6 +50,13 @@ class Feature:
         return "a number, such as 1.5" if self.categories is None else "one of its declared categories"
 
     @property
+    def range_text(self) -> str:
+        """The ends of the range, for messages; "" for categories."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"from {self.low:g} to {self.high:g}"
+
+    @property
     def stands_for_unread(self) -> str:
         """A description, for messages, of what stands for a missing or undeclared value."""
         return "the middle of the range" if self.categories is None else "none of the categories"
@@ -78,6 +85,15 @@ class Feature:
         if self.categories is not None:
             return [value for value in filled if value not in self.categories]
         return [value for value, number in zip(filled, _numbers(filled), strict=True) if np.isnan(number)]
+
+    def outside(self, values: Sequence[str]) -> list[str]:
+        """Return the numbers beyond a range, of which each counts as the nearer end; none of categories."""
+        if self.categories is not None:
+            return []
+        assert self.low is not None and self.high is not None
+        numbers = _numbers(values)
+        is_outside = (numbers < self.low) | (numbers > self.high)
+        return [value for value, beyond in zip(values, is_outside, strict=True) if beyond]
 
     def to_json(self) -> dict[str, float | list[str]]:
         """Return its declaration."""
@@ -135,7 +151,38 @@ class Features:
         """Yield a sentence on each kind of values that do not fit the declaration, which may be a mistake.
 
         Args:
-            rows: Records on this machine.
+            rows: Records on this machine, to train on.
+        Raises:
+            RecordsError: As `unreadable`; or all numbers of a column are outside its range.
+        """
+        yield from self.unreadable(rows, trained=False)
+        for name, feature in self.by_name.items():
+            texts = rows.texts[name]
+            outside = feature.outside(texts)
+            read = sum(1 for text in texts if text) - len(feature.unread(texts))
+            if outside and len(outside) == read:
+                raise RecordsError(
+                    f"The column {name} holds {shown(outside[0])}, for example, and all of its numbers are "
+                    f"outside the declared range {feature.range_text}; declare another range of {name}, or "
+                    "leave it out."
+                )
+            if outside:
+                yield (
+                    f"{name}: {len(outside)} of {len(texts)} values are outside the range "
+                    f"{feature.range_text}, as {shown(outside[0])}, and count as its nearer end."
+                )
+            found = set(texts)
+            unused = [category for category in feature.categories or () if category not in found]
+            if unused:
+                yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
+
+    def unreadable(self, rows: Counted, *, trained: bool) -> Iterator[str]:
+        """Yield a sentence on the values of each column that count as nothing, and on those that are missing.
+
+        Args:
+            rows: Records to train on, or to predict for.
+            trained: Whether a model is trained on these features already. It then takes a single row with a
+                missing value, or with a category that is not declared.
         Raises:
             RecordsError: Nothing in a column can be read, or as `check_types`.
         """
@@ -147,11 +194,13 @@ class Features:
             commonest = ""
             if unread:
                 commonest = shown(Counter(unread).most_common(1)[0][0])
-            if texts and len(unread) + missing == len(texts):
+            is_a_row = trained and len(texts) == 1 and (not unread or feature.categories is not None)
+            if texts and len(unread) + missing == len(texts) and not is_a_row:
                 holds = f"holds {commonest}, for example" if unread else "is empty"
+                ways_out = "" if trained else f", or declare {name} otherwise, or leave it out"
                 raise RecordsError(
-                    f"The column {name} {holds}, and no value in it is {feature.expected}; correct it, or "
-                    f"declare {name} otherwise, or leave it out."
+                    f"The column {name} {holds}, and no value in it is {feature.expected}; correct "
+                    f"it{ways_out}."
                 )
             if unread:
                 yield (
@@ -163,10 +212,6 @@ class Features:
                     f"{name}: {missing} of {len(texts)} values are missing, and count as "
                     f"{feature.stands_for_unread}."
                 )
-            found = set(texts)
-            unused = [category for category in feature.categories or () if category not in found]
-            if unused:
-                yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
 
     def to_json(self) -> dict[str, dict[str, float | list[str]]]:
         """Return the declaration."""

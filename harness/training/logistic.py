@@ -1,5 +1,6 @@
 """Multinomial logistic regression from noisy sums, with scikit-learn's interface."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -272,17 +273,21 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
         Values outside a declared range count as its nearer end, truth as 1 or 0. Missing values, and texts
-        that are no number, count as the middle of the range; undeclared categories as none of them.
+        that are no number, count as the middle of the range; undeclared categories as none of them. A warning
+        says how many values of a column count so.
 
         Args:
             X: A frame that narwhals knows, with the features as columns; or an array with the columns of
                 `feature_names_in_`.
         Raises:
             RecordsError: A column is missing, is no feature or holds dates; or X is neither frame nor array.
+                Or nothing in a column can be read, except in a single row with a missing value or an
+                undeclared category.
         """
         names = [*self.features.by_name]
         rows = table_at(_framed(X, names), names).rows(names)
-        self.features.check_types(rows.values)
+        for sentence in self.features.unreadable(rows, trained=True):
+            warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
         shares = probabilities(self.parameters, with_constant(self.features.encode(rows.texts)))
         return shares[:, np.argsort(np.array(self.labels))]
 

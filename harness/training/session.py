@@ -227,7 +227,8 @@ class SumSession:
 
     def check_supported(self) -> None:
         """Raise UnsupportedError if the model cannot run the session here."""
-        self._planned.check_supported()
+        with naming(PYTHON):
+            self._planned.check_supported()
 
     def preprocess(
         self, sessions: int = 1, progress: Progress = lambda _: None
@@ -238,7 +239,7 @@ class SumSession:
         """
         with naming(PYTHON):
             number = parse_pieces(as_text(sessions), "sessions")
-        return preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
+            return preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
 
     def open(self) -> "SumSession":
         """Start the parties, and charge all rounds once they wait; return the session.
@@ -270,12 +271,13 @@ class SumSession:
         state = self._state
         if not isinstance(state, _Opened):
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
-        columns = state.sums.columns(updates, weights)
-        try:
-            return state.sums.reveal(columns)
-        except BaseException:
-            self._end(state, state.sums.so_far(), *sys.exc_info())
-            raise
+        with naming(PYTHON):
+            columns = state.sums.columns(updates, weights)
+            try:
+                return state.sums.reveal(columns)
+            except BaseException:
+                self._end(state, state.sums.so_far(), *sys.exc_info())
+                raise
 
     def close(self) -> None:
         """End the parties, for good.
@@ -286,12 +288,13 @@ class SumSession:
         state = self._state
         if not isinstance(state, _Opened):
             return
-        try:
-            revealed = state.sums.finish()
-        except BaseException:
-            self._end(state, state.sums.so_far(), *sys.exc_info())
-            raise
-        self._end(state, revealed)
+        with naming(PYTHON):
+            try:
+                revealed = state.sums.finish()
+            except BaseException:
+                self._end(state, state.sums.so_far(), *sys.exc_info())
+                raise
+            self._end(state, revealed)
 
     def __enter__(self) -> "SumSession":
         return self.open()

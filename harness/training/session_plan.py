@@ -7,7 +7,7 @@ from pathlib import Path
 from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError, UnsupportedError
-from fairshares.harness.pipeline.preprocessing import JointNoise
+from fairshares.harness.pipeline.preprocessing import NoiseToMake
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training.updates import UpdateRule, rounding_error, units_for
@@ -184,12 +184,12 @@ class PlannedSums:
         return self.wanted.rounds
 
     @property
-    def noise(self) -> JointNoise:
+    def noise(self) -> NoiseToMake:
         """The joint noise of all rounds, as it is made ahead; OptionError for distributed noise."""
         if isinstance(self.plan.noise, DistributedNoise):
             raise OptionError(NOT_MADE_AHEAD)
         values = self.rounds * self.rule.coordinates
-        return JointNoise(self.model, values, self.plan.arguments, self.plan.noise.bits)
+        return NoiseToMake(self.model, values, self.plan.arguments, self.plan.noise.bits)
 
     @property
     def event(self) -> PrivacyEvent:

@@ -230,12 +230,12 @@ def opened(planned: PlannedSums, account: Account, stock: Stock, timeout_s: floa
 
 def columns_of_parties(encoded: Integers, model: SecurityModel) -> list[bytes]:
     """Split rows of integers into shares, and return each party's sum of its shares, as bytes."""
-    domain = model.domain
+    ring = model.ring
     rows, width = encoded.shape
-    columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
+    columns = [ring.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
     blocks = max(1, math.ceil(rows * width / _VALUES_AT_A_TIME))
     for block in np.array_split(encoded, blocks):
-        values = domain.encode(block.T)
-        for party, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
-            columns[party] = domain.add(columns[party], domain.total(share.reshape(values.shape)))
-    return [domain.to_bytes(column) for column in columns]
+        values = ring.encode(block.T)
+        for party, (_, share) in enumerate(split_into_shares(values, ring, model.parties)):
+            columns[party] = ring.add(columns[party], ring.total(share.reshape(values.shape)))
+    return [ring.to_bytes(column) for column in columns]

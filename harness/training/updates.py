@@ -86,9 +86,9 @@ class UpdateRule:
         """The largest squared distance between two neighbors' sums, in units.
 
         Computes: (C w_max + sqrt(d))^2 for a vector that comes or goes. Rounding adds at most 1 to each
-        coordinate, whatever the coins are. Where a vector takes the place of another, the sum changes by at
-        most twice that, so that the square is four times as large: if a record is replaced whose vector is
-        its own, or if any change is made to one of the records of which a client's vector is made.
+        coordinate, whatever the coins are. Replacing a vector changes the sum by at most twice that, so the
+        square is four times as large. A vector is replaced in two cases: a protected record with its own
+        vector is replaced, or a protected record within a client's vector changes in any way.
         [test: tests/harness/training/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)  # above sqrt(d)

@@ -6,6 +6,7 @@ has the formats.
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
@@ -31,6 +32,7 @@ from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_js
 from fairshares.harness.system.files import (
     changeable_by_others,
     create_file,
+    is_directory,
     make_own_directory,
     read_bounded,
     write_whole,
@@ -281,10 +283,10 @@ def party_with_keys(
         OptionError: There are no keys, and none is made.
         ShareError: A key cannot be written, or others could replace the party's keys.
     """
-    if directory.is_dir():
+    if is_directory(directory):
         check_place_of_keys(directory)
     file = directory / FILE
-    party = read_party(file) if file.exists() else SealingParty(name, address, [])
+    party = read_party(file) if os.path.lexists(file) else SealingParty(name, address, [])
     if until:
         make_place_of_keys(directory)
         with cannot(f"write a key to {directory}", ShareError):
@@ -313,7 +315,7 @@ def read_party(path: Path) -> SealingParty:
 
 def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
     """Return a directory's signing key. Raises ShareError if there is none, or others could replace it."""
-    if directory.is_dir():
+    if is_directory(directory):
         check_place_of_keys(directory)
     try:
         key = serialization.load_pem_private_key(read_bounded(directory / SIGNING, SMALL.size), None)
@@ -330,7 +332,7 @@ def secrets_in(directory: Path) -> dict[bytes, bytes]:
 
     Raises ShareError if there is none, or others could replace one.
     """
-    if directory.is_dir():
+    if is_directory(directory):
         check_place_of_keys(directory)
     secrets: dict[bytes, bytes] = {}
     for path in sorted(directory.glob("*.key")):

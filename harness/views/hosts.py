@@ -214,7 +214,7 @@ class AllowedRuns(Protocol):
         """The most that all of them spend."""
 
 
-class HostRules(Protocol):
+class ShownRules(Protocol):
     """A host's policy."""
 
     @property
@@ -235,7 +235,7 @@ class HostRules(Protocol):
 
 
 def policy(
-    directory: Path, allowed: HostRules, notices: Sequence[str], spent: Sequence[Population]
+    directory: Path, allowed: ShownRules, notices: Sequence[str], spent: Sequence[Population]
 ) -> Iterator[Part]:
     """Show a host's policy and spending."""
     whose = "everybody who can start the agent"
@@ -272,7 +272,7 @@ def policy(
         yield "Nothing has been spent yet."
 
 
-class LogLine(Protocol):
+class ShownLogLine(Protocol):
     """An event at a host."""
 
     @property
@@ -297,7 +297,7 @@ class LogLine(Protocol):
 
 
 def log(
-    file: Path, events: Sequence[LogLine], most: int, unreadable: int, *, is_open: bool
+    file: Path, events: Sequence[ShownLogLine], most: int, unreadable: int, *, is_open: bool
 ) -> Iterator[Part]:
     """Show the last events of a host's log, the latest last.
 

@@ -22,7 +22,13 @@ from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import exp_bounds
 from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
+from fairshares.protocols.noise.added import (
+    BITS,
+    MAX_EDGE,
+    DistributedNoise,
+    LargeTableError,
+    NoiseDistribution,
+)
 
 _RHO_GRID = 10**15  # rho is rounded up to this grid
 _FARTHER = 1 << 40  # how many times nearer than needed a table is to its ideal: longer tables cost nothing
@@ -228,6 +234,8 @@ def _table(per_unit: Fraction, lost: Fraction, parties: int, honest: int) -> Dis
     needed = math.ceil(math.sqrt(_log(need) / rate_of_party))
     farther = math.ceil(math.sqrt(_log(need_farther) / rate_of_party))
     edge = max(needed, min(farther, MAX_EDGE))
+    if edge > MAX_EDGE:
+        raise LargeTableError(edge, "fewer rounds")
     return DistributedNoise(NoiseDistribution.GAUSSIAN, rate, edge, parties, honest)
 
 

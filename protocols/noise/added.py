@@ -60,6 +60,22 @@ class NoiseDistribution(StrEnum):
     GAUSSIAN = "gaussian"
 
 
+class LargeTableError(ValueError):
+    """A party's noise that no table holds.
+
+    Args:
+        edge: The largest noise that the table would have.
+        or_else: What needs a smaller table, besides more ε, for the message.
+    """
+
+    def __init__(self, edge: int, or_else: str = "") -> None:
+        self.edge = edge
+        ways_out = f"more ε, or {or_else}," if or_else else "more ε"
+        super().__init__(
+            f"a party's noise would need a table up to {edge}, beyond {MAX_EDGE}; {ways_out} needs less"
+        )
+
+
 @dataclass(frozen=True)
 class DistributedNoise:
     """Noise that each party draws for itself, from -edge to edge, and adds before a value is revealed.
@@ -80,10 +96,7 @@ class DistributedNoise:
                 f"noise of {self.honest} honest parties of {self.parties} at a rate of {self.rate} is none"
             )
         if not 1 <= self.edge <= MAX_EDGE:
-            raise ValueError(
-                f"a party's noise would need a table up to {self.edge}, beyond {MAX_EDGE}; more ε, or a "
-                "smaller cap, needs less"
-            )
+            raise LargeTableError(self.edge)
 
     @property
     def weights(self) -> tuple[int, ...]:

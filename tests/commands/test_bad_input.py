@@ -70,6 +70,9 @@ INVITE = "weights --epsilon 1 --security rep4-ring --invite d --clients"
 PLAN = "weights --epsilon 1 --plan"
 TRAIN = "train --records good.csv --features features.json --epsilon 9 --security mpyc"
 
+LONG = "n" * 256  # bytes that no name in a path may have
+TOO_LONG = r"^Cannot use \S*n{90}\S*…: File name too long; name another by --"
+
 RECORDS = [
     ("no-group.csv", r"no-group\.csv has no column group; it needs client_id, group, label"),
     ("capitals.csv", "no column group .did you mean Group.."),
@@ -92,6 +95,8 @@ RECORDS = [
     ("good.csv --groups a,b", "--groups and --labels go together"),
     ("good.csv --out there", "there exists already; name another directory"),
     ("good.csv --out good.csv/results", r"Cannot write to good\.csv, which is not a directory"),
+    (f"good.csv --out {LONG}", f"{TOO_LONG}out"),
+    (f"good.csv --out there/{LONG}", f"{TOO_LONG}out"),
     ("good.csv --shares there", "either --records .* or --shares"),
     ("good.csv --chain monthly", "--chain counts each upload once"),
     ("good.csv --delta 2^-200", r"No noise fits .* 2\^-128"),
@@ -143,9 +148,18 @@ COMMANDS: list[Any] = [
     ("hosts.setup --security rign", "There is no model 'rign'"),
     ("hosts.policy --directory nowhere", "There is no directory nowhere"),
     ("verify there", r"there has no signatures\.json: a run on hosts"),
+    (f"verify {LONG}", f"{TOO_LONG}results"),
+    (f"task --file {LONG}", f"{TOO_LONG}file"),
+    (f"keys --directory {LONG}", f"{TOO_LONG}directory"),
+    (f"thresholds --curves {LONG}", f"{TOO_LONG}curves"),
+    (f"hosts.policy --directory {LONG}", f"{TOO_LONG}directory"),
     ("verify one two", "'two' belongs to no option of verify"),
     # Noise.
     (f"weights {RUN} --noise own-cauchy", "--noise must be joint, distributed or distributed-gaussian"),
+    (
+        "weights --records good.csv --noise distributed --noise-family signed --epsilon 1",
+        "--noise-family signed is of joint noise, and distributed noise has no family; leave out",
+    ),
     ("weights --records good.csv --noise distributed --epsilon 0.00001", "would need a table up to"),
     (f"weights {RUN} --noise distributed-gaussian --delta 1e-60", "No noise fits --epsilon 1 and"),
     ("count --noise distributed --plan 100 --groups 2 --epsilon 1", "count has no option --noise"),

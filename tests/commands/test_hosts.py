@@ -14,7 +14,7 @@ import pytest
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.security_models import MODELS
 from tests.conftest import PROJECT
@@ -157,7 +157,7 @@ def test_a_project_without_an_environment_is_given_one(hosts: Site, tmp_path: Pa
     (project / "inv").chmod(0o700)
     changed = hosts.with_host(0, project=str(project))
     with pytest.raises(HostUnfitError, match=r"/project has no \.venv yet; \./inv hosts\.setup makes it"):
-        Connection(changed.hosts[0])
+        HostConnection(changed.hosts[0])
     succeed("hosts.setup", cwd=hosts.home)
     assert (project / ".venv").is_dir()
 
@@ -174,7 +174,7 @@ def test_a_project_without_an_environment_is_given_one(hosts: Site, tmp_path: Pa
 )
 def test_a_host_that_ssh_does_not_get_into(three: Site, change: dict[str, Any], said: str) -> None:
     with pytest.raises((HostUnreachableError, HostUnfitError)) as error:
-        Connection(replace(three.hosts[2], **change))
+        HostConnection(replace(three.hosts[2], **change))
     assert str(error.value).startswith(f"Host 127.0.0.1 (party 2): {said}")
 
 
@@ -183,7 +183,7 @@ def test_another_ssh_host_key_than_the_known_one(three: Site, tmp_path: Path) ->
     known.write_text(f"[127.0.0.1]:{three.hosts[0].ssh_port} {write_key(tmp_path / 'other')}\n")
     before = known.read_text()
     with pytest.raises(HostUnreachableError, match="its ssh host key is not the one in"):
-        Connection(replace(three.hosts[1], known_hosts=str(known)))
+        HostConnection(replace(three.hosts[1], known_hosts=str(known)))
     assert known.read_text() == before  # nothing is taken on trust
 
 

@@ -18,7 +18,7 @@ import pytest
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.engines.registry import choose_model, engine_of
 from fairshares.harness.hosts import wire
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.host_log import FILE as LOG, Event, read_log
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.hosts.messages import Forget, Message
@@ -99,13 +99,13 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         heard.append(line or b"")
         return line
 
-    ask = Connection.ask
+    ask = HostConnection.ask
 
-    def no_forgetting(self: Connection, message: Message[Any]) -> Any:
+    def no_forgetting(self: HostConnection, message: Message[Any]) -> Any:
         return None if isinstance(message, Forget) else ask(self, message)
 
     monkeypatch.setattr(wire, "read_line", read_line)
-    monkeypatch.setattr(Connection, "ask", no_forgetting)  # as if it had gone away before
+    monkeypatch.setattr(HostConnection, "ask", no_forgetting)  # as if it had gone away before
     monkeypatch.setattr(shutil, "rmtree", lambda *arguments, **options: None)
     monkeypatch.setattr(Path, "unlink", lambda *arguments, **options: None)
     monkeypatch.setenv("HOME", str(hosts.home))
@@ -136,7 +136,7 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
             secrets["shares"] += [payload, payload.hex().encode()]
             payload = task.ring.to_bytes(task.ring.expand(payload, task.columns))
             secrets["hashes"] += hashes_of(payload)
-        size = RINGS[MODEL.domain.name].value_bytes
+        size = RINGS[MODEL.ring.name].value_bytes
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
         secrets["shares"] += values[:8]
         secrets["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]

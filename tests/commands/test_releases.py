@@ -271,11 +271,11 @@ def test_garbage_in_one_cell_leaves_the_others(model: SecurityModel, tmp_path: P
         (tmp_path / f"{name}.csv").write_text("client_id,group,label\n" + rows)
         records = read_records(tmp_path / f"{name}.csv", UP_TO_1000)
         with mock.patch.object(
-            type(model.domain),
+            type(model.ring),
             "encode",
-            (lambda _ring, values: large(values, model.domain.words))
+            (lambda _ring, values: large(values, model.ring.words))
             if name == "liar"
-            else type(model.domain).encode,
+            else type(model.ring).encode,
         ):
             share(records, SPLIT, model, tmp_path / "shares")
     options = ("--epsilon", "20", "--population", "none", "--security", model.name, "--out", "out")

@@ -89,6 +89,44 @@ def test_a_plan_and_noise_made_ahead_say_it_too(call: str, choice: str) -> None:
         check_refusal(lambda **told: fs.preprocess(call, 1, **told), choice, **arguments)
 
 
+@pytest.mark.parametrize("noise", ["distributed", "distributed-gaussian"])
+@pytest.mark.parametrize("call", [call for call in GIVEN if call not in JOINT_ALONE])
+def test_a_family_is_of_joint_noise(call: str, noise: str) -> None:
+    """By a call, by a session, in a plan, and of noise made ahead; nothing is spent."""
+    if call == "train" and noise == "distributed-gaussian":
+        return  # no noise of a training
+    own = given(call)
+    both: dict[str, Any] = {"noise": noise, "noise_family": "signed"}
+    if call == "gap":
+        own["groups"] = ["a", "b"]
+    shaped = {name: value for name, value in own.items() if name not in ("prediction", "score", "value")}
+    session: Any = fs.Session
+    of_session = {name: value for name, value in own.items() if name not in ("security", "groups")}
+    declared = {"groups": ["a", "b"]} if call == "gap" else {"groups": ["a", "b"], "labels": [0, 1]}
+    tries: list[Callable[[], object]] = [
+        lambda: getattr(fs, call)(TABLE, population="p", budget=30, **own, **both),
+        lambda: getattr(session(TABLE, noise_family="signed"), call)(noise=noise, **of_session),
+        lambda: fs.preprocess(call, 1, **{**shaped, **declared}, **both),
+    ]
+    if call != "train":
+        tries.append(lambda: fs.plan(task=call, clients=8, **{**shaped, **declared}, **both))
+    for one_try in tries:
+        said = f"noise_family='signed' is of joint noise, and {noise} noise has no family; leave out "
+        with pytest.raises(fs.OptionError, match=said.replace("'", "[\"']")):
+            one_try()
+    assert fs.ledger().charges.empty
+
+
+def test_a_plan_of_signed_noise_compares_it_with_distributed_noise() -> None:
+    plan: Any = fs.plan
+    shape = {"clients": 1000, "groups": 2, "epsilon": 2, "security": "mpyc", "task": "thresholds"}
+    compared = []
+    for family in ("by-epsilon", "signed"):
+        errors = plan(**shape, noise_family=family).fields["releases"][0]["count_rmse_by_noise"]
+        compared.append({name: error for name, error in errors.items() if not name.startswith("joint")})
+    assert compared[0] == compared[1] != {}
+
+
 def test_rounds_say_what_noise_they_take() -> None:
     check_refusal(fs.SumSession, "noise", clients=8, coordinates=2, rounds=1, clip=1.0, epsilon=1)
 

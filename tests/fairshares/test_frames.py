@@ -170,8 +170,34 @@ def test_truth_is_a_value_of_a_gap() -> None:
             "Give either prediction=, or score= and threshold=, which make predictions.",
         ),
         (
+            lambda df: fs.confusion(df, epsilon=1, prediction="label", score="score"),
+            "Give either prediction=, or score= and threshold=, which make predictions.",
+        ),
+        (
             lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(0, 5e-324)),
             "The range from 0 to 4.94066e-324 is too narrow for 1000 steps on each side of its center",
+        ),
+        (
+            lambda df: fs.gap(
+                df, epsilon=1, value="score", groups=["a", "b"], range=(0, 1), noise="distributed"
+            ),
+            "beyond 65536; more ε, or fewer steps=, needs less.",
+        ),
+        (
+            lambda df: fs.weights(
+                df,
+                client_id=range(len(df)),
+                epsilon=1e-5,
+                privacy_unit="client",
+                cap=3,
+                max_count=3,
+                noise="distributed",
+            ),
+            "beyond 65536; more ε, or a smaller cap, needs less.",
+        ),
+        (
+            lambda df: fs.weights(df, epsilon=1e-5, noise="distributed"),
+            "beyond 65536; more ε needs less.",
         ),
         (
             lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(1, 0)),
@@ -241,9 +267,23 @@ def test_labels_that_results_could_not_repeat_cost_nothing(made: str, tmp_path: 
         "ledger": tmp_path / "l",
         "security": "mpyc",
     }
-    with pytest.raises(fs.RecordsError, match=r"as (float16|halffloat), which results could not repeat"):
+    with pytest.raises(fs.RecordsError, match=r"as (float16|halffloat), by which pandas neither groups nor"):
         fs.weights(**columns, **said)
+    with pytest.raises(fs.RecordsError, match=r"column client_id as (float16|halffloat), by"):
+        fs.weights(**{**columns, "client_id": label, "label": [0, 1] * 10}, **said)
     assert not any(population.charges for population in Ledger(tmp_path / "l").populations())
+
+
+@pytest.mark.parametrize("first", [2**62, 2**63, 2**64 - 2])
+def test_integers_of_64_bits_are_groups_and_longer_ones_are_not(first: int) -> None:
+    """As Python's own, in a column of objects."""
+    groups = pd.Series([first, first + 1] * 20, dtype=object)
+    columns: Any = {"group": groups, "label": [0, 0, 1, 1] * 10, "epsilon": 20, "security": "mpyc"}
+    result = fs.weights(**columns)
+    assert [group for group, label in result.weights.index if label] == [first, first + 1]
+    assert result.sample_weight(groups, columns["label"]).shape == (40,)
+    with pytest.raises(fs.RecordsError, match="as integers of more than 64 bits, which names no groups"):
+        fs.weights(**{**columns, "group": groups * 2**60})
 
 
 @pytest.mark.parametrize("values", [["hi", "lo", "mid"], [0, 1, 2]])

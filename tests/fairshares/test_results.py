@@ -252,10 +252,28 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     assert len({result.manifest["inputs"]["clients"] for result in given}) == 1
     kept = fs.load("kept")
     assert isinstance(kept, fs.WeightsResult) and kept.weights.equals(given[-1].weights)
-    with pytest.raises(fs.FairSharesError, match=r"^kept exists already; name another directory\.$"):
+    with pytest.raises(
+        fs.FairSharesError, match=r"^kept exists already; name another directory by directory=\.$"
+    ):
         given[-1].save("kept")
+    with pytest.raises(fs.OptionError, match=r"^Cannot write to my\.csv, .*; name a new directory=\.$"):
+        given[-1].save("my.csv/kept")
     assert capfd.readouterr() == ("", "")
     assert sorted(place.name for place in tmp_path.iterdir()) == ["kept", "my.csv"]
+
+
+def test_a_path_that_no_file_has_is_refused_in_a_sentence(results: dict[str, Any]) -> None:
+    long = "n" * 256
+    predictor = results["thresholds"].predictor()
+    for read in (fs.load, fs.read_weights, fs.LogisticModel.load, fs.GroupThresholdPredictor.load):
+        with pytest.raises(fs.ResultFileError, match=f"^Cannot read {long}: File name too long; name the"):
+            read(long)
+    with pytest.raises(
+        fs.OptionError, match=r"^Cannot use n{100}…: .* too long; name another by directory=\.$"
+    ):
+        results["weights"].save(long)
+    with pytest.raises(fs.WriteError, match=rf"^Cannot write {long}: .* too long; name another path=\.$"):
+        predictor.save(long)
 
 
 def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Path) -> None:
@@ -278,7 +296,7 @@ def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Pat
         ({}, {"cap": 3, "max_count": 2}, "A cap of 3 is above the 2 records that a client has at most"),
         (
             {},
-            {"group": ["a"]},
+            {"group": [1]},
             "the table and group must have one value per row each; their shapes are",
         ),
         (
@@ -557,9 +575,23 @@ def test_plans_take_what_the_release_takes(task: str) -> None:
         "security": "mpyc",
     }
     assert fs.plan(**said, **of_task).models.index.tolist() == ["mpyc"]
-    for of_a_run in ("out", "ledger", "shares"):
+    for of_a_run in ("out", "shares"):
         with pytest.raises(TypeError, match=of_a_run):
             fs.plan(**{**said, of_a_run: "x"})
+
+
+def test_a_plan_looks_a_population_up_in_a_ledger(of_forty: pd.DataFrame, tmp_path: Path) -> None:
+    """Its relation is that of the population's first charge, in the file that the plan names."""
+    said: dict[str, Any] = {"population": "loans", "ledger": tmp_path / "ledger.sqlite"}
+    of_run: dict[str, Any] = {"neighboring_relation": "add_or_remove_one", "security": QUICKEST}
+    fs.weights(of_forty, epsilon=1, **of_run, **said)
+    asked: dict[str, Any] = {"clients": 1000, "groups": 2, "epsilon": 1, "max_count": 1, "security": "mpyc"}
+
+    def relation(plan: Any) -> str:
+        return str(plan.fields["releases"][0]["privacy"]["neighboring_relation"])
+
+    assert relation(fs.plan(**asked, **said)) == "add_or_remove_one"
+    assert relation(fs.plan(**asked, population="loans", ledger=tmp_path / "other.sqlite")) == "replace_one"
 
 
 def test_without_client_ids_each_row_is_a_client() -> None:

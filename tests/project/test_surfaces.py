@@ -3,6 +3,8 @@
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from inspect import isfunction
@@ -147,7 +149,7 @@ def test_calls_that_stand_for_commands_are_functions_of_the_package() -> None:
     ("surface", "field", "call", "command"),
     [
         (SHELL, "--cap 10", "./inv cap", "./inv keys"),
-        (PYTHON, "cap=10", "fairshares.cap", as_called("./inv keys")),
+        (PYTHON, "cap=10", "fairshares.cap", "python -m fairshares keys"),
     ],
 )
 def test_each_surface_writes_fields_and_commands(
@@ -200,3 +202,29 @@ def test_errors_of_calls_and_of_commands(tmp_path: Path) -> None:
     assert "by fairshares.cap, then say cap= with" in of_python[0]
     assert of_shell[1].endswith("name a new --out.") and of_python[1].endswith("name a new out=.")
     assert "./inv task made" in of_shell[2]
+    assert "python -m fairshares task made" in of_python[2]
+
+
+def test_an_error_of_a_call_names_a_command_as_whoever_imports_the_package_starts_it(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text("{}")
+    with pytest.raises(ShareError, match=r"or make one by python -m fairshares task\.$"):
+        fs.weights(shares=tmp_path, epsilon=1, security="mpyc", population="none")
+    listed = subprocess.run(
+        [sys.executable, "-m", "fairshares", "--list"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    named_as_commands = set()
+    for path in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
+        called = re.findall(r'named_command\("([^"]+)"\)', path.read_text(encoding="utf-8").replace("'", '"'))
+        named_as_commands.update(called)
+    assert "keys" in named_as_commands
+    with naming(PYTHON):
+        for name in named_as_commands - CALLS:
+            if name.startswith("bench."):
+                assert named_command(name) == f"the command {name} of a checkout"
+            else:
+                assert named_command(name) == f"python -m fairshares {name}"
+                assert re.search(rf"^  {re.escape(name)} ", listed.stdout, re.MULTILINE)

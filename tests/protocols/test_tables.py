@@ -115,7 +115,7 @@ def test_error_of_all_parties(own: DistributedNoise) -> None:
         (Fraction(0), 5, 1, "rate"),
         (Fraction(1), 5, 0, "honest"),
         (Fraction(1), 5, 5, "honest"),
-        (Fraction(1), MAX_EDGE + 1, 1, "a smaller cap"),
+        (Fraction(1), MAX_EDGE + 1, 1, "65537, beyond 65536; more ε needs less"),
     ],
 )
 def test_what_is_no_noise(rate: Fraction, edge: int, honest: int, why: str) -> None:

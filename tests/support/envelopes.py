@@ -68,7 +68,7 @@ def made_task(
         own = directory / f"keys-{i}"
         own.mkdir(mode=0o700, parents=True)
         parties.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
-    ring, copies = shared_over(kind, model.domain), copies_of(kind, model.parties)
+    ring, copies = shared_over(kind, model.ring), copies_of(kind, model.parties)
     return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL, ANYONE)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairshares.harness.engines.mpyc import party as honest
-from fairshares.harness.engines.mpyc.connection import _UPKEEP, Connection, most_unasked
+from fairshares.harness.engines.mpyc.connection import _UPKEEP, PeerConnection, most_unasked
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.mpyc.exchange import Exchange
 from fairshares.harness.engines.mpyc.party import run_party as honest_run_party
@@ -112,10 +112,10 @@ def run_party(plan: dict[str, Any], config: PartyConfig, engine: Embedded) -> in
                 os._exit(0)
             super()._send_message(party, message)
 
-        def _connection(self, runtime: Any, peer_pid: int | None = None) -> Connection:
+        def _connection(self, runtime: Any, peer_pid: int | None = None) -> PeerConnection:
             return HostileConnection(runtime, self._peers, peer_pid)
 
-    class HostileConnection(Connection):
+    class HostileConnection(PeerConnection):
         def connection_made(self, transport: Any) -> None:
             first = {
                 "pickle": bomb,

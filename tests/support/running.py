@@ -269,17 +269,17 @@ def opened_less_noise(
 
 
 def share_values(values: Sequence[int], model: SecurityModel, directory: Path, copies: int = 1) -> list[Path]:
-    """Share integers over the model's domain; return a file per party, as engines read them.
+    """Share integers over the model's ring; return a file per party, as engines read them.
 
     Args: copies: how many parties have each share.
     """
-    domain = model.domain
-    encoded = domain.encode(np.array(values, dtype=np.int64))
-    shares = [share for _, share in split_into_shares(encoded, domain, model.parties)]
+    ring = model.ring
+    encoded = ring.encode(np.array(values, dtype=np.int64))
+    shares = [share for _, share in split_into_shares(encoded, ring, model.parties)]
     paths = [directory / f"party-{i}.values" for i in range(model.parties)]
     for party, path in enumerate(paths):
         held = held_by(party, model.parties, copies)
-        path.write_bytes(b"".join(domain.to_bytes(shares[number]) for number in held))
+        path.write_bytes(b"".join(ring.to_bytes(shares[number]) for number in held))
     return paths
 
 

@@ -1,5 +1,6 @@
 """`task`, `keys`, `share`, `uploads` and `aggregate`: they parse, call and show."""
 
+import os
 from pathlib import Path
 
 from fairshares.harness.cli.options import (
@@ -55,7 +56,7 @@ def keys(options: KeysOptions) -> None:
 
 def task(options: TaskOptions) -> None:
     """Show a task's meaning, or make it first."""
-    if options.file.exists():
+    if os.path.lexists(options.file):
         if options.parties or options.until:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
     else:

@@ -61,7 +61,7 @@ class Peers:
         self._loop.stop()
 
 
-class Connection(asyncio.Protocol):
+class PeerConnection(asyncio.Protocol):
     """This party's connection with one peer.
 
     Guarantees: it keeps no more of what the peer sends than the message that the program waits for,

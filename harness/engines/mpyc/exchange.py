@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
-from fairshares.harness.engines.mpyc.connection import Connection, Peers, not_elements
+from fairshares.harness.engines.mpyc.connection import PeerConnection, Peers, not_elements
 from fairshares.harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
 from fairshares.harness.engines.mpyc.interfaces import (
     Field,
@@ -86,8 +86,8 @@ class Exchange:
         self._peers.ending = True
         self.run(self._mpc.shutdown())
 
-    def _connection(self, runtime: Runtime, peer_pid: int | None = None) -> Connection:
-        return Connection(runtime, self._peers, peer_pid)
+    def _connection(self, runtime: Runtime, peer_pid: int | None = None) -> PeerConnection:
+        return PeerConnection(runtime, self._peers, peer_pid)
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:  # noqa: ARG002
         """Keep the error of a step that failed; MPyC would print it, with what it computed on.

@@ -103,7 +103,7 @@ def _main(randomness: Randomness) -> int:
     return int(importlib.import_module(_EMBEDDED_ENGINE).run_party(config, config.engine))
 
 
-def _reach_of(config: PartyConfig) -> sandbox.Reach:
+def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
     """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     ports = [port for _, port in config.addresses]
@@ -112,7 +112,7 @@ def _reach_of(config: PartyConfig) -> sandbox.Reach:
     if config.gateway is not None:
         listens += [config.gateway.port, config.gateway.machine_port]
         calls.append(config.gateway.machine_port)
-    return sandbox.Reach(
+    return sandbox.SandboxReach(
         directory=Path.cwd(),
         reads=(*map(Path, config.reads), *(place for place in libraries if place.is_absolute())),
         listens=tuple(listens),

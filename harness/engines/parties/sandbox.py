@@ -62,7 +62,7 @@ class Protection(Enum):
 
 
 @dataclass(frozen=True)
-class Reach:
+class SandboxReach:
     """What a party's process may use besides the system's and Python's own files.
 
     Addresses cannot be limited: a port of `calls` is allowed at every address.
@@ -278,7 +278,7 @@ def missing() -> tuple[Protection, ...]:
     return tuple(protection for protection, is_missing in lacks.items() if is_missing)
 
 
-def confine(reach: Reach) -> None:
+def confine(reach: SandboxReach) -> None:
     """Restrict this process, for good, to what it may reach, as far as this machine can.
 
     Guarantees: afterwards the process can do nothing beyond its reach but what `missing()` names.
@@ -341,7 +341,7 @@ def _drop_capabilities() -> None:
     _call("capset", _libc().syscall(_CAPSET[machine], ctypes.byref(header), ctypes.byref(kept)))
 
 
-def _restrict_files_and_ports(version: int, reach: Reach) -> None:
+def _restrict_files_and_ports(version: int, reach: SandboxReach) -> None:
     """Restrict this process by Landlock of this version; OSError if that fails."""
     rights = _FILE_RIGHTS[max(known for known in _FILE_RIGHTS if known <= version)]
     fields = [rights]

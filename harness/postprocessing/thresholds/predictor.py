@@ -16,7 +16,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 
-from fairshares.harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
+from fairshares.harness.errors import (
+    RecordsError,
+    ResultFileError,
+    ThresholdRuleError,
+    UnseenGroupError,
+    WriteError,
+    cannot,
+)
 from fairshares.harness.inputs.columns import Name, Names, as_names, one_column
 from fairshares.harness.inputs.record_schema import shown
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
@@ -117,6 +124,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         Args:
             path: A file, or a directory for `thresholds.json`.
+        Raises:
+            WriteError: It cannot be written.
         """
         fields = {
             "schema": SCHEMA,
@@ -125,7 +134,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
         }
-        write_json(result_path(path, FILE), fields)
+        file = result_path(path, FILE)
+        with cannot(f"write {file}", WriteError, "name another path="):
+            write_json(file, fields)
 
     def fit(self, X: Samples, y: Samples | None = None, **_: object) -> GroupThresholdPredictor:  # noqa: ARG002, N803
         """Do nothing."""

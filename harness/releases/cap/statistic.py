@@ -143,7 +143,9 @@ class CapStatistic(Statistic[ChosenCap]):
     name = "cap"
     file_types = (CapFile,)
     kind = RecordKind.SIZE
-    audited: ClassVar = {"cap": _LargestGrid(spec=PI_CAP, sizes={}, relations=OF_CLIENTS)}
+    audited: ClassVar = {
+        "cap": _LargestGrid(spec=PI_CAP, sizes={}, relations=OF_CLIENTS, counts_records=False)
+    }
 
     @classmethod
     def for_request(cls, request: Request) -> "CapStatistic":

@@ -49,6 +49,10 @@ class GapRequest(Request):
         },
     )
 
+    @property
+    def needs_smaller_table(self) -> str:
+        return f"fewer {named('steps')}"
+
 
 class DeclaredValues(DeclaredDomain):
     """A declaration of groups, and of the range of performance values."""

@@ -302,7 +302,7 @@ class _SumsTarget(AuditTarget):
 
 
 def _sums(spec: ProtocolSpec) -> AuditTarget:
-    return _SumsTarget(spec=spec, sizes={"groups": 2, "steps": DEFAULT_STEPS})
+    return _SumsTarget(spec=spec, sizes={"groups": 2, "steps": DEFAULT_STEPS}, counts_records=False)
 
 
 @dataclass(frozen=True)

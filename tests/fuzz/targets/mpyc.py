@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-from fairshares.harness.engines.mpyc.connection import Connection, Peers, not_elements
+from fairshares.harness.engines.mpyc.connection import PeerConnection, Peers, not_elements
 from fairshares.harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
 from fairshares.harness.errors import PeerMessageError
 from fairshares.harness.inputs.rings import FIELD
@@ -29,7 +29,7 @@ def _read(data: bytes) -> None:
     loop = Loop()
     peers = Peers(loop, {0: b"certificate of party 0", 1: b"certificate of party 1"})  # type: ignore[arg-type]
     runtime: Any = Runtime(2, loop)
-    connection = Connection(runtime, peers)
+    connection = PeerConnection(runtime, peers)
     connection.connection_made(Transport(b"certificate of party 0"))
     waited = {step: connection.receive(step, count * ELEMENT_BYTES) for step, count in _ASKED.items()}
     middle = len(data) // 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines.mpyc import connection
-from fairshares.harness.engines.mpyc.connection import Connection, Peers, most_unasked
+from fairshares.harness.engines.mpyc.connection import PeerConnection, Peers, most_unasked
 from fairshares.harness.engines.parties.handle import reasons_in
 from fairshares.harness.errors import FairSharesError, LostPeerError, PeerMessageError
 from fairshares.harness.party_reports import line_of_lost_peer
@@ -29,7 +29,7 @@ class Link:
         runtime: Any = Runtime(2, self.loop)
         self.runtime = runtime
         self.peers = Peers(self.loop, CERTIFICATES)  # type: ignore[arg-type]
-        self.connection = Connection(self.runtime, self.peers)
+        self.connection = PeerConnection(self.runtime, self.peers)
         self.transport = Transport(certificate)
         self.connection.connection_made(self.transport)
         if first is not None:
@@ -114,7 +114,7 @@ def test_a_step_has_one_message() -> None:
     assert link.failure().startswith("Party 0 sent two messages for one step: ")
 
 
-def kept_by(connection: Connection) -> int:
+def kept_by(connection: PeerConnection) -> int:
     """Return the bytes that a connection keeps."""
     return len(connection._received) + sum(map(len, connection._unasked.values()))
 
@@ -205,7 +205,7 @@ def test_a_connection_of_nobody_may_close() -> None:
 def test_this_party_says_its_number_and_keys() -> None:
     loop = Loop()
     runtime: Any = Runtime(0, loop)
-    connected = Connection(runtime, Peers(loop, CERTIFICATES), 1)  # type: ignore[arg-type]
+    connected = PeerConnection(runtime, Peers(loop, CERTIFICATES), 1)  # type: ignore[arg-type]
     transport = Transport(b"one")
     connected.connection_made(transport)
     connected.send(-3, b"content")

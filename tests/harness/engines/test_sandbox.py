@@ -52,7 +52,7 @@ from fairshares.harness.engines.parties import sandbox
 sandbox.landlock_version = lambda: {version}
 sandbox.has_filter = lambda: {filtered}
 print(",".join(protection.name for protection in sandbox.missing()), flush=True)
-sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))
+sandbox.confine(sandbox.SandboxReach(Path.cwd(), (), (), ()))
 sandbox.signal_only(os.getpid())
 """
 Attempt = tuple[str, str]
@@ -378,7 +378,7 @@ def test_a_thread_that_would_stay_free_is_refused() -> None:
     from fairshares.harness.errors import SandboxError
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
     try:
-        sandbox.confine(sandbox.Reach(Path.cwd(), (), (), ()))
+        sandbox.confine(sandbox.SandboxReach(Path.cwd(), (), (), ()))
     except SandboxError as error:
         print(error)
     """

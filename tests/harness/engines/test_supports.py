@@ -96,7 +96,7 @@ def test_specs_say_of_their_forms_what_the_rule_needs() -> None:
 def test_models() -> None:
     """Parties, corruptions, adversary and security of each; no colluding majority is claimed."""
     rows = {
-        (m.name, m.engine, m.parties, m.corruptions, m.adversary, m.domain.name, m.statistical_security_bits)
+        (m.name, m.engine, m.parties, m.corruptions, m.adversary, m.ring.name, m.statistical_security_bits)
         for m in MODELS.values()
     }
     assert rows == {

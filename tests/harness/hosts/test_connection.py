@@ -22,7 +22,7 @@ import pytest
 from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import skew_s
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import greet, reach, time_link
@@ -87,10 +87,10 @@ class Session:
         self.end()
 
 
-def connect(session: Session, monkeypatch: pytest.MonkeyPatch) -> Connection:
+def connect(session: Session, monkeypatch: pytest.MonkeyPatch) -> HostConnection:
     """Return a connection to a host that is there no longer than the session."""
     monkeypatch.setattr(connection, "_open", lambda host: session)
-    return Connection(HOST)
+    return HostConnection(HOST)
 
 
 HELLO = wire.encode({"agent": wire.VERSION})

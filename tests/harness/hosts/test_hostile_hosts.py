@@ -434,7 +434,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(fleet, "Connection", Answering)
+    monkeypatch.setattr(fleet, "HostConnection", Answering)
     return lambda request, *said: answers.update({request: list(said)})
 
 
@@ -557,7 +557,7 @@ def test_who_holds_another_certificate_than_a_host_has_is_named(said: list[Answe
 
 def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
     answered("listen", "SSH-2.0", RUN, 5)
-    answering: Any = vars(fleet)["Connection"]
+    answering: Any = vars(fleet)["HostConnection"]
     for host in (HOSTS[0], HOSTS[2]):
         with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*its answer to 'listen'"):
             answering(host).ask(Listen(port=1))

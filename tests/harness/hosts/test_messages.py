@@ -250,7 +250,7 @@ def test_time_is_for_an_answer_and_for_its_way() -> None:
 
 
 BEFORE = """
-from fairshares.harness.hosts.connection import Connection
+from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.messages import Collect, GetCertificate, Go, Listen, RunFacts, Prepare, ReadList
 from fairshares.harness.uploads.signatures import Signed
 
@@ -267,7 +267,7 @@ def with_another_answer(message: ReadList) -> int:
     return 0
 
 
-def use(connection: Connection, prepare: Prepare) -> None:
+def use(connection: HostConnection, prepare: Prepare) -> None:
     {line}
 """
 RIGHT = [

@@ -44,7 +44,7 @@ def test_parties_values_add_up_to_what_clients_share(
     shared, _ = share_and_add_up(size.even_records(), form, chosen, tmp_path, lambda _: None)
     there = [path.read_bytes() for path in shared]
     made = [made_up_values(size, form, chosen, party) for party in range(chosen.parties)]
-    over = shared_over(form, chosen.domain)
+    over = shared_over(form, chosen.ring)
     assert [len(payload) for payload in made] == [len(payload) for payload in there]
     assert total_of(each_share(made, form), over) == total_of(each_share(there, form), over)
     assert any(total_of(each_share(made, form), over))

@@ -151,6 +151,25 @@ def test_a_call_takes_names_frames_and_arrays_of_columns() -> None:
     assert alone.domain.groups == ("f", "m")
 
 
+def test_one_column_is_a_name_in_a_list_or_values_in_rows() -> None:
+    """For each role, in a frame and in a file, as for several columns that make a group."""
+    table = pd.DataFrame(COLUMNS)
+    expected = read_records(_source(table, {"group": "sex", "label": "old"}), None)
+    in_rows = {"group": table[["sex"]].to_numpy(), "label": [[value] for value in COLUMNS["old"]]}
+    given: tuple[dict[str, Any], ...] = (
+        {"group": ["sex"], "label": ["old"], "client_id": ["client_id"]},
+        {"group": table[["sex"]], "label": table[["old"]]},
+        {**in_rows, "client_id": table[["client_id"]].to_numpy()},
+    )
+    for columns in given:
+        records = read_records(_source(table, columns), None)
+        assert records.domain == expected.domain and records.cell.tolist() == expected.cell.tolist()
+    with pytest.raises(RecordsError, match="no column sexx"):
+        read_records(_source(table, {"group": ["sexx"]}), None)
+    with pytest.raises(RecordsError, match="one value per row each"):
+        read_records(_source(table, {"label": table[["old", "label"]]}), None)
+
+
 def test_a_list_of_texts_is_names_or_values() -> None:
     """Values where as many as rows, unless all are names of columns."""
     table = pd.DataFrame(

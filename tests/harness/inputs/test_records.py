@@ -16,6 +16,7 @@ import pytest
 
 from fairshares.harness.errors import FairSharesError, RecordDomainError, RecordsError
 from fairshares.harness.inputs import tables as tables_of_records
+from fairshares.harness.inputs.columns import refuse_variants
 from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -255,6 +256,13 @@ def test_an_inferred_domain_has_no_name_in_two_spellings(csv: Path, content: str
     )
     groups, labels = (tuple({row.split(",")[i] for row in content.splitlines()}) for i in (1, 2))
     assert read(csv, HEADER + content, RecordDomain(groups, labels)).clients > 1
+
+
+@pytest.mark.parametrize("sign", [*"\ufe0e\ufe0f\u034f\u115f\u1160\u3164\uffa0\u2800\u200d\u00ad\0\x1b\x7f"])
+def test_names_do_not_differ_by_a_sign_that_nobody_sees(sign: str) -> None:
+    with pytest.raises(RecordDomainError, match="which look like one"):
+        refuse_variants(["a", f"a{sign}"], "FILE has the groups")
+    refuse_variants(["a", "a\u0301", "b\u2801"], "FILE has the groups")
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,11 @@ class InTheClear(StandInRunner):
     def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
         if self.fails:
             raise PartyFailedError("after")
-        columns = [model.domain.from_bytes(path.read_bytes()) for path in job.party_inputs if path]
+        columns = [model.ring.from_bytes(path.read_bytes()) for path in job.party_inputs if path]
         total = columns[0]
         for column in columns[1:]:
-            total = model.domain.add(total, column)
-        values = tuple(to_integers(model.domain, total))
+            total = model.ring.add(total, column)
+        values = tuple(to_integers(model.ring, total))
         self.counted.append(sum(values))
         return EngineResult(
             model=model,

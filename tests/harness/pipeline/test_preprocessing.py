@@ -65,7 +65,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, a
     nodes, columns = prepared.plan.nodes, []
     for party in range(model.parties):
         column = np.arange(nodes, dtype=np.int64) * (party + 1)
-        (at / f"column-{party}").write_bytes(model.domain.to_bytes(model.domain.encode(column)))
+        (at / f"column-{party}").write_bytes(model.ring.to_bytes(model.ring.encode(column)))
         columns.append(at / f"column-{party}")
     job = PrivateJob(
         PI_SUM_OFFLINE,

@@ -182,12 +182,12 @@ def test_a_ledger_has_the_noise_of_values_that_move_by_one_alone(
 
 def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:
     terms: dict[str, Any] = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
-    read, _ = read_terms(terms, "Terms")
+    read = read_terms(terms, "Terms").request
     assert read.randomness.distribution is NoiseDistribution.GAUSSIAN
     assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in told_terms(read))
     with pytest.raises(ShareError, match="names others than are known here"):
         read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
-    joint, _ = read_terms(terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN), "Terms")
+    joint = read_terms(terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN), "Terms").request
     assert joint.randomness.distribution is None and not any(
         SHIFTED in sentence for sentence in told_terms(joint)
     )
@@ -198,14 +198,57 @@ def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> N
     source, run = InvitedSource(DOMAIN, tmp_path, 2), context(asked, tmp_path)
     sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).sending
     assert sending is not None
-    read, _ = read_terms(sending.terms, "Terms")
-    attempts = sending.terms["attempts"]
-    assert isinstance(attempts, int)
-    said = " ".join(told_terms(read, attempts))
+    read = read_terms(sending.terms, "Terms")
+    said = " ".join(told_terms(read.request, read.attempts))
     assert "made before the run" in said and "begun 2 times" in said and "fail counts 3 times" in said
-    for other in (0, "2"):
-        with pytest.raises(ShareError, match="does not say how often making its noise was begun"):
-            read_terms({**sending.terms, "attempts": other}, "Terms")
+    with pytest.raises(ShareError, match="does not say how often making its noise was begun"):
+        read_terms({**sending.terms, "attempts": 0}, "Terms")
+
+
+TERMS = terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN)
+
+
+def with_request(**changes: object) -> dict[str, Any]:
+    """Return the terms of a run with other texts of its request; None leaves one out."""
+    told: dict[str, Any] = {**TERMS}
+    changed = {**told["request"], **changes}
+    told["request"] = {name: text for name, text in changed.items() if text is not None}
+    return told
+
+
+@pytest.mark.parametrize(
+    ("terms", "fault"),
+    [
+        (None, "expected `object`, got `null`"),
+        ([TERMS], "expected `object`, got `array`"),
+        ({}, "missing required field `request`"),
+        ({**TERMS, "note": "x"}, "an unknown key 'note'"),
+        ({**TERMS, "attempts": -1}, "expected `int` >= 0 at `attempts`"),
+        ({**TERMS, "attempts": 1 << 63}, "expected `int`"),
+        ({**TERMS, "attempts": True}, "expected `int`, got `bool` at `attempts`"),
+        ({**TERMS, "attempts": 0.0}, "expected `int`, got `float` at `attempts`"),
+        ({**TERMS, "attempts": "0"}, "expected `int`, got `str` at `attempts`"),
+        ({**TERMS, "attempts": 1}, "does not say how often making its noise was begun"),
+        ({**TERMS, "request": "weights"}, "expected `object`, got `str` at `request`"),
+        ({**TERMS, "domain": None}, "expected `object`, got `null` at `domain`"),
+        (with_request(delta=""), "expected `str` of length >= 1 at `request[...]`"),
+        (with_request(epsilon=1), "expected `str`, got `int` at `request[...]`"),
+        (with_request(delta=None), "leaves out what a client is to agree with"),
+        (with_request(security=None), "leaves out what a client is to agree with"),
+        (with_request(neighboring_relation=None), "leaves out what a client is to agree with"),
+        (with_request(input_path="shares"), "for a run to which no client sends"),
+        (with_request(epsilon=None), "names others than are known here"),
+        (with_request(task="weight"), "names others than are known here"),
+        (with_request(security="rings"), "names others than are known here"),
+        (with_request(noise="distributed", offline="True"), "names others than are known here"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(terms: Any, fault: str) -> None:
+    assert read_terms(TERMS, "Terms").attempts == 0
+    with pytest.raises(ShareError) as refused:
+        read_terms(terms, "Terms")
+    assert fault in str(refused.value)
+    assert str(refused.value).startswith("Terms is not for a run that this version can describe: ")
 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:

@@ -20,7 +20,7 @@ def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         files, _ = share_and_add_up(OF_SCORES.even_records(), form, chosen, tmp_path / name, lambda _: None)
         runs.append([path.read_bytes() for path in files])
-    assert total_of(runs[0], chosen.domain) == total_of(runs[1], chosen.domain)
-    values = [chosen.domain.from_bytes(share)[:, 0] for run in runs for share in run]
+    assert total_of(runs[0], chosen.ring) == total_of(runs[1], chosen.ring)
+    values = [chosen.ring.from_bytes(share)[:, 0] for run in runs for share in run]
     assert min(int(share.max()) for share in values) > 2**56  # 20 uniform words are all below with 2^-160
     assert all((one != other).all() for one, other in itertools.combinations(values, 2))

@@ -13,7 +13,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, LedgerError, StockError
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
 from fairshares.harness.inputs.records import read_records
-from fairshares.harness.pipeline.preprocessing import JointNoise, joint_noise_of, terms_of
+from fairshares.harness.pipeline.preprocessing import NoiseToMake, joint_noise_of, terms_of
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import Account
@@ -159,7 +159,7 @@ ASKED = [
 ]
 
 
-def keep_on_engine(noise: JointNoise, stock: Stock) -> None:
+def keep_on_engine(noise: NoiseToMake, stock: Stock) -> None:
     """Take in a piece whose values are all `MARKED`, by parties."""
     model, terms, spec = noise.security, terms_of(noise), replace(PI_PREPROCESS, name="marked_noise")
     attempts, made = stock.begin(terms), stock.directory / "made"

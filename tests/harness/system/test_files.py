@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from fairshares.harness.errors import OptionError
 from fairshares.harness.system.files import (
     PREFIX,
+    check_path,
     hold,
+    is_directory,
     open_regular,
     remove_unless_held,
     scratch_directory,
@@ -33,6 +36,30 @@ with scratch_directory(Path(sys.argv[1])) as made:
     (made / "share").write_text("secret")
     time.sleep(60)
 """
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("n" * 256, "File name too long"),
+        ("not-there/" + "\N{LATIN SMALL LETTER E WITH ACUTE}" * 128, "File name too long"),
+        ("n/" * 5000, "File name too long"),
+        ("a\0b", "no file's name has such a character"),
+        ("\ud800", "no file's name has such a character"),
+    ],
+)
+def test_a_path_that_no_file_has_is_refused(path: str, message: str) -> None:
+    with pytest.raises(OptionError, match=f"^Cannot use .*: {message}; name another by --out.$"):
+        check_path(Path(path), "out")
+
+
+def test_a_path_that_a_file_may_have_is_taken(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / ("n" * 255), tmp_path / "not-there" / "n"):
+        check_path(path, "out")
+
+
+def test_what_cannot_be_looked_at_is_no_directory(tmp_path: Path) -> None:
+    assert is_directory(tmp_path) and not is_directory(tmp_path / ("n" * 256))
 
 
 def leftovers(directory: Path) -> list[Path]:

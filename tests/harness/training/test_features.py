@@ -145,6 +145,60 @@ def test_a_column_of_which_nothing_is_read_is_refused(feature, values, said):
     assert said in str(error.value) and str(error.value).startswith("The column x ")
 
 
+@pytest.mark.parametrize("values", [[500, 1500.5, None], [math.inf, -math.inf], ["-1", "n/a"]])
+def test_a_column_outside_its_range_is_refused(values):
+    """Each value would count as one of the ends."""
+    with pytest.raises(
+        RecordsError, match="and all of its numbers are outside the declared range from 0 to 9"
+    ):
+        list(Features({"x": RANGE}).misread(as_read({"x": values})))
+
+
+def test_values_at_the_ends_are_inside_and_those_beyond_are_said():
+    assert list(Features({"x": RANGE}).misread(as_read({"x": [0, 9]}))) == []
+    assert list(Features({"x": RANGE}).misread(as_read({"x": [9, 9.5, -math.inf]}))) == [
+        "x: 2 of 3 values are outside the range from 0 to 9, as 9.5, and count as its nearer end.",
+    ]
+
+
+UNREAD: list[list[object]] = [
+    ["0,9", "0,1"],
+    ["yes", "no"],
+    [b"9", b"1"],
+    [math.nan, math.nan],
+    ["x"],
+]
+
+
+@pytest.mark.parametrize("values", UNREAD)
+def test_a_model_refuses_a_column_of_which_it_reads_nothing(values):
+    """It would else say the same of everybody."""
+    table = pd.DataFrame({"age": pd.Series(values, dtype=object), "sector": "1"})
+    for predict in (CLASSIFIER.predict, CLASSIFIER.predict_proba):
+        with pytest.raises(
+            RecordsError, match=r"^The column age .*no value in it is a number, .*correct it\.$"
+        ):
+            predict(table)
+
+
+def test_a_model_warns_of_what_counts_as_nothing():
+    table = pd.DataFrame({"age": ["10", "n/a", "5"], "sector": ["1", "2", None]})
+    with pytest.warns(UserWarning, match="of 3 values are") as warned:
+        CLASSIFIER.predict(table)
+    assert [str(warning.message) for warning in warned] == [
+        "age: 1 of 3 values are not a number, such as 1.5, as n/a, and count as the middle of the range.",
+        "sector: 1 of 3 values are missing, and count as none of the categories.",
+    ]
+
+
+def test_one_row_may_lack_a_value_or_have_another_category():
+    with pytest.warns(UserWarning, match="age: 1 of 1 values are missing"):
+        of_one = CLASSIFIER.predict_proba(pd.DataFrame({"age": [None], "sector": ["1"]}))
+    assert of_one.tolist() == CLASSIFIER.predict_proba(pd.DataFrame({"age": [5], "sector": ["1"]})).tolist()
+    with pytest.warns(UserWarning, match="sector: 1 of 1 values are not one of its declared categories"):
+        CLASSIFIER.predict(pd.DataFrame({"age": [5], "sector": ["3"]}))
+
+
 def test_what_counts_as_nothing_is_said():
     values: dict[str, list[object]] = {"x": [1, 2.5, "n/a", None], "y": ["a", "c", "c", ""]}
     assert list(Features({"x": RANGE, "y": KINDS}).misread(as_read(values))) == [
@@ -171,9 +225,13 @@ CLASSIFIER = LogisticModel(TWO_FEATURES, ("no", "yes"), np.array([[1.0, 2.0, -2.
 def test_probabilities_are_those_of_the_log_odds():
     table = pd.DataFrame({"sector": [1, 2.0, np.nan], "age": [10, 99, 5]})
     expected = 1 / (1 + np.exp(-np.array([3.5, -0.5, 0.5])))
-    np.testing.assert_allclose(CLASSIFIER.predict_proba(table)[:, 1], expected)
-    assert CLASSIFIER.predict(table).tolist() == ["yes", "no", "yes"]
-    assert CLASSIFIER.score(table, ["yes", "no", "no"]) == pytest.approx(2 / 3)
+    with pytest.warns(UserWarning, match="sector: 1 of 3 values are missing"):
+        found = CLASSIFIER.predict_proba(table)
+    np.testing.assert_allclose(found[:, 1], expected)
+    table["sector"] = [1, 2, 2]
+    table["age"] = [10, 99, 0]
+    assert CLASSIFIER.predict(table).tolist() == ["yes", "no", "no"]
+    assert CLASSIFIER.score(table, ["yes", "no", "yes"]) == pytest.approx(2 / 3)
     assert CLASSIFIER.classes_.tolist() == ["no", "yes"]
 
 

@@ -31,6 +31,7 @@ from fairshares.harness.errors import (
     PopulationError,
     StockError,
     UnsupportedError,
+    named,
 )
 from fairshares.harness.pipeline.preprocessing import noise_job
 from fairshares.harness.privacy.ledger.charge import Account, SeriesEntry
@@ -156,10 +157,10 @@ def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Securit
 
 def test_columns_are_shares_of_the_sum_and_fresh() -> None:
     for model in (MODELS["ring"], MODELS["mpyc"]):
-        encoded, domain = np.array([[5, -7], [1, 2]]), model.domain
+        encoded, ring = np.array([[5, -7], [1, 2]]), model.ring
         once, again = (columns_of_parties(encoded, model) for _ in range(2))
-        total = domain.total(np.stack([domain.from_bytes(column) for column in once], axis=1))
-        assert to_integers(domain, total) == [6, -5]
+        total = ring.total(np.stack([ring.from_bytes(column) for column in once], axis=1))
+        assert to_integers(ring, total) == [6, -5]
         assert not {*once} & {*again} and len({*once}) == model.parties
 
 
@@ -236,8 +237,11 @@ def test_a_party_that_hangs_ends_the_session_in_time(here: Path) -> None:
         for process in processes_below(directory):
             os.kill(process, signal.SIGSTOP)
         up(session).rounds._timeout_s = 1.0
-        with pytest.raises(PartyTimeoutError, match=r"\(stopped: 2\).* Round 2 of 2 ended the session"):
+        with pytest.raises(
+            PartyTimeoutError, match=r"\(stopped: 2\).* Round 2 of 2 ended the session"
+        ) as late:
             session.add(UPDATES)
+    assert "Give more time with timeout=." in str(late.value)
 
 
 def up(session: SumSession) -> OpenSums:
@@ -426,6 +430,15 @@ def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message
 def test_noise_is_made_ahead_of_a_number_of_sessions(sessions: Any) -> None:
     with pytest.raises(OptionError, match=r"^sessions= must be a whole number from 1 to 1000; got"):
         SumSession("mpyc", **SMALL).preprocess(sessions)
+
+
+def test_noise_that_is_late_is_told_of_by_a_keyword(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object) -> None:
+        raise PartyTimeoutError(f"Give more time with {named('timeout')}.")
+
+    monkeypatch.setattr("fairshares.harness.training.session.preprocess", late)
+    with pytest.raises(PartyTimeoutError, match=r"^Give more time with timeout=\.$"):
+        SumSession("mpyc", **SMALL).preprocess(1)
 
 
 @pytest.mark.parametrize("wrong", ["x", [[1.0, 2.0, 3.0], [1.0]], [["a", "b", "c"]], None, {}])

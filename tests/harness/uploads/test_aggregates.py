@@ -91,13 +91,13 @@ def test_a_run_takes_all_uploads_in_the_order_of_their_identities(
     assert (inputs.clients, inputs.uploads, inputs.excluded) == (3, 3, {})
     assert inputs.batches == tuple(sorted(names))
     delivered = SharesSource(tmp_path).deliver(run, inputs, None).values
-    parts = [model.domain.from_bytes(path.read_bytes()) for path in delivered if path]
+    parts = [model.ring.from_bytes(path.read_bytes()) for path in delivered if path]
     blocks = [names[name] for name in sorted(names)]
     expected = sum(blocks) if form is SPLIT else np.hstack(blocks)
     total = parts[0]
     for part in parts[1:]:
-        total = model.domain.add(total, part)
-    assert np.array_equal(total, model.domain.encode(np.ravel(expected)))
+        total = model.ring.add(total, part)
+    assert np.array_equal(total, model.ring.encode(np.ravel(expected)))
 
 
 def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
