@@ -280,7 +280,7 @@ def quantiles_beside_raised(
     masses = raised.masses
     chance = np.full(len(factors), np.inf)
     edge = np.ceil(raised.quantile(_RARELY_RAISED))
-    spread = np.ceil(edge / _COUNTS)
+    spread = max(1.0, np.ceil(edge / _COUNTS))  # at a large epsilon a raised count has hardly any error
     fewest = np.arange(0, edge + spread, spread)
     most_of = np.append(fewest[1:] - 1, np.inf)
     for least, most in [(-1.0, -1.0), *zip(fewest.tolist(), most_of.tolist(), strict=True)]:
