@@ -29,6 +29,7 @@ from fairshares.harness.inputs.record_schema import (
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
+    most_of_own_records,
 )
 from fairshares.harness.inputs.records import ClientRecords, read_records
 from fairshares.harness.inputs.tables import Named, TabularRecords
@@ -130,8 +131,8 @@ def _stages(
         one_each = held.each_is_client
     else:
         one_each = expected.records is None and kind is not RecordKind.SIZE and not protect.of_clients
-    if one_each and max_count == DEFAULT_MAX_COUNT:
-        max_count = 1
+    if one_each:
+        max_count = most_of_own_records(max_count)
     assert clients is not None and records is not None and groups is not None  # `Expected` asks for them
     cap = protect.bound
     if protect.chooses_cap:

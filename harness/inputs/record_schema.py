@@ -482,6 +482,11 @@ def scale_of(cap: Cap | None) -> int:
     return cap.scale if cap else 1
 
 
+def most_of_own_records(max_count: int) -> int:
+    """Return the most records of a client where each record is a client's own: 1 if none is declared."""
+    return 1 if max_count == DEFAULT_MAX_COUNT else max_count
+
+
 def caps_to_choose_from(max_count: int) -> tuple[int, ...]:
     """Return the public candidate bounds; the last fits any records."""
     return caps_up_to(min(max_count, MAX_CAP))

@@ -35,6 +35,7 @@ from fairshares.harness.inputs.record_schema import (
     RecordKind,
     ValueGrid,
     even_grid,
+    most_of_own_records,
     shown,
 )
 from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, Say, TabularRecords, table_at
@@ -524,8 +525,7 @@ def _each_of_its_own(
     domain: RecordDomain, counted: Counted, pairs: _Pairs, types: dict[str, str]
 ) -> ClientRecords:
     """Return records of which each is a client's own; undeclared, the most of a client is therefore 1."""
-    if domain.max_count == DEFAULT_MAX_COUNT:
-        domain = replace(domain, max_count=1)
+    domain = replace(domain, max_count=most_of_own_records(domain.max_count))
     of_record = pairs.at(np.repeat(np.arange(len(counted.records)), counted.records))
     client = np.arange(len(of_record.group))
     return ClientRecords(

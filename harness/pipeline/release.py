@@ -18,6 +18,7 @@ from fairshares.harness.inputs.record_schema import (
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
+    most_of_own_records,
 )
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.tables import TabularRecords
@@ -427,9 +428,8 @@ def _check_unread(
     try:
         _check_charge(statistic, rest, domain, settings, out, total=total)
     except BudgetError:
-        of_own = domain
-        if domain.max_count == DEFAULT_MAX_COUNT:
-            of_own = replace(domain, max_count=1)  # as it is if each record turns out to be a client
+        # As it is if each record turns out to be a client.
+        of_own = replace(domain, max_count=most_of_own_records(domain.max_count))
         if rest.relation_in(of_own) is rest.relation_in(domain):
             raise
         _check_charge(statistic, rest, of_own, settings, out, total=total)

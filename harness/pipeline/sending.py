@@ -10,15 +10,12 @@ from pathlib import Path
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
 from fairshares.harness.inputs.encoding import as_upload, columns_of
-from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords, read_records
 from fairshares.harness.online.client import Invitation, read_invitation
-from fairshares.harness.pipeline.sources import read_terms
+from fairshares.harness.pipeline.sources import ClientTerms, read_terms
 from fairshares.harness.privacy.ledger.charge import Account, Entry, Say
 from fairshares.harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
 from fairshares.harness.request.fields import as_text
-from fairshares.harness.request.request import Request
-from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.arrays import Integers
 
@@ -30,29 +27,23 @@ class AskedClient:
     Attributes:
         path: The invitation's file.
         invitation: The client's number, key and parties.
-        request: The run's request.
-        domain: The groups and labels of the client's records.
-        relation: The neighboring relation of the run's guarantee.
-        attempts: How often making the run's noise ahead was begun; 0 if parties make it in the run.
+        terms: What the client is to agree with.
     """
 
     path: Path
     invitation: Invitation
-    request: Request
-    domain: RecordDomain
-    relation: NeighboringRelation
-    attempts: int
+    terms: ClientTerms
 
     @property
     def event(self) -> PrivacyEvent:
         """What the client's own ledger is charged for: runs on these terms spend at most this."""
-        protect = self.request.protect
+        request = self.terms.request
         return PrivacyEvent(
-            self.request.task,
-            self.request.model.name,
-            protect.guarantee,
-            protect.privacy_unit,
-            self.relation,
+            request.task,
+            request.model.name,
+            request.protect.guarantee,
+            request.protect.privacy_unit,
+            self.terms.relation,
             self.path,
         )
 
@@ -75,13 +66,13 @@ class AskedClient:
 
     def check_accepted(self, epsilon: Fraction | None, delta: Fraction | None) -> None:
         """Raise OptionError if the run spends more than a client accepts; None accepts anything."""
-        protect = self.request.protect
+        protect = self.terms.request.protect
         _check_accepted("epsilon", "ε", protect.epsilon, epsilon)
         _check_accepted("delta", "δ", protect.delta, delta)
 
     def read(self, path: Path, say: Say) -> ClientRecords:
         """Return the client's records in a file; OptionError if it holds other clients' too, or none."""
-        records = read_records(path, self.domain, say=say)
+        records = read_records(path, self.terms.domain, say=say)
         if records.clients != 1:
             raise OptionError(f"{path} holds records of {records.clients} clients; an invitation is for one.")
         return records
@@ -90,15 +81,7 @@ class AskedClient:
 def read_asked(path: Path) -> AskedClient:
     """Return what the invitation in a file asks for. Raises as `read_invitation` and `read_terms`."""
     invitation = read_invitation(path)
-    terms = read_terms(invitation.terms, str(path))
-    return AskedClient(
-        path=path,
-        invitation=invitation,
-        request=terms.request,
-        domain=terms.domain,
-        relation=terms.relation,
-        attempts=terms.attempts,
-    )
+    return AskedClient(path, invitation, read_terms(invitation.terms, str(path)))
 
 
 @dataclass(frozen=True)
@@ -124,7 +107,7 @@ def send_values(
     charging = Entry(account)
     with nothing_sent():
         charging.check(asked.event)  # early, as parties wait for a client that has its masks
-    form = asked.request.form
+    form = asked.terms.request.form
     values = columns_of(as_upload(records, form, say), form).ravel()
     sent_bytes = asyncio.run(_sent(asked, values, seconds, charging))
     with suppress(LedgerError):  # the charge stays, shown as aborted

@@ -292,8 +292,9 @@ def quantiles_beside_raised(
         up = others.above(reach[:, np.newaxis] - factors[:, np.newaxis] * (moved + raised.slack))
         down = others.above(reach[:, np.newaxis] + factors[:, np.newaxis] * (moved - raised.slack))
         rest = (up * not_raised + down) @ masses + 2 * raised.lost
-        if masses[is_raised].sum() + raised.lost > 0:
-            chance = np.minimum(chance, (failure - rest) / (masses[is_raised].sum() + raised.lost))
+        raised_mass = masses[is_raised].sum() + raised.lost
+        if raised_mass > 0:
+            chance = np.minimum(chance, (failure - rest) / raised_mass)
     return np.where(chance > 0, others.quantiles(np.clip(chance, 0, 1)), np.inf)
 
 

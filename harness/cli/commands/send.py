@@ -14,7 +14,7 @@ def send(options: SendOptions) -> None:
     asked = read_asked(options.invitation)
     invitation = asked.invitation
     certificates = asked.certificates(known)
-    for sentence in view.terms(asked.request, asked.attempts):
+    for sentence in view.terms(asked.terms.request, asked.terms.attempts):
         say(plain(sentence))  # before anything is sent
     for sentence in view.parties(invitation.servers, certificates):
         say(plain(sentence))

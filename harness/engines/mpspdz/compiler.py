@@ -237,23 +237,23 @@ def _inspect(home: Path) -> Installation:
 
 
 @lru_cache
+def linker_says(machine: str) -> str:
+    """Return what the dynamic linker says of a program's shared libraries; "" where there is no `ldd`."""
+    try:
+        done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout + done.stderr
+
+
 def libraries_of(machine: str) -> tuple[str, ...]:
     """Return the shared libraries that a virtual machine loads, by their paths; none if it is no program."""
-    try:
-        done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ()
-    return tuple(re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x", done.stdout, re.MULTILINE))
+    return tuple(re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x", linker_says(machine), re.MULTILINE))
 
 
-@lru_cache
 def missing_libraries(machine: str) -> tuple[str, ...]:
     """Return the linker's lines on shared libraries that a program needs and the machine lacks."""
-    try:
-        done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ()
-    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+    lines = [line.strip() for line in linker_says(machine).splitlines()]
     return tuple(line for line in lines if line.endswith("not found") or "not found (required by" in line)
 
 

@@ -229,7 +229,7 @@ def test_a_machine_without_its_library_is_told_in_the_linkers_words(home: Path) 
         subprocess.run(command, cwd=home, check=True)
     assert reason() is None
     (home / "libpart-of-a-test.so").unlink()
-    discovery.missing_libraries.cache_clear()
+    discovery.linker_says.cache_clear()
     assert reason() == (
         f"{machine} cannot start: libpart-of-a-test.so => not found. Install what it was built with, or "
         "build it again here."

@@ -154,6 +154,18 @@ def test_a_raised_count_makes_one_end_closer() -> None:
     assert closer[1, 1, 1] < 0.9 < 0.95 < closer[1, 1, 0]
 
 
+@pytest.mark.parametrize("epsilon", [8, 14, 20])
+def test_an_empty_count_has_intervals_where_noise_hardly_moves_a_count(epsilon: int) -> None:
+    """The weights are in them, and the larger the noise's ε is, the closer their ends are."""
+    counts = np.array([[300.0, 20.0], [1.0, 500.0]])
+    noise = design_noise(Fraction(epsilon), 40)
+    intervals = count_intervals(counts, "kamiran-calders", noise)
+    weights = weights_of_counts(counts, "kamiran-calders")
+    assert (intervals[..., 0] <= weights).all() and (weights <= intervals[..., 1]).all()
+    less_noise = count_intervals(counts, "kamiran-calders", design_noise(Fraction(20), 40))
+    assert (np.diff(less_noise, axis=-1) <= np.diff(intervals, axis=-1)).all()
+
+
 def test_half_widths_beside_an_empty_count_are_near_the_true_errors() -> None:
     """Against the 95 % quantile of 20,000 simulated errors; as wide as of a doubtful count they were 2.2."""
     truth = np.array([[0.0, 300.0], [500.0, 400.0]])
