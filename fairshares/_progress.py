@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
-from threading import Timer
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fairshares.harness.engines.execution import Progress as Begin
 from fairshares.harness.system.progress import listening
+from fairshares.harness.system.threads import ContextTimer
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle
@@ -59,7 +59,7 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
         disable=not console.is_terminal,
     )
     line = _ProgressLine(shown, names)
-    waiting = Timer(_SHOWN_AFTER_S, shown.start)
+    waiting = ContextTimer(_SHOWN_AFTER_S, shown.start)
     waiting.daemon = True
     waiting.start()
     try:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fairshares.harness.errors import OptionError
-from fairshares.harness.request.fields import Option, Options, optional, required, switch, typed, usual
+from fairshares.harness.errors import OptionError, typed
+from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
 from fairshares.harness.request.plans import Expected as PlanOptions
 from fairshares.harness.request.readers import (
     Number,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairshares.harness.errors import Surface, as_command, as_flag
+from fairshares.harness.errors import Surface, as_command, as_flag, as_typed_command
 from fairshares.harness.request.fields import Options, optional, required_unless, usual
 from fairshares.harness.request.readers import Whole, in_module, parse_error, parse_path, parse_shares
 from fairshares.harness.request.releases import DeclaredDomain
@@ -78,4 +78,4 @@ def in_plan(field: str, value: object = "") -> str:
     return f"{field}={value}" if field in ("network", "error", "units") else as_flag(field, value)
 
 
-IN_PLAN = Surface(in_plan, as_command)
+IN_PLAN = Surface(in_plan, as_command, as_typed_command)

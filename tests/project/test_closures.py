@@ -37,7 +37,7 @@ AT_ONCE = {
     "least_value", "_reach",  # look for a number
     "_prefixes", "table",  # combine secret values
 }  # fmt: skip
-RUNS_IT = {"Thread"}  # for as long as the function takes
+RUNS_IT = {"ContextThread"}  # for as long as the function takes
 
 INTERFACE = "MP-SPDZ's language, MPyC, asyncio, invoke or Python takes functions here"
 READER = "a decorator with an argument, or a place of which mypy knows no type, in one line"
@@ -205,7 +205,7 @@ FINE = {
     "a key": "def f(x):\n    return sorted(x, key=lambda y: -y)",
     "called here": "def f(x):\n    def g(y):\n        return x + y\n    return g(1)",
     "at once": "def f(hosts, message):\n    return at_once(lambda host: host.ask(message), hosts)",
-    "a thread's": "def f(shown):\n  def keep():\n    shown.tell()\n  Thread(target=keep).start()",
+    "a thread's": "def f(shown):\n  def keep():\n    shown.tell()\n  ContextThread(target=keep).start()",
     "bound, then at once": "def f(a):\n    read = partial(open, a)\n    return within(1.0, read)",
     "of a module": "READ = partial(open, 'x')\nKIND = OneOf(lambda: ('a', 'b'))",
     "a default": "def f(x=lambda: 1):\n    return x()",
