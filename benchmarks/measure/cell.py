@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
-from benchmarks.literal import literal_job, literal_of, literal_source
+from benchmarks.literal import literal_job, literal_of, literal_protocol
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up, public_integers
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
@@ -27,9 +27,10 @@ from fairshares.harness.engines.mpspdz.compiler import Installation, find_instal
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
-from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial, Trial, inputs_of_size
+from fairshares.harness.hosts.trials import LiteralTrial, NoiseTrial, ReleaseTrial, Trial, inputs_of_size
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.literal_protocols import literal_source
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
@@ -124,8 +125,6 @@ class Place:
         network = cell.get("network", "none")
         if self._hosts is not None and network != "none":
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
-        if self._hosts is not None and literal_of(cell):
-            return "A literal protocol is measured here; hosts run its .mpc as a program of their owners."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
             return f"{model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
         if PROGRAM in cell and self._hosts is not None:
@@ -134,7 +133,8 @@ class Place:
             return engine_of(model).availability(model)
         literal = literal_of(cell)
         if literal:
-            return engine_of(model).supports(literal, model, NO_INPUT)
+            where = self._runner(cell) or engine_of(model)
+            return where.supports(literal, model, NO_INPUT)
         has_rounds = cell["protocol"] == PI_ROUNDS.name
         if has_rounds and (self._hosts is not None or network != "none"):
             return "Rounds run on one machine, without an emulated network."
@@ -183,7 +183,8 @@ class Place:
         integers = None
         if PROGRAM in cell:
             integers = public_integers(model.parties, int(cell.get("inputs", 0)))
-        result = engine_giving(model, integers).run(job, model, Conditions(out, timeout_s, _silent, network))
+        runner = self._runner(cell) or engine_giving(model, integers)
+        result = runner.run(job, model, Conditions(out, timeout_s, _silent, network))
         return computation_of(result, time.monotonic() - began, share_s=0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
@@ -266,6 +267,8 @@ def _silent(_step: str) -> None:
 def trial_of(cell: Mapping[str, Level]) -> Trial:
     """Return a cell's trial on hosts."""
     model = model_of(cell).name
+    if literal_of(cell):
+        return LiteralTrial(security=model, literal=literal_protocol(cell))
     request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         return NoiseTrial(

@@ -11,12 +11,14 @@ from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Size
 from fairshares.harness.engines.execution import Job
-from fairshares.harness.errors import HostUnfitError, OptionError
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import HostUnfitError, OptionError, UnsupportedError
 from fairshares.harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from fairshares.harness.inputs.federation_size import MOST, FederationSize
 from fairshares.harness.inputs.shares import copies_of, held_by
 from fairshares.harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
 from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.pipeline.sources import PartyInputs, request_of_run
@@ -27,7 +29,7 @@ from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
-from fairshares.protocols.spec import CLIENTS, InputForm
+from fairshares.protocols.spec import CLIENTS, NO_INPUT, InputForm
 
 ModelName = Annotated[str, Meta(max_length=64)]
 """The name of a security model."""
@@ -117,7 +119,33 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
         return
 
 
-Trial = ReleaseTrial | NoiseTrial
+class LiteralTrial(_TrialOfModel, tag="literal", frozen=True, kw_only=True):
+    """A trial of a protocol as printed in PrivFairFL, on records that its program makes up.
+
+    Each host compiles the program of its own clone.
+
+    Attributes:
+        literal: The protocol, with its numbers.
+    """
+
+    literal: LiteralProtocol
+
+    def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
+        """Return every party's job.
+
+        Raises OptionError, or UnsupportedError where this host has no such program or its model runs none.
+        """
+        reason = engine_of(self.model).refusal(self.literal.spec, self.model, NO_INPUT)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        return self.literal.job(self.model)
+
+    def values(self, party: int) -> None:  # noqa: ARG002
+        """Return None, as no party has an input; raise as `job`, so that nothing is begun in vain."""
+        self.job()
+
+
+Trial = ReleaseTrial | NoiseTrial | LiteralTrial
 """What a benchmark run measures."""
 
 

@@ -46,6 +46,16 @@ NOISE: dict[str, Level] = {
     "epsilon": "1",
     "network": "none",
 }
+PRINTED: dict[str, Level] = {
+    "protocol": "pi_rw",
+    "variant": "literal",
+    "security": "ring",
+    "shape": "",
+    "clients": 3,
+    "records": 9,
+    "epsilon": "1",
+    "network": "none",
+}
 Measure = Callable[..., Sample]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
@@ -122,6 +132,18 @@ def test_replicated_shares_over_hosts_are_what_they_are_here(hosts: Site, model:
             assert here is not None and here[0] == sample.program_hash
         refused = measure(input_path="replicated")
     assert refused.status == SKIPPED and "needs MP-SPDZ" in str(refused.reason)
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["rep4-ring"]]))
+def test_a_protocol_as_printed_runs_at_hosts_as_it_does_here(hosts: Site, model: SecurityModel) -> None:
+    """Each host compiles it of its own clone, and charges, signs and keeps nothing."""
+    with measuring(hosts) as measure:
+        sample = measure(PRINTED, security=model.name)
+        assert (sample.status, sample.reason) == (OK, None)
+        assert HERE.identity(sample.cell) == (sample.program_hash, sample.engine_version)
+        assert len(sample.hosts) == len(sample.sent_bytes) == model.parties
+        refused = measure(PRINTED, security="mpyc")
+    assert refused.status == SKIPPED and "only MP-SPDZ has" in str(refused.reason)
 
 
 def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:

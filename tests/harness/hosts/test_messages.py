@@ -62,8 +62,9 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
-from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial
-from fairshares.harness.inputs.federation_size import FederationSize
+from fairshares.harness.hosts.trials import LiteralTrial, NoiseTrial, ReleaseTrial
+from fairshares.harness.inputs.federation_size import MOST, FederationSize
+from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
@@ -78,6 +79,14 @@ OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
 NOISE_FIELDS = {"security": MODEL.name, "guarantee": {"epsilon": "1", "delta": "1/1024"}, "samples": 3}
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 1024)), samples=3)
 OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=FederationSize(7, 23, 2, 2))
+OF_LITERAL = LiteralTrial(
+    security="ring",
+    literal=LiteralProtocol(
+        protocol="pi_rw", form="one-by-one", claimed_epsilon=Fraction(1), clients=3, records=9
+    ),
+)
+OF_A_LITERAL = {"kind": "literal", "security": "ring"}
+LITERAL_FIELDS = {"protocol": "pi_rw", "form": "one-by-one"}
 TOLD: tuple[Message[Any], ...] = (
     Bye(),
     Clean(),
@@ -114,7 +123,10 @@ TOLD: tuple[Message[Any], ...] = (
     Pin(party=0, certificates={"embedded": {"1": "a"}}, successors={"embedded": {"1": [SIGNED]}}),
 )
 BY_NAME = {message.name(): message for message in TOLD}
-OPTIONAL = ("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap")
+OPTIONAL = (
+    *("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
+    *("claimed_epsilon", "records", "samples"),
+)
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
     *("domain", "terms", "policy_text", "clients", "asked", "started"),
@@ -147,6 +159,20 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": 1, "delta": 1}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "-1", "delta": "1"}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "1", "delta": "x"}}}),
+    ("benchmark", {"trial": OF_A_LITERAL}),
+    *(
+        ("benchmark", {"trial": {**OF_A_LITERAL, "literal": {**LITERAL_FIELDS, **more}}})
+        for more in (
+            {"protocol": "../../../tmp/pi_rw"},
+            {"protocol": "pi_rw\n"},
+            {"form": "-I"},
+            {"form": "one by one"},
+            {"claimed_epsilon": 1},
+            {"clients": MOST + 1},
+            {"records": -1},
+            {"source": "pi_rw.mpc"},
+        )
+    ),
     ("propose", {"asked": {"Task": "weights"}}),
     ("propose", {"asked": {"task": "w" * 65537}}),
     ("read_list", {"at": -1}),
@@ -195,7 +221,9 @@ def test_each_kind_of_messages_is_here_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [*TOLD, RunTrial(party=0, trial=OF_RELEASE)], ids=[*BY_NAME, "benchmark of a release"]
+    "message",
+    [*TOLD, RunTrial(party=0, trial=OF_RELEASE), RunTrial(party=0, trial=OF_LITERAL)],
+    ids=[*BY_NAME, "benchmark of a release", "benchmark of a protocol as printed"],
 )
 def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
     """A field less, a field more, or one of another type is refused in a sentence that names the request."""
