@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
-from fairshares.harness.engines.execution import PROJECT, Address
+from fairshares.harness.bounds import Address
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config
