@@ -21,15 +21,35 @@ from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 DIRECTORY = PROJECT / "benchmarks" / "literal"
 _SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi_roc, at each threshold
 
-Word = Annotated[str, Meta(pattern=r"^[a-z][a-z_-]{0,31}\Z")]
+PrintedName = Annotated[str, Meta(pattern=r"^[a-z][a-z_-]{0,31}\Z")]
 """The name of a protocol, or of a form of its program."""
 
-Number = Annotated[int, Meta(ge=0, le=MOST)]
+NumberAtMost = Annotated[int, Meta(ge=0, le=MOST)]
 """A number of records, clients, thresholds or samples; 0 where a protocol has none."""
 
 
-def _spec(protocol: str, number: int, arguments: tuple[str, ...], outputs: tuple[str, ...]) -> ProtocolSpec:
-    """Return the program of a protocol, by the protocol's number in the paper."""
+def _fraction_bits(arguments: Mapping[str, str]) -> int:  # noqa: ARG001
+    """Return the bits of a sample of noise, whatever the program's arguments are."""
+    return FRACTION_BITS
+
+
+def _spec(
+    protocol: str,
+    number: int,
+    arguments: tuple[str, ...],
+    outputs: tuple[str, ...],
+    *,
+    compares_scores: bool = False,
+) -> ProtocolSpec:
+    """Return the program of a protocol.
+
+    Args:
+        protocol: The protocol.
+        number: The protocol's number in the paper.
+        arguments: The names of the program's arguments.
+        outputs: The names of its lines of outputs.
+        compares_scores: Whether it compares all scores with a threshold at once.
+    """
     return ProtocolSpec(
         name=f"{protocol}_literal",
         source=f"PrivFairFL (Pentyala et al. 2022), Protocol {number}, as printed; for benchmarks only",
@@ -38,9 +58,9 @@ def _spec(protocol: str, number: int, arguments: tuple[str, ...], outputs: tuple
         outputs=outputs,
         revealed=("what it computes of records that it makes up, to all parties",),
         portable=False,  # loops, memory and fixed point
-        uses_edabits=protocol == "pi_roc",
-        records_at_once="thresholds" in arguments,  # all scores are compared with one
-        fair_bits=lambda _: FRACTION_BITS,
+        uses_edabits=compares_scores,
+        records_at_once=compares_scores,
+        fair_bits=_fraction_bits,
         made_up=True,
     )
 
@@ -54,6 +74,7 @@ SPECS: Mapping[str, ProtocolSpec] = {
         4,
         ("data", "form", "parties", "records", "thresholds", "epsilon"),
         ("roc_of_protected", "roc_of_others"),
+        compares_scores=True,
     ),
 }
 
@@ -76,13 +97,13 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         samples: The number of samples of noise.
     """
 
-    protocol: Word
-    form: Word
+    protocol: PrintedName
+    form: PrintedName
     claimed_epsilon: Fraction = Fraction(1)
-    clients: Number = 0
-    records: Number = 0
-    thresholds: Number = 0
-    samples: Number = 0
+    clients: NumberAtMost = 0
+    records: NumberAtMost = 0
+    thresholds: NumberAtMost = 0
+    samples: NumberAtMost = 0
 
     @property
     def spec(self) -> ProtocolSpec:
