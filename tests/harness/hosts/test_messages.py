@@ -55,6 +55,7 @@ from fairshares.harness.hosts.messages import (
     Start,
     StopListening,
     TakeList,
+    TakeProgram,
     TimeLinks,
     answer_type,
     check_size,
@@ -69,6 +70,7 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
+from tests.support.sent_programs import sent_program
 from tests.support.type_checks import check_lines
 
 T = TypeVar("T")
@@ -85,6 +87,7 @@ OF_LITERAL = LiteralTrial(
         protocol="pi_rw", form="one-by-one", claimed_epsilon=Fraction(1), clients=3, records=9
     ),
 )
+OF_A_PROGRAM = sent_program(integers=3).trial
 OF_A_LITERAL = {"kind": "literal", "security": "ring"}
 LITERAL_FIELDS = {"protocol": "pi_rw", "form": "one-by-one"}
 TOLD: tuple[Message[Any], ...] = (
@@ -100,6 +103,7 @@ TOLD: tuple[Message[Any], ...] = (
     Propose(asked=asked()),
     Preprocess(asked=asked(), domain={}),
     RunTrial(party=0, trial=OF_NOISE),
+    TakeProgram(file=0, at=0, piece=b"bytes"),
     CheckUploads(party=0),
     ReadList(at=0),
     TakeList(lister=1, signed=SIGNED, at=0, piece="a list"),
@@ -125,11 +129,12 @@ TOLD: tuple[Message[Any], ...] = (
 BY_NAME = {message.name(): message for message in TOLD}
 OPTIONAL = (
     *("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
-    *("claimed_epsilon", "records", "samples"),
+    *("claimed_epsilon", "records", "samples", "batch", "statistical_security", "integers"),
 )
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
     *("domain", "terms", "policy_text", "clients", "asked", "started"),
+    *("batch", "statistical_security"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
 LONG = "x" * ((1 << 20) + 1)
@@ -173,6 +178,12 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
             {"source": "pi_rw.mpc"},
         )
     ),
+    ("take_program", {"piece": ""}),
+    ("take_program", {"piece": "not base 64"}),
+    ("take_program", {"piece": [1]}),
+    ("take_program", {"piece": "A" * (PIECE // 3 * 4 + 8)}),
+    ("take_program", {"at": -1}),
+    ("take_program", {"file": -1}),
     ("propose", {"asked": {"Task": "weights"}}),
     ("propose", {"asked": {"task": "w" * 65537}}),
     ("read_list", {"at": -1}),
@@ -212,7 +223,7 @@ def fields_of(message: Message[Any]) -> dict[str, Any]:
 
 
 def test_each_kind_of_messages_is_here_once() -> None:
-    assert len(BY_NAME) == len(TOLD) == 27
+    assert len(BY_NAME) == len(TOLD) == 28
     assert {name: type(message) for name, message in BY_NAME.items()} == {**TO_AGENT, **TO_SETUP}
     assert set(TO_AGENT) & set(TO_SETUP) == {Bye.name()}
     assert all(kind.STATES for kind in TO_AGENT.values())
@@ -222,8 +233,8 @@ def test_each_kind_of_messages_is_here_once() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [*TOLD, RunTrial(party=0, trial=OF_RELEASE), RunTrial(party=0, trial=OF_LITERAL)],
-    ids=[*BY_NAME, "benchmark of a release", "benchmark of a protocol as printed"],
+    [*TOLD, *(RunTrial(party=0, trial=trial) for trial in (OF_RELEASE, OF_LITERAL, OF_A_PROGRAM))],
+    ids=[*BY_NAME, "benchmark of a release", "benchmark of a protocol as printed", "benchmark of a program"],
 )
 def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
     """A field less, a field more, or one of another type is refused in a sentence that names the request."""
@@ -266,7 +277,7 @@ def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack
     assert "larger than" in sentence
     assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == {"ok": None}
     lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
-    assert lasting == {"take_list", "prepare", "go", "keep"}
+    assert lasting == {"take_list", "take_program", "prepare", "go", "keep"}
     check_size(Go, LONGEST)
 
 
@@ -367,6 +378,7 @@ def test_the_table_says_when_each_request_is_answered() -> None:
         State.PROPOSED: between | {"check_uploads"},
         State.GIVEN: between | {"aggregate"},
         State.LISTED: between | {"read_list", "take_list", "aggregate"},
+        State.PROMISED: between | {"take_program"},
         State.FED: between | {"prepare"},
         State.PREPARED: with_party | {"start"},
         State.STARTED: with_party | {"certificate", "state"},
