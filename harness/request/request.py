@@ -379,8 +379,12 @@ class Request(Options):
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""
-        texts = {name: as_text(self.value_of(name)) for name in self.declared}
-        return {"task": self.task, **{name: text for name, text in texts.items() if text}}
+        fields = {"task": self.task}
+        for name in self.declared:
+            text = as_text(self.value_of(name))
+            if text:
+                fields[name] = text
+        return fields
 
 
 def no_place(spec: ProtocolSpec) -> OptionError:
