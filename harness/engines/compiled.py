@@ -117,7 +117,7 @@ class CompiledProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if public:
             raise UnsupportedError(
                 f"The program reads the public input {public[0]}, and hosts get schedule and tapes alone; "
-                "make such values in the program, or have parties read them (--inputs)."
+                "make such values in the program, or have parties read them as inputs."
             )
         names = tapes_in(path.read_bytes())
         for name in (path.name, *names):

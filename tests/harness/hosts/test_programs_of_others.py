@@ -268,7 +268,7 @@ def test_a_schedule_names_the_tapes_that_came_and_no_others(schedule: bytes, hos
 def test_a_schedule_is_read_as_the_machine_reads_it() -> None:
     assert tapes_in(b"3\n2\na-0:25 b:1:95\n1 0\n0\n") == ["a-0.bc", "b:1.bc"]
     assert tapes_in(b"1 1 a") == ["a.bc"]
-    text = schedule_of("a").replace(b"compile.py", b"/home/of/somebody/MP-SPDZ/compile.py -R 64")
+    text = schedule_of("a").replace(b"compile.py", b"/srv/MP-SPDZ/compile.py -R 64")
     assert without_place(text) == schedule_of("a").replace(b"compile.py", b"compile.py -R 64")
     assert without_place(schedule_of("a")) == schedule_of("a")
 
