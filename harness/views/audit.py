@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 from fairshares.harness.privacy.audit.figures import DELTAS, LocalFigures, NoiseFigures, ReleaseFigures
 from fairshares.harness.privacy.audit.samplers import Audited
@@ -22,7 +22,7 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
         curves = {}
         for audited in pictured:
             name = f"{audited.name}, ε = {exact_text(audited.requested.epsilon)}"
-            curves[name] = (audited.requested.epsilon, partial(_delta, audited))
+            curves[name] = (audited.requested.epsilon, _CurveOf(audited).delta)
         yield deltas(
             "delta",
             curves,
@@ -41,11 +41,17 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
     yield Findings(faults)
 
 
-def _delta(audited: Audited, epsilon: Fraction) -> float:
-    """Return δ at ε on an item's curve, rounded up, as its argument e^ε is rounded down."""
-    assert audited.curve is not None
-    least_exp, _ = exp_bounds(epsilon)
-    return float(audited.curve.delta(least_exp))
+@dataclass(frozen=True)
+class _CurveOf:
+    """The curve of an audited item that has one."""
+
+    audited: Audited
+
+    def delta(self, epsilon: Fraction) -> float:
+        """Return δ at ε, rounded up, as its argument e^ε is rounded down."""
+        assert self.audited.curve is not None
+        least_exp, _ = exp_bounds(epsilon)
+        return float(self.audited.curve.delta(least_exp))
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:

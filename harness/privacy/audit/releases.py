@@ -422,30 +422,49 @@ def _papers_sizes(name: str) -> dict[str, int]:
     return {}
 
 
-def _commands_with_joint_noise() -> Iterator[Callable[[], Audited]]:
+@dataclass(frozen=True)
+class ReferenceAudit:
+    """An audit of a release in the reference set, at ε = 1 and δ = 2^-40; it may take minutes.
+
+    Attributes:
+        name: A key of `RELEASES`.
+        relation: The neighboring relation.
+        distribution: Of the noise of three parties, of which one may be corrupt; None for joint noise.
+    """
+
+    name: str
+    relation: NeighboringRelation
+    distribution: NoiseDistribution | None = None
+
+    def audited(self) -> Audited:
+        """Audit the release."""
+        distributed = None
+        if self.distribution is not None:
+            distributed = self.distribution, 3, 1
+        return audit_command(
+            self.name,
+            _papers_sizes(self.name),
+            self.relation,
+            epsilon=_EPSILON_1,
+            delta=_DELTA,
+            distributed=distributed,
+        )
+
+
+def _with_joint_noise() -> Iterator[ReferenceAudit]:
     """Yield an audit of each release under each of its neighboring relations."""
     for name, release in RELEASES.items():
         for relation in release.relations:
-            yield partial(
-                audit_command, name, _papers_sizes(name), relation, epsilon=_EPSILON_1, delta=_DELTA
-            )
+            yield ReferenceAudit(name, relation)
 
 
-def _commands_with_distributed_noise() -> Iterator[Callable[[], Audited]]:
-    """Yield audits with three parties, one of which may be corrupt."""
+def _with_distributed_noise() -> Iterator[ReferenceAudit]:
+    """Yield audits of each release and distribution of distributed noise."""
     for name in with_distributed_noise():
         if not RELEASES[name].counts_records:  # at this ε other values are too wide for any table
             continue
         for distribution in NoiseDistribution:
-            yield partial(
-                audit_command,
-                name,
-                _papers_sizes(name),
-                RELEASES[name].relations[0],
-                epsilon=_EPSILON_1,
-                delta=_DELTA,
-                distributed=(distribution, 3, 1),
-            )
+            yield ReferenceAudit(name, RELEASES[name].relations[0], distribution)
 
 
 # The audits of `./inv audit`, in the order of its tables. Tests check each of them.
@@ -455,8 +474,8 @@ OF_SAMPLERS: tuple[Callable[[], Audited], ...] = (
     partial(audit_sampler, Fraction(1, 3), _DELTA, subject="pi_lap.default.1_3"),
 )
 OF_RELEASES: tuple[Callable[[], Audited], ...] = (
-    *_commands_with_joint_noise(),
-    *_commands_with_distributed_noise(),
+    *(audit.audited for audit in _with_joint_noise()),
+    *(audit.audited for audit in _with_distributed_noise()),
 )
 OF_LOCAL_MECHANISMS: tuple[Callable[[], Audited], ...] = (
     partial(audit_m_r, "1_1", _EPSILON_1, repaired=False),

@@ -23,6 +23,8 @@ from fairshares.protocols.accounting.calibration import (
 from fairshares.protocols.noise.added import NoiseDistribution
 from fairshares.protocols.spec import ProtocolSpec
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 LAPLACE, GAUSSIAN = NoiseDistribution

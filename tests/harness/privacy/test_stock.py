@@ -9,6 +9,8 @@ import pytest
 from fairshares.harness.errors import StockError
 from fairshares.harness.privacy.stock import ABOUT, Piece, PieceRecord, Stock, shares_of
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 TERMS = "weights"
 SHARES = "Persistence/Transactions-P0.data"
 
