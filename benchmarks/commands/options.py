@@ -94,7 +94,9 @@ class RunOptions(Options):
         "program 600",
     )
     hosts = optional(
-        parse_path, "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`"
+        parse_path,
+        "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`, and has the "
+        "digest of a program, as a refusal names it",
     )
     args = optional(as_given, "of a program: what it is compiled with, separated by spaces")
     inputs = usual("0", Whole(0, 10**7), "of a program: how many public, synthetic integers each party reads")

@@ -349,7 +349,7 @@ class Request(Options):
     def check_unit(self) -> None:
         """Raise OptionError if the privacy unit and the input encoding do not go together.
 
-        Clients are not protected if no encoding keeps them to a cap, and slots are only of clients with a cap.
+        No client is protected if no encoding keeps it to a cap, and slots are only of clients with a cap.
         """
         if not any(form.capped for form in self.spec.input_forms.values()):
             parse_choice("privacy_unit", str(self.protect.privacy_unit), ["record"])
