@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fairshares.harness.errors import OptionError, named, named_command
-from fairshares.harness.request.fields import Given, Several, as_text, several
+from fairshares.harness.request.fields import GivenValue, ReaderOfSeveral, as_text, several
 from fairshares.protocols import guarantee
 from fairshares.protocols.accounting.rounding import exact_number
 
@@ -71,7 +71,7 @@ class Whole:
         return parse_whole(option, text, self._least, most)
 
 
-class Separated(Several[list[T]]):
+class Separated(ReaderOfSeveral[list[T]]):
     """A reader of values separated by commas, or in a list.
 
     Args:
@@ -82,7 +82,7 @@ class Separated(Several[list[T]]):
         super().__init__(self._read_each)
         self._parse = parse
 
-    def _read_each(self, given: Given, option: str) -> list[T]:
+    def _read_each(self, given: GivenValue, option: str) -> list[T]:
         return [self._parse(name, option) for name in parse_names(given, option)]
 
 
@@ -123,7 +123,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     )
 
 
-class Number(Generic[N]):
+class NumberReader(Generic[N]):
     """A reader of numbers.
 
     Args:
@@ -147,32 +147,38 @@ class Number(Generic[N]):
         raise OptionError(f"{named(option)} must be {self._what}; got {text[: 2 * _LONGEST_NAME]!r}.")
 
 
-parse_delta = Number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1, Fraction)
-parse_max_count = Number(
+parse_delta = NumberReader(
+    "a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1, Fraction
+)
+parse_max_count = NumberReader(
     "a whole number of at least 1, for example 2^31",
     lambda value: value >= 1 and value.denominator == 1,
     int,
 )
-parse_party = Number(
+parse_party = NumberReader(
     "the number of a party, 0 for the first",
     lambda value: 0 <= value < 1000 and value.denominator == 1,
     int,
 )
-parse_seconds = Number(
+parse_seconds = NumberReader(
     f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS, float
 )
-parse_tolerance = Number("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float)
-parse_share = Number("a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1, float)
-parse_momentum = Number("a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1, float)
-parse_positive = Number(
+parse_tolerance = NumberReader("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float)
+parse_share = NumberReader(
+    "a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1, float
+)
+parse_momentum = NumberReader(
+    "a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1, float
+)
+parse_positive = NumberReader(
     "a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6, float
 )
-parse_error = Number("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
-parse_threshold = Number("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
+parse_error = NumberReader("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
+parse_threshold = NumberReader("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
 
 
 @several("thresholds")
-def parse_grid(given: Given, option: str) -> int | list[float]:
+def parse_grid(given: GivenValue, option: str) -> int | list[float]:
     """Read the number of even thresholds, `101`, or a list, `0.3,0.5`."""
     from fairshares.harness.inputs.record_schema import MAX_THRESHOLDS
 
@@ -214,7 +220,7 @@ def parse_lost(text: str, option: str = "lost") -> list[int]:
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    return Number(
+    return NumberReader(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
         int,
@@ -257,7 +263,7 @@ def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
 
 
 @several("range")
-def parse_range(text: Given, option: str) -> tuple[float, float]:
+def parse_range(text: GivenValue, option: str) -> tuple[float, float]:
     """Read the ends of a range: `0,1`."""
     parts = text.split(",") if isinstance(text, str) else [as_text(end) for end in text]
     numbers = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
@@ -291,7 +297,7 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
 
 
 @several("security")
-def parse_models(given: Given, option: str) -> list[SecurityModel]:
+def parse_models(given: GivenValue, option: str) -> list[SecurityModel]:
     """Read security models, separated by commas."""
     return [parse_model(name) for name in parse_names(given, option)]
 
@@ -319,7 +325,7 @@ def parse_choice(option: str, text: str, choices: list[str]) -> str:
 
 
 @several()
-def parse_shares(given: Given, option: str) -> dict[str, Fraction]:
+def parse_shares(given: GivenValue, option: str) -> dict[str, Fraction]:
     """Read names and shares: `2`, `a,b`, or `a:0.7,b:0.3`."""
     wrong = OptionError(
         f"{named(option)} must be how many there are (2), their names (a,b), or names with shares that add "
@@ -341,7 +347,7 @@ def parse_shares(given: Given, option: str) -> dict[str, Fraction]:
 
 
 @several()
-def parse_names(given: Given, option: str) -> list[str]:
+def parse_names(given: GivenValue, option: str) -> list[str]:
     """Read names separated by commas, none of them empty."""
     names = given.split(",") if isinstance(given, str) else map(as_text, given)
     stripped = [name.strip() for name in names]
@@ -358,7 +364,7 @@ def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
 
 
 @several("budget")
-def parse_budget(given: Given, option: str) -> guarantee.Budget:
+def parse_budget(given: GivenValue, option: str) -> guarantee.Budget:
     """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then `renyi` or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")

@@ -349,7 +349,7 @@ class Request(Options):
     def check_unit(self) -> None:
         """Raise OptionError if the privacy unit and the input encoding do not go together.
 
-        Clients are not protected if no encoding keeps them to a cap. Slots are of clients with a cap only.
+        No client is protected if no encoding keeps it to a cap, and slots are only of clients with a cap.
         """
         if not any(form.capped for form in self.spec.input_forms.values()):
             parse_choice("privacy_unit", str(self.protect.privacy_unit), ["record"])
@@ -388,8 +388,12 @@ class Request(Options):
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""
-        texts = {name: as_text(self.value_of(name)) for name in self.declared}
-        return {"task": self.task, **{name: text for name, text in texts.items() if text}}
+        fields = {"task": self.task}
+        for name in self.declared:
+            text = as_text(self.value_of(name))
+            if text:
+                fields[name] = text
+        return fields
 
 
 def no_place(spec: ProtocolSpec) -> OptionError:

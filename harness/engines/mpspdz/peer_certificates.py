@@ -120,14 +120,17 @@ def let_in_by(
     certificates = [make_key(data, f"P{party}", f"P{party}") for party in range(parties)]
     for certificate in certificates:
         trust(certificate, data, certificate.stem)
+    environment = dict(os.environ)
     if library is not None:
         (scratch / LIBRARY).symlink_to(library)
+        environment.update(ENVIRONMENT)
+    environment.update(expecting(certificates))
     with free_ports(parties) as ports, ContextPool(2 * parties) as pool:
         create_file(scratch / "hosts", "".join(f"{LOOPBACK}:{port}\n" for port in ports).encode())
         process = subprocess.Popen(
             [machine, "-p", "0", "-ip", "hosts", "-R", "64", *options, "none"],
             cwd=scratch,
-            env={**os.environ, **(ENVIRONMENT if library else {}), **expecting(certificates)},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -8,10 +8,9 @@ from itertools import chain
 from math import lcm
 
 from fairshares.harness.errors import OptionError, named
+from fairshares.harness.privacy.audit.figures import DELTAS, PartiesNoise, ReleaseFigures
 from fairshares.harness.privacy.audit.samplers import (
-    DELTAS,
     Audited,
-    Figure,
     audit_m_l,
     audit_m_r,
     audit_sampler,
@@ -73,15 +72,19 @@ class _Loss:
     """The privacy loss that an audit found.
 
     Args:
-        figures: Figures that were found on the way, by name.
+        values: The number of noisy values.
+        values_moved: How many of them two neighbors differ in.
         exact: The guarantee.
         takes: Begins the sentence that says that it exceeds the claim.
+        units_moved: By how many units the values move in all; None if each moves by 1.
         joint: The exact privacy of all values together, if there are few enough.
     """
 
-    figures: Mapping[str, Figure]
+    values: int
+    values_moved: int
     exact: Guarantee
     takes: str
+    units_moved: int | None = None
     joint: PrivacyCurve | None = None
 
 
@@ -124,10 +127,9 @@ def audit_release(
         if plan.unit is PrivacyUnit.CLIENT:
             parameters["cap"] = neighbors.cap
     exact = loss.exact
-    figures = {**loss.figures, "epsilon": exact.epsilon, "delta": exact.delta}
+    epsilon_at = {}
     if loss.joint is not None:
-        for at, at_delta in DELTAS.items():
-            figures[f"epsilon_at_{at}"] = loss.joint.least_epsilon(at_delta)
+        epsilon_at = {name: loss.joint.least_epsilon(usual) for name, usual in DELTAS.items()}
     fault = None
     if exact.epsilon > plan.exact.epsilon or exact.delta > plan.exact.delta:
         fault = f"{loss.takes} more than the ε and δ that are claimed"
@@ -136,7 +138,15 @@ def audit_release(
         name=name,
         requested=Guarantee(epsilon, delta),
         parameters=parameters,
-        figures=figures,
+        figures=ReleaseFigures(
+            neighbors.relation,
+            loss.values_moved,
+            exact.epsilon,
+            exact.delta,
+            values=loss.values,
+            units_moved=loss.units_moved,
+            epsilon_at=epsilon_at,
+        ),
         curve=loss.joint,
         claimed=True,
         fault=fault,
@@ -163,7 +173,8 @@ def _loss_of_index(release: AboveThreshold, coins: Coins) -> _Loss:
     epsilon = log_upper_bound(_worst_ratio(single) ** 2)
     delta = single.impossible * (1 + release.queries)
     return _Loss(
-        figures={"values": release.queries + 1, "values_moved": release.queries},
+        values=release.queries + 1,
+        values_moved=release.queries,
         exact=Guarantee(epsilon, delta),
         takes=f"an index of {release.queries} counts takes",
     )
@@ -176,10 +187,11 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
     ratio = _worst_ratio(single)
     moved = values_moved(release, neighbors)
     moved_what = "units in all"
-    figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
+    values_that_move = moved
+    units_moved: int | None = moved
     if release.amounts:
         moves = amounts_moved(release, neighbors)
-        figures |= {"values_moved": max(map(len, moves)), "units_moved": moved}
+        values_that_move = max(map(len, moves))
         lost = max(impossible_mass(plan.coins, move) for move in moves)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
     elif cap > 1:
@@ -188,19 +200,22 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
             ways = 2  # some counts of a level fall, and others may rise
         levels = max(map(len, release.columns))
         cells = min(ways * cap, release.cells)
-        figures |= {"values_moved": levels * cells, "units_moved": moved}
+        values_that_move = levels * cells
         lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
     else:
         moved_what = "values"
+        units_moved = None
         exact = Guarantee(log_upper_bound(ratio**moved), single.impossible * moved)
     joint = None
     if moved <= _JOINT_VALUES and cap == 1:
         joint = composed([single] * moved)
     return _Loss(
-        figures=figures,
+        values=release.nodes,
+        values_moved=values_that_move,
         exact=exact,
         takes=f"a {plan.unit} moves {moved} {moved_what}, which takes",
+        units_moved=units_moved,
         joint=joint,
     )
 
@@ -277,16 +292,15 @@ def audit_distributed_noise(
             "parties": parties,
             "tolerated": tolerated,
         },
-        figures={
-            "values": release.nodes,
-            "values_moved": max(map(len, moves)),
-            "units_moved": moved,
-            "epsilon": claim.epsilon,
-            "delta": delta_found,
-            "honest_parties": noise.honest,
-            "table_entries": len(noise.weights),
-            "mean_square_error": noise.mean_square_error,
-        },
+        figures=ReleaseFigures(
+            relation,
+            max(map(len, moves)),
+            claim.epsilon,
+            delta_found,
+            values=release.nodes,
+            units_moved=moved,
+            noise=PartiesNoise(noise.honest, len(noise.weights), noise.mean_square_error),
+        ),
         claimed=True,
         fault=fault,
     )
