@@ -30,8 +30,8 @@ from fairshares.harness.postprocessing.thresholds.search import (
     best_mixed_rules,
     task_for,
 )
+from fairshares.harness.reweighing.count_errors import FLOOR
 from fairshares.harness.reweighing.formulas import weights_of_counts
-from fairshares.harness.reweighing.intervals import FLOOR
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
 from fairshares.protocols.arrays import Bools, Floats, Integers
 from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
