@@ -6,7 +6,7 @@ from fairshares.harness.errors import OptionError, typed
 from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
 from fairshares.harness.request.plans import Expected as PlanOptions
 from fairshares.harness.request.readers import (
-    Number,
+    NumberReader,
     OneOf,
     Separated,
     Whole,
@@ -190,7 +190,7 @@ class ReproduceOptions(Options):
     )
     exponents = Option[list[float]](
         Separated(
-            Number("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float)
+            NumberReader("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float)
         ),
         "capping: a of the distribution n^-a by which a client has n records; default: 1.5,2",
     )

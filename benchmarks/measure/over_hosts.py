@@ -196,7 +196,7 @@ def _look(connections: Sequence[HostConnection], model: SecurityModel, progress:
             **to_builtins(found.facts.machine),
             "environment": to_builtins(found.facts.environment),
             "engine_version": found.facts.engine_version,
-            "clock_offset_s": round(found.finding.skew_s, 3),
+            "clock_offset_s": round(found.answer.skew_s, 3),
         }
         for found in fit_hosts(connections, model, progress)
     ]

@@ -7,6 +7,7 @@ and what its end adds. `party_run.py` has the steps that they have in common.
 import hashlib
 import json
 import os
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -130,9 +131,7 @@ class UploadedInputs(RunInputs[Intent]):
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
         if message.clients is not None:
             raise HostUnfitError(NO_INPUTS)
-        release = PlannedRelease(
-            place, self.guard.job(self.inputs), self.source, self.heard, file=self.values
-        )
+        release = ReleaseOfUploads(place, self.guard.job(self.inputs), self.source, self.heard, self.values)
         if not self.noise_terms:
             return release
         return ReleaseWithPiece.of_terms(release, self.noise_terms, message.piece)
@@ -152,7 +151,7 @@ class InvitedInputs(RunInputs[Intent]):
         if message.clients is None:
             raise HostUnfitError(NO_INPUTS)
         inputs = self.guard.sent(message.clients.terms, message.clients.certificates)
-        return PlannedRelease(place, self.guard.job(inputs), INVITED, {}, file=None)
+        return ReleaseOfInvited(place, self.guard.job(inputs))
 
 
 @dataclass(frozen=True)
@@ -162,24 +161,14 @@ class PlannedRelease(PlannedRun[Intent]):
     Attributes:
         place: What the run has at its host.
         guarded: The job, and what will be charged for it.
-        source: Where the inputs come from.
-        heard: All hosts' lists of the uploads, by party.
-        file: The file with this party's inputs, or None if clients send them.
     """
 
     place: RunPlace
     guarded: GuardedJob
-    source: str
-    heard: Mapping[int, UploadList]
-    file: Path | None
 
     @property
     def job(self) -> Job:
         return self.guarded.job
-
-    @property
-    def values(self) -> Path | None:
-        return self.file
 
     @property
     def guard(self) -> Guard:
@@ -189,9 +178,13 @@ class PlannedRelease(PlannedRun[Intent]):
     def seen(self, party: int) -> dict[str, str]:
         return self.guard.seen(self.place.keys.all_histories(party))
 
+    @abstractmethod
+    def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
+        """Return the statement before the run, as `GuardedJob.intent`."""
+
     def intent(self, prepared: PreparedParty, message: Agree) -> Intent:
         self.guarded.check()
-        ahead = self.guarded.intent(prepared, message, self.source, self.heard)
+        ahead = self.ahead(prepared, message)
         histories = self.place.keys.all_histories(prepared.party)
         return self.guard.with_heads(ahead, histories, message.heads)
 
@@ -201,7 +194,41 @@ class PlannedRelease(PlannedRun[Intent]):
 
 
 @dataclass(frozen=True)
-class ReleaseWithPiece(PlannedRelease):
+class ReleaseOfInvited(PlannedRelease):
+    """A release to which clients send while it runs, so that its host has no file for it."""
+
+    @property
+    def values(self) -> None:
+        return None
+
+    def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
+        return self.guarded.intent(prepared, message, INVITED, {})
+
+
+@dataclass(frozen=True)
+class ReleaseOfUploads(PlannedRelease):
+    """A release of uploads, or of an aggregate.
+
+    Attributes:
+        source: Which of the two the inputs are, by a key of `SOURCES`.
+        heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
+        file: The file with this party's shares of the sums.
+    """
+
+    source: str
+    heard: Mapping[int, UploadList]
+    file: Path
+
+    @property
+    def values(self) -> Path:
+        return self.file
+
+    def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
+        return self.guarded.intent(prepared, message, self.source, self.heard)
+
+
+@dataclass(frozen=True)
+class ReleaseWithPiece(ReleaseOfUploads):
     """A release that takes a piece of noise made ahead.
 
     Attributes:
@@ -213,7 +240,7 @@ class ReleaseWithPiece(PlannedRelease):
     piece: str
 
     @classmethod
-    def of_terms(cls, release: PlannedRelease, noise_terms: str, piece: str) -> Self:
+    def of_terms(cls, release: ReleaseOfUploads, noise_terms: str, piece: str) -> Self:
         """Return a release that takes a piece of this noise, with the place where it will be."""
         pieces = shares_of(release.place.scratch / _PIECE, release.place.model.parties)
         guarded = replace(release.guarded, job=replace(release.guarded.job, pieces=pieces))
