@@ -169,7 +169,7 @@ class LocalHost:
     def check(self, message: Check) -> HostFacts:
         """Take the turn, so that others meet this host's party; return the facts on which a run depends."""
         now = time.time()
-        chosen = get_model(message.security)
+        chosen = get_model(message.security, message.parties)
         engine = engine_of(chosen)
         directory = _fault(lambda: check_directory(self.directory))
         policy = None if directory else _fault(lambda: read_policy(self.directory))

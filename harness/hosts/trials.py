@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Size
+from fairshares.harness.bounds import PartyCount, Size
 from fairshares.harness.engines.execution import Job
 from fairshares.harness.errors import HostUnfitError, OptionError
 from fairshares.harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
@@ -41,14 +41,16 @@ class _TrialOfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         security: The model's name.
+        parties: The number of parties; None for the model's usual number.
     """
 
     security: ModelName
+    parties: PartyCount | None = None
 
     @property
     def model(self) -> SecurityModel:
         """The model whose parties run it."""
-        return get_model(self.security)
+        return get_model(self.security, self.parties)
 
 
 class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
@@ -85,11 +87,15 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
 
     def _release(self) -> Request:
         """Return the release, or raise OptionError or HostUnfitError if it is none that runs here."""
+        unknown = HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
         if self.asked.get("security") != self.security:
-            raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
+            raise unknown
         if not self.federation.is_possible:
             raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
-        return request_of_run(self.asked)
+        release = request_of_run(self.asked)
+        if release.model != self.model:
+            raise unknown
+        return release
 
 
 class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):

@@ -117,7 +117,8 @@ def security_models(rows: Sequence[JsonObject]) -> Iterator[Part]:
         yield f"{', '.join(models)}: {reason}"
     yield (
         f"With {named('noise', 'distributed')}, in every model, {SHIFTED}. Errors are then up to 1.41 "
-        "times as large with two parties, 1.22 with three, 1.15 with four."
+        "times as large with two parties, 1.22 with three, 1.15 with four; of n parties of which t may "
+        "collude, √(n / (n − t)) times."
     )
 
 

@@ -51,15 +51,15 @@ from fairshares.protocols.guarantee import Guarantee
 
 def check(options: HostsCheckOptions) -> None:
     """Check every host of a file."""
-    hosts, chosen = chosen_hosts(options.hosts, options.security)
+    hosts, chosen = chosen_hosts(options.hosts, options.trust)
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     rows = [finding.to_json() for finding in findings]
-    cli.show_or_print(rows, *view.findings([checked(finding) for finding in findings], chosen.name))
+    cli.show_or_print(rows, *view.findings([checked(finding) for finding in findings], chosen.title))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
-            f"{wrong} of {len(hosts)} hosts cannot take their part in a run of model {chosen.name} yet."
+            f"{wrong} of {len(hosts)} hosts cannot take their part in a run of model {chosen.title} yet."
         )
 
 

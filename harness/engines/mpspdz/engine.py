@@ -154,9 +154,9 @@ def _matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[str, 
 
 
 def _options(model: SecurityModel) -> tuple[str, ...]:
-    """Return the options of a model's virtual machine."""
-    if model.parties == 2:
-        return ("-N", "2", *model.run_options)
+    """Return the options of a model's virtual machine, which is told how many parties it has if it asks."""
+    if model.numbers is not None:
+        return ("-N", str(model.parties), *model.run_options)
     return tuple(model.run_options)
 
 
