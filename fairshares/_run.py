@@ -22,7 +22,7 @@ from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_nam
 from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_results import EarlierFiles
-from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
+from fairshares.harness.pipeline.preprocessing import MadePiece, joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
     of_noise,
     run_on_records,
@@ -38,18 +38,18 @@ from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.request.fields import as_text, refuse_unknown
 from fairshares.harness.request.readers import parse_choice, parse_unit
 from fairshares.harness.request.request import AccountOptions, Where, parse_pieces
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.training.features import Features, features_from_json, read_features
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.views import ledger as ledger_view, plan as plan_view
 from fairshares.harness.views.run_summary import CAP_STEPS, STEPS, one_machine, view_of
-from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from fairshares._arguments import Argument, Records
 
-    _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[dict[str, JsonValue]]]
+    _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[MadePiece]]
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _PLANNED = {name for options in RELEASES.values() for name in options.expected.declared}
@@ -231,24 +231,20 @@ def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.Da
         _columns_of_task(task, given)
         if given.get("records") is not None:
             raise OptionError(f"Noise is made without records; leave out {named('records')}.")
-        pieces = make(task, runs, given, begin)
+        pieces = [as_json(piece) for piece in make(task, runs, given, begin)]
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
-def _noise_of_release(
-    task: str, runs: int, given: dict[str, Argument], begin: Progress
-) -> list[dict[str, JsonValue]]:
-    """Make the noise of so many runs of a release, and return the costs of each."""
+def _noise_of_release(task: str, runs: int, given: dict[str, Argument], begin: Progress) -> list[MadePiece]:
+    """Make the noise of so many runs of a release, and return the pieces."""
     kind = CALLS[task]
     call = kind(**_read(given, kind.declared))
     stock = stock_of(call.where, call.account)
     return preprocess(joint_noise_of(of_noise(call)), stock, runs, call.where.timeout, begin)
 
 
-def _noise_of_training(
-    _task: str, runs: int, given: dict[str, Argument], begin: Progress
-) -> list[dict[str, JsonValue]]:
-    """Make the noise of so many trainings, and return the costs of each."""
+def _noise_of_training(_task: str, runs: int, given: dict[str, Argument], begin: Progress) -> list[MadePiece]:
+    """Make the noise of so many trainings, and return the pieces."""
     from fairshares.harness.training.training_run import preprocessed as made_for  # as in `trained`
 
     features = _features_of(given.pop("features", {}))

@@ -178,7 +178,7 @@ class Place:
         # The account remembers the piece, and charges nobody.
         settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
         manifest = run_release(statistic, source, settings, out, _silent).manifest
-        return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece["mpc_s"])
+        return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece.mpc_s)
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         began = time.monotonic()

@@ -15,6 +15,7 @@ from fairshares.harness.engines.links import Network
 from fairshares.harness.errors import OutputError, UnsupportedError, refuse
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
@@ -312,7 +313,7 @@ class EngineResult:
         outputs: The opened integers by name of the `OUT` line, equal at all parties.
         times: The seconds that it took.
         left_out: The number of clients that the parties left out, by reason.
-        signed: See `fairshares.harness.hosts.signed_results`.
+        signed: What hosts signed of the run; see `fairshares.harness.hosts.signed_results`.
         hosts: The facts about the run that hosts signed.
         preprocessing: The noise that hosts had made ahead.
     """
@@ -331,7 +332,7 @@ class EngineResult:
     peak_memory_bytes: tuple[int, ...] = ()
     network: EmulatedNetwork | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    signed: tuple[Mapping[str, str], ...] = ()
+    signed: tuple[Signed, ...] = ()
     hosts: HostsRun | None = None
     preprocessing: Preprocessing | None = None
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fairshares.harness.errors import FairSharesError, HostUnfitError
+from fairshares.harness.errors import SHELL, FairSharesError, HostUnfitError, naming
 from fairshares.harness.hosts import local_host, wire
 from fairshares.harness.hosts.decision import Benchmark, Contact
 from fairshares.harness.hosts.host_log import Event
@@ -363,7 +363,8 @@ class CoordinatorLink:
 def connected() -> Iterator[CoordinatorLink]:
     """Yield the connection of this process, which serves nothing else.
 
-    An interrupt ends the process with exit code 1.
+    Messages are for a shell, as coordinators and owners start this process by commands. An interrupt ends the
+    process with exit code 1.
     """
     take_interrupts()
     os.umask(0o077)
@@ -372,7 +373,7 @@ def connected() -> Iterator[CoordinatorLink]:
     outgoing = os.fdopen(os.dup(_STANDARD_OUTPUT), "wb")
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side
     try:
-        with ExitStack() as stack:
+        with naming(SHELL), ExitStack() as stack:
             yield CoordinatorLink(incoming, outgoing, stack)
     except KeyboardInterrupt:
         sys.exit(1)

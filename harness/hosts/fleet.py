@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
@@ -46,6 +45,7 @@ from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.system.threads import ContextPool
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonObject
 
@@ -61,7 +61,7 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     Raises:
         Exception: The first error, in the order of the values, once all calls have ended.
     """
-    with ThreadPoolExecutor(max(1, len(each))) as pool:
+    with ContextPool(max(1, len(each))) as pool:
         return list(pool.map(function, each))
 
 

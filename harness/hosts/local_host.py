@@ -47,6 +47,7 @@ from fairshares.harness.system.files import (
     write_whole,
 )
 from fairshares.harness.system.processes import birth
+from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.harness.uploads.signatures import Signed
 
 PROGRAMS = "programs and circuits"  # as sentences name them
@@ -85,7 +86,7 @@ class LocalHost:
         self.log = HostLog(directory, coordinator)
         self.ending: tuple[str, str] | None = None
         self._has_turn = False
-        self._idle: threading.Timer | None = None
+        self._idle: ContextTimer | None = None
         self._listening: list[socket.socket] = []
 
     def handlers(self) -> list[Answering]:
@@ -155,7 +156,7 @@ class LocalHost:
             why: The sentence for the host's log and the coordinator.
         """
         self.run_begins()
-        self._idle = threading.Timer(seconds, self._end, [why])
+        self._idle = ContextTimer(seconds, self._end, [why])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
@@ -227,7 +228,7 @@ class LocalHost:
             refused.pop_all()  # the socket stays open
         self.stack.callback(listening.close)
         self._listening.append(listening)
-        threading.Thread(target=_greet_callers, args=(listening, greeting), daemon=True).start()
+        ContextThread(target=_greet_callers, args=(listening, greeting), daemon=True).start()
         return greeting
 
     def _leave_ports(self, _message: StopListening) -> None:
@@ -347,7 +348,7 @@ def _greet_callers(listening: socket.socket, greeting: str) -> None:
             reached, _ = listening.accept()
         except OSError:  # closed
             return
-        threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
+        ContextThread(target=_greet, args=(reached, greeting, free), daemon=True).start()
 
 
 def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> None:

@@ -42,7 +42,7 @@ from fairshares.harness.pipeline.preprocessing import NoiseToMake, noise_job, te
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.privacy.ledger.entries import next_head
 from fairshares.harness.privacy.ledger.populations import Status
-from fairshares.harness.privacy.stock import new_name, shares_of
+from fairshares.harness.privacy.stock import PieceRecord, new_name, shares_of
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import create_file, write_whole
 from fairshares.harness.uploads.signatures import Signed
@@ -425,9 +425,9 @@ class Made(Over):
         check_made(self.own, host_keys.by_party(message.made), self.owners)
         self.process.keep()
         stock = self.planned.inputs.guard.stock
-        about = {"attempts": self.own.attempts}
+        record = PieceRecord(attempts=self.own.attempts)
         stock.keep(
-            self.planned.terms, self.own.piece, self.planned.made_at, about, counted=self.planned.counted
+            self.planned.terms, self.own.piece, self.planned.made_at, record, counted=self.planned.counted
         )
         return Step(Over(self.place, self.last), None)
 

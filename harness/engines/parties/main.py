@@ -106,6 +106,8 @@ def _main(randomness: PartyRandomness) -> int:
 def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
     """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    reads = [Path(place) for place in config.reads]
+    reads += [place for place in libraries if place.is_absolute()]
     ports = [port for _, port in config.addresses]
     listens = [*ports[config.party : config.party + 1], *config.listens]
     calls = list(ports)
@@ -114,7 +116,7 @@ def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
         calls.append(config.gateway.machine_port)
     return sandbox.SandboxReach(
         directory=Path.cwd(),
-        reads=(*map(Path, config.reads), *(place for place in libraries if place.is_absolute())),
+        reads=tuple(reads),
         listens=tuple(listens),
         calls=tuple(calls),  # a machine of MP-SPDZ has a link to itself
     )

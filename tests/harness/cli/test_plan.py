@@ -11,6 +11,8 @@ from fairshares.harness.errors import FairSharesError, OptionError
 from fairshares.harness.security_models import MODELS
 from tests.support.plans import plan_of, show_plan
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 GIVEN: dict[str, Any] = {
     "task": "weights",
     "clients": "109",

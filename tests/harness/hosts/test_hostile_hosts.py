@@ -64,6 +64,8 @@ from tests.support.coordinators import MODEL, as_sent, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.requests import request_of
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40)).but(
     population="loans"
 )

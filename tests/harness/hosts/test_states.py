@@ -11,7 +11,6 @@ import secrets
 import shutil
 import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -463,7 +462,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         patch.object(host_keys, "check", check_once),
         patch.object(signed_results, "check", check_once),
         patch.object(party_run, "check", check_once),
-        patch.object(threading, "Timer", NoTimer),
+        patch.object(local_host, "ContextTimer", NoTimer),
+        patch.object(wire, "ContextTimer", NoTimer),
         patch.object(local_host, "git", lambda *_: ""),
         patch.object(local_host, "sources_hash", lambda *_: ""),
     ):
@@ -615,7 +615,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
             return super().write(line)
 
     limits: list[list[float]] = []
-    monkeypatch.setattr(threading, "Timer", FakeTimer)
+    monkeypatch.setattr(wire, "ContextTimer", FakeTimer)
     lines = [wire.encode({"do": name}) for name in ("collect", "state", "nonsense", "bye")]
     with ExitStack() as stack, patch.object(Agent, "lose"), patch.object(Agent, "_beat"):
         Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack), "agent").serve()

@@ -46,6 +46,8 @@ from tests.support.rings import to_integers
 from tests.support.runners import StandInRunner
 from tests.support.sharing import allowing, share, trial
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
 
