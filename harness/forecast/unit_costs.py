@@ -108,6 +108,10 @@ class UnitCosts:
         Raises PlanError if the model, or a network, was not measured.
         """
         units = self.models.get(model.title)
+        if units is None and model.stated_parties is not None:
+            raise PlanError(
+                f"No unit costs of {model.title} are on file, as those of usual numbers of parties were measured."
+            )
         if units is None:
             raise PlanError(
                 f"No unit costs of {model.title} are on file; {named_command('bench.run units')} measures "
