@@ -113,10 +113,8 @@ class SecurityModel:
 
     @property
     def title(self) -> str:
-        """The name, with the number of parties if that is not the usual one."""
-        if self.stated_parties is None:
-            return self.name
-        return f"{self.name} of {self.parties} parties"
+        """The name, with the number of parties if that is not the usual one; policies of hosts name it so."""
+        return title_of(self.name, self.stated_parties)
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the batch size, None for the machine's choice.
@@ -316,6 +314,13 @@ def get_model(name: str, parties: int | None = None) -> SecurityModel:
     if parties is None:
         return usual
     return usual.with_parties(parties)
+
+
+def title_of(name: str, parties: int | None) -> str:
+    """Return the title of a model of so many parties; None is its usual number."""
+    if parties is None:
+        return name
+    return f"{name} of {parties} parties"
 
 
 def model_titled(title: str) -> SecurityModel:

@@ -110,7 +110,7 @@ class UnitCosts:
         units = self.models.get(model.title)
         if units is None and model.stated_parties is not None:
             raise PlanError(
-                f"No unit costs of {model.title} are on file, as those of usual numbers of parties were measured."
+                f"No unit costs of {model.title} are on file, as only usual numbers of parties were measured."
             )
         if units is None:
             raise PlanError(

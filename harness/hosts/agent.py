@@ -292,7 +292,7 @@ class Work(wire.Answers):
 
         Raises PolicyError if the owner allows none, or as `trial_proposed`.
         """
-        self.host.ask_owner(Benchmark(message.trial.security))
+        self.host.ask_owner(Benchmark(message.trial.title))
         self._take(trial_proposed(self.host, message))
 
     def _take(self, state: RunState) -> None:

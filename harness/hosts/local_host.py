@@ -182,7 +182,7 @@ class LocalHost:
             notices = read_policy(self.directory).notices
             port = _fault(lambda: self._check_ports("port", [message.port]))
             clients = _fault(lambda: self._check_ports("client_port", message.client_ports))
-            policy = _fault(lambda: self.ask_owner(Look(message.security)))
+            policy = _fault(lambda: self.ask_owner(Look(chosen.title)))
         run_keys = host_keys.RunKeys(self.directory, chosen)
         own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
         return HostFacts(

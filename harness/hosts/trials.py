@@ -24,7 +24,7 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.noise_samples import joint_sampler
 from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
-from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.security_models import SecurityModel, get_model, title_of
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import CLIENTS, InputForm
@@ -46,6 +46,11 @@ class _TrialOfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     security: ModelName
     parties: PartyCount | None = None
+
+    @property
+    def title(self) -> str:
+        """The model's title, by which a host's policy allows it."""
+        return title_of(self.security, self.parties)
 
     @property
     def model(self) -> SecurityModel:

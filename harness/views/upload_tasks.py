@@ -48,7 +48,7 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
     colluding = model.corruptions + 1
     read_uploads = colluding if task.copies > 1 else model.parties
     yield (
-        f"Model {model.name}: {model.corruptions} of the parties may be corrupt ({model.tolerates}). "
+        f"Model {model.title}: {model.corruptions} of the parties may be corrupt ({model.tolerates}). "
         f"{colluding} that collude can read what is computed on; {read_uploads}, single uploads."
     )
     if task.parties[0].keys[0].hybrid:

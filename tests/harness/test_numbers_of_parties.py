@@ -20,11 +20,14 @@ from fairshares.harness.errors import (
     HostUnfitError,
     OptionError,
     PlanError,
+    PolicyError,
     ShareError,
 )
 from fairshares.harness.forecast.operation_counts import Counts
 from fairshares.harness.forecast.unit_costs import RECORDED, UNITS, read_units
+from fairshares.harness.hosts.decision import Look, Refused, decide
 from fairshares.harness.hosts.inventory import Host, default_model, hosts_for
+from fairshares.harness.hosts.policy import FILE, read_policy
 from fairshares.harness.hosts.trials import ReleaseTrial
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordDomain
@@ -79,13 +82,11 @@ def test_a_model_takes_its_numbers_of_parties_and_no_others(name: str) -> None:
 
 
 def test_a_refusal_names_the_models_of_so_many_parties() -> None:
-    with pytest.raises(OptionError, match=r"of 5 parties with --security: semi2k, spdz2k, mpyc\.$"):
+    with pytest.raises(OptionError, match=r"of 5 parties with \S+: semi2k, spdz2k, mpyc\.$"):
         get_model("ring", 5)
-    with pytest.raises(
-        OptionError, match=r"of 4 parties with --security: semi2k, spdz2k, rep4-ring, mpyc\.$"
-    ):
+    with pytest.raises(OptionError, match=r"of 4 parties with \S+: semi2k, spdz2k, rep4-ring, mpyc\.$"):
         get_model("ring", 4)
-    with pytest.raises(OptionError, match=r"of 17 parties with --security: there is none\.$"):
+    with pytest.raises(OptionError, match=r"of 17 parties with \S+: there is none\.$"):
         get_model("semi2k", 17)
 
 
@@ -196,7 +197,7 @@ def test_a_file_of_hosts_has_as_many_as_were_asked_for() -> None:
     with pytest.raises(HostsFileError, match="has hosts for 4 parties, model semi2k has 5;"):
         hosts_for(OF_FIVE, hosts(4), path)
     with pytest.raises(
-        HostsFileError, match="has hosts for 6 parties, and 5 were asked for; choose --parties 6"
+        HostsFileError, match=r"has hosts for 6 parties, and 5 were asked for; choose \S*parties.6"
     ):
         hosts_for(OF_FIVE, hosts(6), path)
     assert len(hosts_for(MODELS["semi2k"], hosts(5), path)) == 2, "as in version 1.0"
@@ -205,11 +206,39 @@ def test_a_file_of_hosts_has_as_many_as_were_asked_for() -> None:
     assert default_model(hosts(3), 3) == MODELS["ring"]
 
 
+def allows(security: str, asked: str, place: Path) -> bool:
+    """Return whether a policy that accepts models by these titles allows a run of a title."""
+    policy = f'[[population]]\nname = "*"\nepsilon = 1\ndelta = "2^-30"\nsecurity = {security}\n'
+    if not security:
+        policy = policy.replace("security = \n", "")
+    (place / FILE).write_text(policy)
+    rules = read_policy(place).host_rules
+    return not isinstance(decide(rules, "", Look(asked)), Refused)
+
+
+def test_a_policy_allows_a_usual_number_unless_it_names_another(tmp_path: Path) -> None:
+    """So a policy of version 1.0 allows no more than it did."""
+    for security in ("", '["semi2k", "mpyc"]'):
+        assert allows(security, "semi2k", tmp_path) and allows(security, "mpyc", tmp_path)
+        assert not allows(security, OF_FIVE.title, tmp_path)
+    assert allows('["semi2k of 5 parties"]', OF_FIVE.title, tmp_path)
+    assert not allows('["semi2k of 5 parties"]', "semi2k", tmp_path)
+    assert not allows('["semi2k of 5 parties"]', get_model("semi2k", 4).title, tmp_path)
+    for wrong in (
+        "semi2k of 2 parties",
+        "ring of 5 parties",
+        "semi2k of 17 parties",
+        "semi2k of five parties",
+    ):
+        with pytest.raises(PolicyError, match=f"There is no security model '{wrong}'"):
+            allows(f'["{wrong}"]', "semi2k", tmp_path)
+
+
 def test_a_task_says_how_many_parties_its_model_has(tmp_path: Path) -> None:
     task = made_task(tmp_path, "split", "shares", "semi2k", parties=5)
     assert task.model == OF_FIVE
     check_task(task, SPLIT, OF_FIVE)
-    with pytest.raises(ShareError, match=r"shared for 5 parties; this run would be of 2.* by --parties 5"):
+    with pytest.raises(ShareError, match=r"shared for 5 parties; this run would be of 2.* by \S*parties.5"):
         check_task(task, SPLIT, MODELS["semi2k"])
     with pytest.raises(ShareError, match="is for 5 parties, and its model ring takes 3;"):
         _ = replace(task, security="ring").model
