@@ -11,11 +11,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from benchmarks.literal import FORMS, SPECS, literal_of
+from benchmarks.literal import FORMS, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
 from fairshares.harness.errors import ExperimentError, OptionError
 from fairshares.harness.inputs.federation_size import MOST
+from fairshares.harness.pipeline.literal_protocols import SPECS
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.networks import parse_network

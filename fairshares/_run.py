@@ -39,6 +39,7 @@ from fairshares.harness.request.fields import as_text, refuse_unknown
 from fairshares.harness.request.readers import parse_choice, parse_unit
 from fairshares.harness.request.request import AccountOptions, Where, parse_pieces
 from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import as_path
 from fairshares.harness.training.features import Features, features_from_json, read_features
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.views import ledger as ledger_view, plan as plan_view
@@ -176,7 +177,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
 def _features_of(declared: Argument) -> Features:
     """Return the features that a call declares by a file or by a dict."""
     if isinstance(declared, str | Path):
-        return read_features(Path(declared))
+        return read_features(as_path(declared, "features"))
     if not isinstance(declared, Mapping):
         raise OptionError(
             f"{named('features')} says the range or the categories of each column, as "
@@ -197,7 +198,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
         refuse_unknown(given, {*_PLANNED, *kind.declared} - _OF_RUNS)
-        source = None if from_records is None else _source(from_records, columns)
+        source = None if from_records is None else _source(from_records, columns, "from_records")
         given = _read(given, kind.declared)
         of_plan_alone = _PLANNED - _OF_BOTH
         of_call = kind.declared.keys() - of_plan_alone
@@ -303,16 +304,16 @@ def _plain(value: Argument) -> Argument:
     return value
 
 
-def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
+def _source(records: Records, columns: Mapping[str, Argument], field: str = "records") -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
     A column is None, the name of another one, also as the only item of a list, or values of shape (n,) or
-    (n, 1). The group may be several of these.
+    (n, 1). The group may be several of these. `field` is what the caller calls the records.
     """
     if isinstance(records, Mapping):
         records = table_of(records)
-    elif isinstance(records, str):
-        records = Path(records)
+    elif isinstance(records, str | Path):
+        records = as_path(records, field)
     names: dict[str, str | list[str]] = {}
     arrays: dict[str, ColumnValues] = {}
     for role, column in columns.items():

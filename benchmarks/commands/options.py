@@ -6,7 +6,7 @@ from fairshares.harness.errors import OptionError, typed
 from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
 from fairshares.harness.request.plans import Expected as PlanOptions
 from fairshares.harness.request.readers import (
-    NumberInRange,
+    NumberReader,
     OneOf,
     Separated,
     Whole,
@@ -94,7 +94,9 @@ class RunOptions(Options):
         "program 600",
     )
     hosts = optional(
-        parse_path, "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`"
+        parse_path,
+        "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`, and has the "
+        "digest of a program, as a refusal names it",
     )
     args = optional(as_given, "of a program: what it is compiled with, separated by spaces")
     inputs = usual("0", Whole(0, 10**7), "of a program: how many public, synthetic integers each party reads")
@@ -188,9 +190,7 @@ class ReproduceOptions(Options):
     )
     exponents = Option[list[float]](
         Separated(
-            NumberInRange(
-                "numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float
-            )
+            NumberReader("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float)
         ),
         "capping: a of the distribution n^-a by which a client has n records; default: 1.5,2",
     )

@@ -144,6 +144,11 @@ class Job(ABC):
         """Return the file of a party's values, None if it gets none from here."""
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether the program is somebody else's: nothing is known of it, and its inputs are public."""
+        return False
+
+    @property
     def is_production(self) -> bool:
         """Whether the program is in `Programs/Source`."""
         return self.source.resolve().is_relative_to(PROGRAMS.resolve())

@@ -59,7 +59,7 @@ def chosen_model(
     chosen = choose_model(None, parties)
     say(
         f"Security model: {chosen.title} (choose another with {named('security')}; "
-        f"{named_command('security')} lists them)"
+        f"{named_command('security')} lists them)."
     )
     return chosen
 

@@ -284,15 +284,15 @@ class Work(wire.Answers):
         self._take(noise_proposed(self.host, message))
 
     def run_trial(self, message: RunTrial) -> None:
-        """Take a run on made-up records, in place of the last such run.
+        """Take a run on made-up records or integers, in place of the last such run.
 
         Guarantees: `aggregate` alone reads shares, after `propose`, which no connection with a benchmark run
         has.
         [test: tests/harness/hosts/test_preparation.py]
 
-        Raises PolicyError if the owner allows none, or as `trial_proposed`.
+        Raises PolicyError if the owner does not allow it, or as `trial_proposed`.
         """
-        self.host.ask_owner(Benchmark(message.trial.title))
+        self.host.ask_owner(Benchmark(message.trial.title, message.trial.foreign_program))
         self._take(trial_proposed(self.host, message))
 
     def _take(self, state: RunState) -> None:

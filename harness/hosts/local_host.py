@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
@@ -62,9 +63,25 @@ NONCE_BYTES = 16
 _IDLE_S = 3600.0  # within which a run begins, from the connection's turn or the end of its last run on
 _TURNLESS_S = 600.0  # within which a connection takes the turn
 BY_HOST = "which the host ended"
-_BY_A_SIGNAL = "by a signal to its agent"  # as another connection's `clean` sends it, or this machine
 _AT_ONCE = 64  # the most connections to a listening agent, so that they take little memory
 _LINK_PROBES = 15  # round trips that are timed on a link
+
+
+@dataclass(frozen=True)
+class ConnectionEnd:
+    """How a connection ends.
+
+    Attributes:
+        request: The request by which it ends, or "" for none.
+        how: The end of a sentence about it.
+    """
+
+    request: str
+    how: str
+
+
+_BY_A_SIGNAL = ConnectionEnd("", "by a signal to its agent")
+"""A signal comes from another connection's `clean`, or from this machine. It tells nobody that it comes."""
 
 
 class LocalHost:
@@ -75,7 +92,7 @@ class LocalHost:
         stack: Is closed at the end of the connection.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         log: The host's log, for this connection.
-        ending: The request by which the connection ends, and how it ends. It is None until that is known.
+        ending: How the connection ends. It is None until that is known.
     """
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
@@ -84,7 +101,7 @@ class LocalHost:
         self.coordinator = coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
         self.log = HostLog(directory, coordinator)
-        self.ending: tuple[str, str] | None = None
+        self.ending: ConnectionEnd | None = None
         self._has_turn = False
         self._idle: ContextTimer | None = None
         self._listening: list[socket.socket] = []
@@ -141,12 +158,13 @@ class LocalHost:
     def ends(self, request: str, how: str) -> None:
         """Learn how the connection ends, as `Answers.ends`."""
         if self.ending is None:
-            self.ending = (request, how)
+            self.ending = ConnectionEnd(request, how)
 
     def note_ended_party(self) -> None:
         """Note that a party that had begun was ended with the connection."""
-        request, how = self.ending or ("", _BY_A_SIGNAL)
-        self.log.write(Event.ENDED, request, f"A party that had begun was ended with its connection, {how}.")
+        ending = _BY_A_SIGNAL if self.ending is None else self.ending
+        sentence = f"A party that had begun was ended with its connection, {ending.how}."
+        self.log.write(Event.ENDED, ending.request, sentence)
 
     def _end_after(self, seconds: float, why: str) -> None:
         """End this connection after some time, in place of an earlier such limit.

@@ -123,7 +123,7 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     )
 
 
-class NumberInRange(Generic[N]):
+class NumberReader(Generic[N]):
     """A reader of numbers.
 
     Args:
@@ -147,36 +147,34 @@ class NumberInRange(Generic[N]):
         raise OptionError(f"{named(option)} must be {self._what}; got {text[: 2 * _LONGEST_NAME]!r}.")
 
 
-parse_delta = NumberInRange(
+parse_delta = NumberReader(
     "a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1, Fraction
 )
-parse_max_count = NumberInRange(
+parse_max_count = NumberReader(
     "a whole number of at least 1, for example 2^31",
     lambda value: value >= 1 and value.denominator == 1,
     int,
 )
-parse_party = NumberInRange(
+parse_party = NumberReader(
     "the number of a party, 0 for the first",
     lambda value: 0 <= value < 1000 and value.denominator == 1,
     int,
 )
-parse_seconds = NumberInRange(
+parse_seconds = NumberReader(
     f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS, float
 )
-parse_tolerance = NumberInRange(
-    "a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float
-)
-parse_share = NumberInRange(
+parse_tolerance = NumberReader("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float)
+parse_share = NumberReader(
     "a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1, float
 )
-parse_momentum = NumberInRange(
+parse_momentum = NumberReader(
     "a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1, float
 )
-parse_positive = NumberInRange(
+parse_positive = NumberReader(
     "a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6, float
 )
-parse_error = NumberInRange("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
-parse_threshold = NumberInRange("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
+parse_error = NumberReader("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
+parse_threshold = NumberReader("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
 
 
 @several("thresholds")
@@ -222,7 +220,7 @@ def parse_lost(text: str, option: str = "lost") -> list[int]:
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    return NumberInRange(
+    return NumberReader(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
         int,

@@ -378,9 +378,18 @@ class Request(Options):
         return "a smaller cap" if self.protect.of_clients else ""
 
     def check_unit(self) -> None:
-        """Raise OptionError if clients are to be protected, and no input encoding keeps them to a cap."""
+        """Raise OptionError if the privacy unit and the input encoding do not go together.
+
+        No client is protected if no encoding keeps it to a cap, and slots are only of clients with a cap.
+        """
         if not any(form.capped for form in self.spec.input_forms.values()):
             parse_choice("privacy_unit", str(self.protect.privacy_unit), ["record"])
+        if self.form.shares_bits and not self.protect.of_clients:
+            raise OptionError(
+                f"Input form {self.form.name} has a place for each of the records to which a cap keeps a "
+                f"client: say {named('privacy_unit', 'client')} with {named('cap', 10)}, for example, or "
+                f"leave out {named('input_form')}."
+            )
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""

@@ -220,7 +220,7 @@ def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     run = weights(MODELS[QUICKEST], "--population", "loans")
     path = here / "mine" / "l.db"
     done = call("ledger", "--population", "loans", "--budget", "3", "--ledger", "mine/l.db", cwd=here)
-    assert f"New population 'loans' in {path}\n" in done.stderr
+    assert f"New population 'loans' in {path}.\n" in done.stderr
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
     succeed(*run, cwd=here)
     monkeypatch.delenv("FAIRSHARES_LEDGER")

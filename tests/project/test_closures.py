@@ -31,7 +31,7 @@ AT_ONCE = {
     "read_line",
     "connected",
     "share_and_add_up",
-    "_between", "Number",  # read a number
+    "_between", "NumberReader",  # read a number
     "ended",  # a host's run
     "takewhile",  # as map and filter, whose values are taken where they are made
     "least_value", "_reach",  # look for a number

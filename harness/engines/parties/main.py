@@ -79,6 +79,7 @@ def _main(randomness: PartyRandomness) -> int:
     if isinstance(config.engine, VirtualMachine):
         Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
     _write_bytecode(config.packages)
+    _bound_files(config.most_file_bytes)
     sandbox.confine(_reach_of(config))
     if config.gateway is None:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
@@ -147,6 +148,12 @@ def _write_bytecode(packages: Iterable[str]) -> None:
                 if not Path(importlib.util.cache_from_source(str(source))).exists():
                     name = f"{package}.{source.stem}"
                     SourceFileLoader(name, str(source)).get_code(name)
+
+
+def _bound_files(most_bytes: int | None) -> None:
+    """Have each file of this process end at so many bytes, where writing to it then fails."""
+    if most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
 
 def _dump_no_core() -> None:

@@ -23,7 +23,9 @@ from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_down, digits_up, exact_text
 from fairshares.protocols.accounting.rounds import Concentrated
+from fairshares.protocols.circuits.coins import NoiseFamily, SymmetricCoins
 from fairshares.protocols.guarantee import Budget, Guarantee, compose
+from fairshares.protocols.noise.added import DistributedNoise
 
 
 class Status(StrEnum):
@@ -48,6 +50,7 @@ class PrivacyEvent:
         piece: The name of its noise if made ahead, else "".
         chain: The name of its chain, or "", with that chain's `domain`.
         run: The digest of the hosts' statements, or "".
+        family: The family of joint noise; None of other noise, and for charges of a ledger, which has none.
     """
 
     task: str
@@ -63,6 +66,7 @@ class PrivacyEvent:
     chain: str = ""
     domain: str = ""
     run: str = ""
+    family: NoiseFamily | None = None
 
     @property
     def loss(self) -> Loss:
@@ -175,7 +179,7 @@ def refuse_late_rule(population: Population, budget: Budget | None) -> None:
         )
 
 
-def refuse_overspending(population: Population, loss: Loss) -> None:
+def refuse_overspending(population: Population, release: PrivacyEvent) -> None:
     """Raise BudgetError unless a population's budget covers one more release.
 
     Guarantees: no sum is too low; a run may take all that is left.
@@ -184,21 +188,37 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
     budget = population.budget
     accountant = population.accountant
     runs = runs_text(population.charges)
-    if budget is None or accountant is None or accountant.allows(loss):
+    if budget is None or accountant is None or accountant.allows(release.loss):
         return
     if budget.runs is not None:
         raise BudgetError(
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
-            f"like it exceed the budget. {NOTHING_COMPUTED} Repeat the first run's {named('epsilon')} and "
-            f"{named('delta')}. If version 1.0 ran it, add {named('noise_family', 'signed')}, and take a "
-            f"{named('delta')} that is a tenth smaller to train. Before the first run, ask for less."
+            f"like it exceed the budget. {NOTHING_COMPUTED} Repeat what the first run was asked for, its "
+            f"{named('epsilon')}, {named('delta')} and {named('noise')}."
+            f"{_as_version_1(population.charges, release)} Before the first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
-        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(loss.exact)}. {NOTHING_COMPUTED} "
-        f"Ask for less with {named('epsilon')} or {named('delta')}."
+        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(release.exact)}. "
+        f"{NOTHING_COMPUTED} Ask for less with {named('epsilon')} or {named('delta')}."
     )
+
+
+def _as_version_1(charges: Sequence[Charge], release: PrivacyEvent) -> str:
+    """Say what has a run lose no more than the first if version 1.0 ran that, where something has.
+
+    That version had no family but signed noise. The loss of its trainings differs a little.
+    """
+    if not charges:
+        return ""
+    first = charges[0].noise
+    if isinstance(release.noise, Concentrated):
+        return f" If version 1.0 ran it, take a {named('delta')} that is a tenth smaller."
+    is_other = isinstance(first, NoiseEvent) and isinstance(first.noise, SymmetricCoins | DistributedNoise)
+    if release.family is NoiseFamily.SYMMETRIC and not is_other:
+        return f" If version 1.0 ran it, add {named('noise_family', 'signed')}."
+    return ""
 
 
 def uncovered(
@@ -256,9 +276,9 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
             raise PopulationError(
                 f"Chain {release.chain!r} was begun with another {what} than this run has, and spends "
-                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, "
-                f"with {named('noise_family', 'signed')} if version 1.0 ran it, or begin another chain by "
-                f"{named('chain', 'NAME')}, which is charged by itself."
+                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
+                f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
+                f"{_as_version_1([begun], release)}"
             )
 
 
@@ -384,7 +404,7 @@ def _refuse_to_population(
         refuse_counted(state.counted, release)
     others = tuple(charge for charge in population.charges if charge is not begun)
     population = replace(population, charges=others, budget=budget or population.budget)
-    refuse_overspending(population, release.loss)
+    refuse_overspending(population, release)
 
 
 def spent_text(spent: Guarantee) -> str:
