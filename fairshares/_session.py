@@ -75,6 +75,7 @@ class Session:
         unit: Unit = "record",
         cap: int | str | None = None,
         security: Security | None = None,
+        parties: int | None = None,
         client_id: Column = None,
         group: Column = None,
         label: Column = None,
