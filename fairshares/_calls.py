@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         WeightsResult,
     )
     from fairshares._types import (
-        Constraint,
+        ConstraintName,
         NoiseFamilyName,
         NoiseKind,
         Objective,
@@ -144,7 +144,7 @@ def thresholds(
     score: Column = None,
     thresholds: int | Sequence[float] | None = None,
     positive_label: Hashable = None,
-    constraint: Constraint = "equalized_odds",
+    constraint: ConstraintName = "equalized_odds",
     objective: Objective = "accuracy_score",
     tolerance: float | None = None,
     deterministic: bool = False,
@@ -429,7 +429,7 @@ def train(
     learning_rate: float = 1,
     momentum: float = 0.9,
     reweighing: Reweighing = "kamiran-calders",
-    constraint: Constraint = "equalized_odds",
+    constraint: ConstraintName = "equalized_odds",
     objective: Objective = "accuracy_score",
     positive_label: Hashable = None,
     groups: Sequence[Hashable] | None = None,
