@@ -287,7 +287,8 @@ class Engine(Runner, MadeUpRunner):
             conditions.progress("compile")
         prepared = self.prepared(job, model)
         timeout_s = conditions.timeout_s
-        with free_ports(3 * parties) as ports:
+        ports_of_each = 1 if job.sending is None else 3
+        with free_ports(ports_of_each * parties) as ports:
             conditions.progress("run")
             gateways: list[GatewayConfig | None] = [None] * parties
             if job.sending is not None:

@@ -34,7 +34,7 @@ _LEVELS_OF_BOUNDS = 2.0**0.5  # from one bound on an error to the next, in root 
 
 
 @dataclass(frozen=True)
-class Part:
+class PartOfCounts:
     """Counts whose errors have the same factor in a weighted sum.
 
     Attributes:
@@ -57,14 +57,14 @@ class Part:
         return errors
 
     @property
-    def with_raised(self) -> "Part":
+    def with_raised(self) -> "PartOfCounts":
         """The same counts, with nothing known of the raised ones."""
-        return Part(self.sure, tuple(sorted(self.least + (0.0,) * self.raised)))
+        return PartOfCounts(self.sure, tuple(sorted(self.least + (0.0,) * self.raised)))
 
-    def __add__(self, other: "Part") -> "Part":
+    def __add__(self, other: "PartOfCounts") -> "PartOfCounts":
         """Return the counts of both."""
         least = tuple(sorted(self.least + other.least))
-        return Part(self.sure + other.sure, least, self.raised + other.raised)
+        return PartOfCounts(self.sure + other.sure, least, self.raised + other.raised)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class CountsNoise:
     raised: Bools
     small: Bools
 
-    def parts(self, tables: Sequence[Bools]) -> tuple[Part, ...]:
+    def parts(self, tables: Sequence[Bools]) -> tuple[PartOfCounts, ...]:
         """Return the counts of each of these tables of cells.
 
         Where all of their small counts are raised, these are apart from the others.
@@ -97,10 +97,10 @@ class CountsNoise:
         """Return whether some small count in these tables is not raised, so that others may or may not be."""
         return bool((self.small & ~self.raised & np.logical_or.reduce(tables)).any())
 
-    def _part(self, cells: Bools, apart: Bools) -> Part:
+    def _part(self, cells: Bools, apart: Bools) -> PartOfCounts:
         least = self.least[cells & ~apart]
         doubtful = np.sort(least[np.isfinite(least)])
-        return Part(
+        return PartOfCounts(
             sure=int(least.size - doubtful.size),
             least=tuple(doubtful.tolist()),
             raised=int((cells & apart).sum()),
@@ -157,7 +157,7 @@ class Square:
     factors: Factors
     divisor: float
 
-    def of_parts(self, parts: Sequence[Part]) -> Floats:
+    def of_parts(self, parts: Sequence[PartOfCounts]) -> Floats:
         """Return factors c, shape (rows, parts), so that the sum of c E^2 / n^(1/2) bounds the square.
 
         Computes: for errors E, each the sum of n counts' errors, and positive numbers d, (sum of d |E|)^2 is
@@ -173,6 +173,21 @@ class Square:
         return np.asarray(largest * (largest @ np.array(roots))[:, np.newaxis] / self.divisor)
 
 
+@dataclass(frozen=True)
+class Shortfalls:
+    """How far raised counts may be below their true counts: the least first, which are likeliest.
+
+    Attributes:
+        least: The sum of each part's counts, at least, shape (cases, parts).
+        most: The same, at most.
+        chances: The largest probability that all counts are raised, by case.
+    """
+
+    least: Floats
+    most: Floats
+    chances: Floats
+
+
 class WeightedErrors:
     """Bounds on weighted sums of the errors of parts, each row of factors on a grid of its own.
 
@@ -184,7 +199,7 @@ class WeightedErrors:
     def __init__(
         self,
         of_count: Noise,
-        parts: Sequence[Part],
+        parts: Sequence[PartOfCounts],
         factors: Factors,
         *,
         square: Square | None = None,
@@ -242,24 +257,44 @@ class WeightedErrors:
         """Return a quantile of each row's sum for each failure, rounded up, shape (rows, failures).
 
         It is minus infinity for failures of 1 or more, and infinite where more mass is lost than allowed.
+
+        Args:
+            failures: For all rows, or a row of them for each.
         """
-        allowed = failures * (1 - 1e-9) - self._lost
-        above = np.stack([np.searchsorted(row, allowed, side="right") for row in self._at_least])
+        of_rows = np.broadcast_to(np.atleast_2d(failures), (len(self._step), np.shape(failures)[-1]))
+        allowed = of_rows * (1 - 1e-9) - self._lost
+        above = np.stack(
+            [
+                np.searchsorted(row, most, side="right")
+                for row, most in zip(self._at_least, allowed, strict=True)
+            ]
+        )
         last = self._at_least.shape[1] - 1 - above
         found = (self._first[:, np.newaxis] + last) * self._step[:, np.newaxis] + self._slack[:, np.newaxis]
         found = np.where(allowed > 0, found, np.inf)
-        return np.asarray(np.where(failures >= 1, -np.inf, found))
+        return np.asarray(np.where(of_rows >= 1, -np.inf, found))
 
-    def largest_beside(self, shortfalls: Floats, failures: Floats) -> Floats:
+    def largest_beside(self, cases: "Shortfalls", failure: float) -> Floats:
         """Return each row's largest quantile beside raised counts that stand for larger ones.
 
+        Both ends together fail with 2 `failure` over the chance of a case. Where raised counts move the sum
+        up alone, the other end fails with as much as if they moved nothing, and this one with the rest.
+
         Args:
-            shortfalls: By case, how far the raised counts of each part are below their true counts.
-            failures: That of each case.
+            cases: How far the raised counts may be below their true counts.
+            failure: That of one end.
         """
-        beside = np.maximum(-self._factors.low, 0) @ shortfalls.T
+        moving = cases.most > 0
+        low = self._factors.low
+        high = self._factors.high
+        is_up = ((high > 0).astype(int) @ moving.T == 0) & moving.any(axis=1)
+        is_both = ((low > 0).astype(int) @ moving.T > 0) & ((high < 0).astype(int) @ moving.T > 0)
+        alone = failure / cases.chances[0]
+        of_both = failure / cases.chances
+        failures = np.where(is_up, 2 * of_both - alone, np.where(is_both, of_both, alone))
         number = np.maximum([part.raised for part in self._parts], 1)
-        beside += self._squares / np.sqrt(number) @ (shortfalls**2).T
+        beside = np.maximum(-low, 0) @ cases.most.T - np.maximum(low, 0) @ cases.least.T
+        beside += self._squares / np.sqrt(number) @ (cases.most**2).T
         return np.asarray((self.quantiles(failures) + beside).max(axis=1))
 
 
@@ -274,10 +309,10 @@ def reaches(
 ) -> Floats:
     """Return, per row of factors, how far the weighted sum of the tables' errors reaches above 0.
 
-    Guarantees: for any true counts the sum is above what its run's reach is with probability at most
-    `failure`, if the noisy counts' bounds hold. This is for all runs together: those with small counts that
-    are all raised, those with some of them raised, and those without any.
-    [test: tests/harness/reweighing/test_weight_intervals.py]
+    Guarantees: for any true counts the sum is above its run's reach, or below minus the reach of the factors
+    with the other sign, with probability at most 2 `failure`, if the noisy counts' bounds hold. This is for
+    all runs together: with small counts that are all raised, with some of them raised, and without any.
+    [test: tests/harness/reweighing/test_count_errors.py]
 
     Args:
         noise: The noise of the counts.
@@ -294,18 +329,20 @@ def reaches(
     raised = tuple(part.raised for part in parts)
     if not any(raised):
         return np.asarray(sums.quantiles(np.array([failure]))[:, 0])
-    shortfalls, chances = _shortfalls(noise.of_count, raised, failure * RAISED_SHARE)
-    return sums.largest_beside(shortfalls, failure * RAISED_SHARE / chances)
+    cases = _shortfalls(noise.of_count, raised, failure * RAISED_SHARE)
+    return sums.largest_beside(cases, failure * RAISED_SHARE)
 
 
-def reaches_in_any_run(of_count: Noise, parts: Sequence[Part], factors: Factors, failure: float) -> Floats:
+def reaches_in_any_run(
+    of_count: Noise, parts: Sequence[PartOfCounts], factors: Factors, failure: float
+) -> Floats:
     """Return, per row of factors, a quantile of the weighted sum that takes raised counts as any others."""
     sums = WeightedErrors(of_count, [part.with_raised for part in parts], factors)
     return np.asarray(sums.quantiles(np.array([failure]))[:, 0])
 
 
 @lru_cache(maxsize=256)
-def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> tuple[Floats, Floats]:
+def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> Shortfalls:
     """Return how far raised counts may be below their true counts, and how likely these are all raised.
 
     A true count 1 + m is raised with probability P(E <= -m), and a true count 0 with P(E <= 1).
@@ -313,10 +350,7 @@ def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> tuple[
     Args:
         noise: The noise of each count.
         raised: How many counts of each part are raised.
-        failure: Shortfalls are left out for which all counts are raised with at most this probability.
-
-    Returns:
-        Each part's sum of shortfalls m, shape (cases, parts), and the largest probability of each case.
+        failure: Cases are left out in which all counts are raised with at most this probability.
     """
     error = noise_sum(noise, 1)
     width = max(1, int(np.ceil(error.quantile(failure) / _SHORTFALLS)))
@@ -340,7 +374,9 @@ def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> tuple[
             for shortfall, more in of_part.items()
             if chance * more > failure
         }
-    return np.array(list(cases), dtype=np.float64), np.array(list(cases.values()))
+    most = np.array(list(cases), dtype=np.float64)
+    least = most - (width - 1) * np.array(raised, dtype=np.float64)
+    return Shortfalls(least, most, np.array(list(cases.values())))
 
 
 def _combined(some: dict[int, float], single: dict[int, float], failure: float) -> dict[int, float]:

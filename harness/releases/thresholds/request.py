@@ -48,7 +48,7 @@ class ThresholdsRequest(Request):
     )
     constraint = usual(
         "equalized_odds",
-        OneOf(in_module("fairshares.harness.postprocessing.thresholds.choose:CONSTRAINTS")),
+        OneOf(in_module("fairshares.harness.postprocessing.thresholds.constraints:CONSTRAINTS")),
         "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
         "demographic_parity, four_fifths (the smallest selection rate is at least four fifths of the "
         "largest), accuracy_parity or predictive_parity (as many of the accepted are positive; one threshold "

@@ -7,8 +7,8 @@ import numpy as np
 
 from fairshares.harness.errors import named, named_call
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
+from fairshares.harness.postprocessing.thresholds.constraints import FOUR_FIFTHS
 from fairshares.harness.postprocessing.thresholds.rules import in_words
-from fairshares.harness.postprocessing.thresholds.search import FOUR_FIFTHS
 from fairshares.harness.releases.confusion.view import rates_of, rates_shown
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.views import run_summary
