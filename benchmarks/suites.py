@@ -11,17 +11,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from benchmarks.literal import FORMS, SPECS, literal_of
+from benchmarks.literal import FORMS, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
 from fairshares.harness.errors import ExperimentError, OptionError
 from fairshares.harness.inputs.federation_size import MOST
+from fairshares.harness.pipeline.literal_protocols import SPECS
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_epsilon
 from fairshares.harness.request.request import DISTRIBUTED, JOINT
-from fairshares.harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS, get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.spelling import similar
 from fairshares.protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
@@ -39,6 +40,7 @@ Levels = str | int | float | list[str | int | float | dict[str, str | int | floa
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
 _NUMBERS = (
+    "parties",
     "clients",
     "records",
     "groups",
@@ -269,6 +271,11 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
                 _READ[factor](level)
             except (OptionError, ValueError) as error:
                 raise ExperimentError(f"{place}: {factor}: {error}") from None
+    if "parties" in cell and "security" in cell:
+        try:
+            get_model(str(cell["security"]), int(cell["parties"]))
+        except OptionError as error:
+            raise ExperimentError(f"{place}: parties: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
         _check_literal(place, cell)
@@ -286,7 +293,8 @@ def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
     literal = literal_of(cell)
     if literal:
         needed = ["security", "network"]
-        needed += [name for name in literal.arguments if name in _FACTORS]
+        # The number of parties is the model's usual one, unless a cell says another.
+        needed += [name for name in literal.arguments if name in _FACTORS and name != "parties"]
         return needed
     if PROGRAM in cell:
         return [PROGRAM, "security"]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         Column,
         Domain,
         Features,
-        Number,
         Records,
     )
     from fairshares._results import (
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
         WeightsResult,
     )
     from fairshares._types import (
-        Constraint,
-        NoiseFamily,
+        ConstraintName,
+        NoiseFamilyName,
         NoiseKind,
         Objective,
         Relation,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         Security,
         Unit,
     )
+    from fairshares.harness.training.session import Number
 
 
 def weights(
@@ -56,10 +56,11 @@ def weights(
     shares: Path | str | None = None,
     chain: str | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -115,6 +116,8 @@ def weights(
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
         security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
+        parties: How many parties compute, in "semi2k", "spdz2k" (2 to 16) and "mpyc" (3 to 16). None: the
+            model's usual number.
         population: Whose records these are, a name, which is charged; "none": nobody counts.
         budget: The population's total ε, or (ε, δ). Runs beyond it are refused.
         ledger: The file of charges; default: as for the command.
@@ -141,7 +144,7 @@ def thresholds(
     score: Column = None,
     thresholds: int | Sequence[float] | None = None,
     positive_label: Hashable = None,
-    constraint: Constraint = "equalized_odds",
+    constraint: ConstraintName = "equalized_odds",
     objective: Objective = "accuracy_score",
     tolerance: float | None = None,
     deterministic: bool = False,
@@ -156,10 +159,11 @@ def thresholds(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -226,10 +230,11 @@ def confusion(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -275,10 +280,11 @@ def gap(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -325,7 +331,8 @@ def count(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     security: Security | None = None,
-    noise_family: NoiseFamily = "by-epsilon",
+    parties: int | None = None,
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     population: str | None = None,
@@ -372,8 +379,9 @@ def cap(
     domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -421,7 +429,7 @@ def train(
     learning_rate: float = 1,
     momentum: float = 0.9,
     reweighing: Reweighing = "kamiran-calders",
-    constraint: Constraint = "equalized_odds",
+    constraint: ConstraintName = "equalized_odds",
     objective: Objective = "accuracy_score",
     positive_label: Hashable = None,
     groups: Sequence[Hashable] | None = None,
@@ -432,10 +440,11 @@ def train(
     cap: int | str | None = None,
     neighboring_relation: Relation | None = None,
     noise: Literal["joint", "distributed"] = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,

@@ -42,17 +42,17 @@ from fairshares.harness.releases.weights.statistic import Weights
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.reweighing.sample_weight import sample_weight
 from fairshares.harness.system.documents import as_json
-from fairshares.harness.system.files import is_directory
+from fairshares.harness.system.files import as_path, is_directory
 from fairshares.harness.system.result_files import not_result, result_path, write_files
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part
 
 if TYPE_CHECKING:
-    from fairshares._types import Constraint, Objective
+    from fairshares._types import ConstraintName, Objective
     from fairshares.harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
     from fairshares.harness.training.logistic import LogisticModel
 
-    Names = pd.Index[str | bool | int | float]
+    NameIndex = pd.Index[str | bool | int | float]
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class Result(Shown, Generic[T]):
         """
         files = {**files_to_json(self._earlier.files), MANIFEST: self.manifest}
         with naming(PYTHON):
-            write_files(Path(directory), files, "directory")
+            write_files(as_path(directory, "directory"), files, "directory")
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
@@ -127,7 +127,7 @@ class Result(Shown, Generic[T]):
     def _shown(self) -> Iterable[Part]:
         return run_view.view_of(self._opened_by.task).show(self._found, self._opened_by)
 
-    def _as_given(self, names: Iterable[str], column: str = "group") -> Names:
+    def _as_given(self, names: Iterable[str], column: str = "group") -> NameIndex:
         """Return names of groups or labels in the dtype of the records' column, as its index."""
         revealed = self._opened_by
         dtype = None
@@ -243,7 +243,7 @@ class GapResult(Result[Gaps]):
         return pd.Series(self._found.sizes, self._as_given(self._found.domain.groups), name="noisy_size")
 
     @staticmethod
-    def _means(intervals: Iterable[Interval], index: Names, name: str) -> pd.DataFrame:
+    def _means(intervals: Iterable[Interval], index: NameIndex, name: str) -> pd.DataFrame:
         rows = [[interval.estimate, interval.low, interval.high] for interval in intervals]
         return pd.DataFrame(rows, index, [name, "low", "high"])
 
@@ -346,7 +346,7 @@ class ThresholdsResult(Result[Thresholds]):
         self,
         *,
         positive_label: Hashable = None,
-        constraint: Constraint = "equalized_odds",
+        constraint: ConstraintName = "equalized_odds",
         objective: Objective = "accuracy_score",
         tolerance: float | None = None,
         deterministic: bool = False,
@@ -381,7 +381,7 @@ class ThresholdsResult(Result[Thresholds]):
         return self._found.thresholds
 
     @property
-    def _groups(self) -> Names:
+    def _groups(self) -> NameIndex:
         return self._as_given(self._chosen.rules)
 
     def _shown(self) -> Iterable[Part]:

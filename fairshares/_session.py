@@ -12,7 +12,7 @@ from fairshares.harness.errors import PYTHON, naming
 from fairshares.harness.request.readers import parse_unit
 
 if TYPE_CHECKING:
-    from fairshares._arguments import Budget, Column, Domain, Features, Number, Records
+    from fairshares._arguments import Budget, Column, Domain, Features, Records
     from fairshares._results import (
         CapResult,
         ConfusionResult,
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     )
     from fairshares._shown import Spent
     from fairshares._types import (
-        Constraint,
-        NoiseFamily,
+        ConstraintName,
+        NoiseFamilyName,
         NoiseKind,
         Objective,
         Relation,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Security,
         Unit,
     )
+    from fairshares.harness.training.session import Number
 
 R = TypeVar("R")
 
@@ -74,6 +75,7 @@ class Session:
         unit: Unit = "record",
         cap: int | str | None = None,
         security: Security | None = None,
+        parties: int | None = None,
         client_id: Column = None,
         group: Column = None,
         label: Column = None,
@@ -81,7 +83,7 @@ class Session:
         labels: Sequence[Hashable] | None = None,
         domain: Domain | Path | str | None = None,
         max_count: int | None = None,
-        noise_family: NoiseFamily = "by-epsilon",
+        noise_family: NoiseFamilyName = "by-epsilon",
         stock: Path | str | None = None,
         timeout: float = 600,
     ) -> None:
@@ -115,7 +117,7 @@ class Session:
         score: Column = None,
         thresholds: int | Sequence[float] | None = None,
         positive_label: Hashable = None,
-        constraint: Constraint = "equalized_odds",
+        constraint: ConstraintName = "equalized_odds",
         objective: Objective = "accuracy_score",
         tolerance: float | None = None,
         deterministic: bool = False,
@@ -208,7 +210,7 @@ class Session:
         learning_rate: float = 1,
         momentum: float = 0.9,
         reweighing: Reweighing = "kamiran-calders",
-        constraint: Constraint = "equalized_odds",
+        constraint: ConstraintName = "equalized_odds",
         objective: Objective = "accuracy_score",
         positive_label: Hashable = None,
         neighboring_relation: Relation | None = None,

@@ -53,6 +53,7 @@ _ORDER = (
     "epsilon",
     "noise",
     "network",
+    "parties",
     "security",
 )
 _USUAL: dict[str, Level] = {

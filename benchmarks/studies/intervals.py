@@ -17,7 +17,7 @@ from fairshares.harness.inputs.record_schema import (
     ValueGrid,
 )
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.postprocessing.thresholds.choose import RATES
+from fairshares.harness.postprocessing.thresholds.constraints import RATES
 from fairshares.harness.releases.confusion.request import ConfusionRequest
 from fairshares.harness.releases.confusion.statistic import ConfusionStatistic, confusion
 from fairshares.harness.releases.gap.request import GapRequest

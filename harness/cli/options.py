@@ -12,9 +12,10 @@ from fairshares.harness.request.fields import (
     usual,
 )
 from fairshares.harness.request.readers import (
+    OneOf,
+    Whole,
     as_given,
     in_module,
-    one_of,
     parse_cap,
     parse_heads,
     parse_lost,
@@ -25,7 +26,6 @@ from fairshares.harness.request.readers import (
     parse_place,
     parse_population,
     parse_unit,
-    whole,
 )
 from fairshares.harness.request.request import (
     ACCEPTED_DELTA,
@@ -41,6 +41,7 @@ from fairshares.harness.request.request import (
     Randomness,
     Request,
     Spending,
+    Trust,
     Where,
 )
 from fairshares.harness.training.request import TrainRequest
@@ -130,24 +131,24 @@ class TaskOptions(Options):
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
     admission = usual(
         "anyone",
-        one_of(in_module("fairshares.harness.uploads.task:ADMISSIONS")),
+        OneOf(in_module("fairshares.harness.uploads.task:ADMISSIONS")),
         "which clients the parties' servers let upload: anyone (default), certificate (they show one) or "
         "urls (each upload has one of its own); `share --to` refuses without",
     )
-    least_uploads = usual("100", whole(1, 10**9), "how many uploads a run counts at least")
+    least_uploads = usual("100", Whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
         help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
         "need the same kind of records"
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
     cap = optional(parse_cap, CAP_HELP)
-    security = Request.security
+    trust = OptionGroup(Trust, without=("parties",))  # there are as many as the files of `parties`
     input_path = Inputs.input_path
     input_form = Inputs.input_form.but(
         help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
         "thresholds"
     )
-    plan = optional(whole(1, 10**12), "says what so many uploads would take each party and all clients")
+    plan = optional(Whole(1, 10**12), "says what so many uploads would take each party and all clients")
 
 
 class KeysOptions(Options):
@@ -163,7 +164,7 @@ class KeysOptions(Options):
     )
     sealing = usual(
         "hybrid",
-        one_of(lambda: ("hybrid", "x25519")),
+        OneOf(lambda: ("hybrid", "x25519")),
         "hybrid (default: ML-KEM-768 and X25519, for uploads that outlast elliptic curves) or x25519",
     )
 
@@ -279,18 +280,18 @@ class NoiseOptions(Options):
     )
     delta = Spending.delta.optional(help="the δ of such a count; default: 2^-40")
     n = required(
-        whole(1, in_module("fairshares.harness.releases.noise_samples:MOST_SAMPLES")),
+        Whole(1, in_module("fairshares.harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
     )
     noise = Randomness.noise
-    security = Request.security
+    trust = OptionGroup(Trust)
     out = OUT
     timeout = Where.timeout
     prints = "noise.json"
 
 
-_SIZE = whole(2, 4096)
+_SIZE = Whole(2, 4096)
 
 
 class AuditOptions(
@@ -303,18 +304,18 @@ class AuditOptions(
     """Recompute privacy guarantees exactly: of a --sampler, of a --release, or of the reference set."""
 
     sampler = optional(
-        one_of(lambda: ("default", "published")),
+        OneOf(lambda: ("default", "published")),
         "default, or in a clone of the project published; instead of the reference set",
     )
     release = optional(
-        one_of(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
+        OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
         "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
         "count, thresholds, thresholds-of-records or cap, or, as in active models, "
         "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
         "thresholds-of-clients-active; instead of a sampler",
     )
     sensitivity = optional(
-        whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
+        Whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
         "of a sampler: by how much a count may move, up to 64; default: 1",
     )
     groups = optional(_SIZE, "of a release: how many; default: 2")
@@ -328,9 +329,9 @@ class AuditOptions(
         NOISES,
         "of a release: joint (default), distributed or distributed-gaussian; of the parties of --security",
     )
-    security = Request.security.but(help="with --noise distributed: the model; see `./inv security`")
+    trust = OptionGroup(Trust, security={"help": "with --noise distributed: the model; see `./inv security`"})
     cap = optional(
-        whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_CAP")),
+        Whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
     )
     plot = PLOT
@@ -341,7 +342,7 @@ class AuditOptions(
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
     """Compute DP weights and thresholds for real data, and compare a model with and without them."""
 
-    security = Request.security
+    trust = OptionGroup(Trust)
     out = OUT
 
 
@@ -376,12 +377,19 @@ class DocsOptions(Options):
     """Build the documentation site; a warning, as of a link that leads nowhere, fails it."""
 
 
+_PARTIES_OF_A_POLICY = "how many parties these models have; default: the usual number of each"
+
+
 class HostsCheckOptions(Options):
     """Check whether every host is ready for a run; change nothing."""
 
     hosts = HOSTS
-    security = Request.security.but(
-        help="the model that the hosts are checked for; default: ring, or what the number of hosts allows"
+    trust = OptionGroup(
+        Trust,
+        security={
+            "help": "the model that the hosts are checked for; default: ring, or what the number of hosts "
+            "allows"
+        },
     )
     prints = "JSON"
 
@@ -397,6 +405,7 @@ class HostsSetupOptions(Options):
         "the models that the usual policy accepts, for example ring,mpyc; default: ring, or what the number "
         "of hosts allows; with --directory: ring if available, else mpyc",
     )
+    parties = Trust.parties.but(help=_PARTIES_OF_A_POLICY)
     directory = optional(
         parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
     )
@@ -413,6 +422,7 @@ class HostsPolicyOptions(Options):
         parse_models,
         "the models that a new policy accepts, separated by commas; default: ring if available, else mpyc",
     )
+    parties = Trust.parties.but(help=_PARTIES_OF_A_POLICY)
     prints = "JSON"
 
 
@@ -420,7 +430,7 @@ class HostsLogOptions(Options):
     """Show what a host's agents refused, and how parties failed there."""
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
-    last = usual("20", whole(1, 10**6), "how many of the last events are shown; in JSON, all are")
+    last = usual("20", Whole(1, 10**6), "how many of the last events are shown; in JSON, all are")
     prints = "JSON"
 
 

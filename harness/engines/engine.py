@@ -9,16 +9,16 @@ from pathlib import Path
 
 from msgspec import convert
 
+from fairshares.harness.bounds import Address
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.execution import (
-    Address,
     Conditions,
     DistributedNoiseInput,
     EngineResult,
     Job,
     MadeUpJob,
     MadeUpRunner,
-    Prepared,
+    PreparedJob,
     PrivateJob,
     ReadyParties,
     Runner,
@@ -29,13 +29,14 @@ from fairshares.harness.engines.links import Links, links_between
 from fairshares.harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (
-    Column,
+    AdditiveShares,
     NoiseBehindColumn,
     NoShares,
     OwnNoise,
+    PublicIntegers,
     ReplicatedShares,
     RingName,
-    Shares,
+    ShareLayout,
     Slots,
     SumsOfColumn,
 )
@@ -60,6 +61,7 @@ _FAILED = "did not send all parties the same values in time"
 _COMPLAINED = "said that their masks do not fit: a party may cheat"
 
 _RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
+MOST_FILE_BYTES = 1 << 30  # that a program of which nothing is known writes into a file
 _LONGEST_S = 1e9  # of a run: thirty years
 _MOST = 1 << 63  # bytes, or rounds
 
@@ -155,11 +157,11 @@ class Engine(Runner, MadeUpRunner):
         return not self.compiles
 
     @abstractmethod
-    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+    def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
         """Return the job with its program."""
 
     @abstractmethod
-    def _part(self, prepared: Prepared, party: int) -> EnginePart:
+    def _part(self, prepared: PreparedJob, party: int) -> EnginePart:
         """Return the engine's part of what starts a party."""
 
     @abstractmethod
@@ -213,7 +215,7 @@ class Engine(Runner, MadeUpRunner):
             )
         return None
 
-    def prepared(self, job: Job, model: SecurityModel) -> Prepared:
+    def prepared(self, job: Job, model: SecurityModel) -> PreparedJob:
         """Return the job with its program, or raise UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
@@ -226,7 +228,7 @@ class Engine(Runner, MadeUpRunner):
 
     def setup(
         self,
-        prepared: Prepared,
+        prepared: PreparedJob,
         party: int,
         addresses: Sequence[Address],
         *,
@@ -262,12 +264,14 @@ class Engine(Runner, MadeUpRunner):
                 gateway=gateway,
                 reads=part.reads,
                 packages=part.packages,
+                most_file_bytes=MOST_FILE_BYTES if job.is_foreign else None,
             ),
             values=values,
             links=part.links,
             takes_noise=piece if job.spec.uses_piece else None,
             keeps_noise=piece if job.spec.makes_piece else None,
             notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
+            is_foreign=job.is_foreign,
         )
 
     def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:
@@ -283,7 +287,8 @@ class Engine(Runner, MadeUpRunner):
             conditions.progress("compile")
         prepared = self.prepared(job, model)
         timeout_s = conditions.timeout_s
-        with free_ports(3 * parties) as ports:
+        ports_of_each = 1 if job.sending is None else 3
+        with free_ports(ports_of_each * parties) as ports:
             conditions.progress("run")
             gateways: list[GatewayConfig | None] = [None] * parties
             if job.sending is not None:
@@ -299,7 +304,7 @@ class Engine(Runner, MadeUpRunner):
                     yield _OnThisMachine(self, prepared, waiting, links, began)
 
     def _setups(
-        self, prepared: Prepared, links: Links, gateways: Sequence[GatewayConfig | None]
+        self, prepared: PreparedJob, links: Links, gateways: Sequence[GatewayConfig | None]
     ) -> Iterator[PartySetup]:
         """Yield what starts each party on this machine, one when the one before it is laid out."""
         for party, gateway in enumerate(gateways):
@@ -323,7 +328,7 @@ class Engine(Runner, MadeUpRunner):
             with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                 yield ReadyRounds(waiting)
 
-    def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
+    def result(self, prepared: PreparedJob, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
         """Return the result in the parties' logs, or raise OutputError."""
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
@@ -365,8 +370,10 @@ class Engine(Runner, MadeUpRunner):
         return costs
 
 
-def _shares_of(job: Job, part: EnginePart) -> Shares:
+def _shares_of(job: Job, part: EnginePart) -> ShareLayout:
     """Return how a party's shares lie, for the input form and path of a job."""
+    if job.is_foreign:
+        return PublicIntegers()
     if job.replicated:
         if part.replicated is None:
             raise UnsupportedError(f"{job.spec.name} takes replicated shares, which this engine cannot read.")
@@ -376,7 +383,7 @@ def _shares_of(job: Job, part: EnginePart) -> Shares:
         return Slots(
             slots=int(named["slots"]), width=job.spec.slot_bits(named), per_lane=int(named["per_lane"])
         )
-    return Column()
+    return AdditiveShares()
 
 
 def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> OwnNoise:
@@ -410,7 +417,7 @@ class _OnThisMachine(ReadyParties):
     """Parties of a job on this machine."""
 
     def __init__(
-        self, engine: Engine, prepared: Prepared, waiting: WaitingParties, links: Links, began: float
+        self, engine: Engine, prepared: PreparedJob, waiting: WaitingParties, links: Links, began: float
     ) -> None:
         self._engine = engine
         self._prepared = prepared

@@ -15,6 +15,7 @@ from fairshares.harness.engines.links import Network
 from fairshares.harness.errors import OutputError, UnsupportedError, refuse
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
@@ -141,6 +142,11 @@ class Job(ABC):
     @abstractmethod
     def values_of(self, party: int) -> Path | None:
         """Return the file of a party's values, None if it gets none from here."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the program is somebody else's: nothing is known of it, and its inputs are public."""
+        return False
 
     @property
     def is_production(self) -> bool:
@@ -312,7 +318,7 @@ class EngineResult:
         outputs: The opened integers by name of the `OUT` line, equal at all parties.
         times: The seconds that it took.
         left_out: The number of clients that the parties left out, by reason.
-        signed: See `fairshares.harness.hosts.signed_results`.
+        signed: What hosts signed of the run; see `fairshares.harness.hosts.signed_results`.
         hosts: The facts about the run that hosts signed.
         preprocessing: The noise that hosts had made ahead.
     """
@@ -331,13 +337,13 @@ class EngineResult:
     peak_memory_bytes: tuple[int, ...] = ()
     network: EmulatedNetwork | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    signed: tuple[Mapping[str, str], ...] = ()
+    signed: tuple[Signed, ...] = ()
     hosts: HostsRun | None = None
     preprocessing: Preprocessing | None = None
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedJob:
     """A job with its program; `fault_of_links` says why links do not ask for certificates."""
 
     job: Job
@@ -350,9 +356,6 @@ class Prepared:
     links: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     fault_of_links: str | None = None
-
-
-Address = tuple[str, int]  # host and port
 
 
 class ReadyParties(Chargeable, ABC):

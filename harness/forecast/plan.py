@@ -70,7 +70,7 @@ _OF_MPYC = (
 )
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
-Shares = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
+Proportions = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one, the most that was measured
 MOST_SLOTS = 10**6  # the same of slots
 
@@ -181,7 +181,7 @@ def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class PlannedRelease:
+class ExpectedRelease:
     """A release and its expected clients.
 
     Attributes:
@@ -199,15 +199,15 @@ class PlannedRelease:
     statistic: Statistic[Answer]
     clients: int
     records: int
-    groups: Shares
-    labels: Shares
+    groups: Proportions
+    labels: Proportions
     max_count: int
     thresholds: int
     steps: int
     cap: Cap | None = None
     held: Integers | None = None
 
-    def by(self, model: SecurityModel) -> "PlannedRelease":
+    def by(self, model: SecurityModel) -> "ExpectedRelease":
         """Return the same release in another model."""
         return replace(self, request=self.request.but(security=model))
 
@@ -339,7 +339,7 @@ class ReleasePlan:
         needed: The records or clients that an error needs. None if the release keeps to an error of its own,
             or has none.
         by_noise: The RMS error of a count, by the noise and how the noisy values are laid out for it. Empty
-            if the statistic has a single layout.
+            if the statistic has a single layout, unless the number of parties is chosen.
         elsewhere: The RMS error of a count by mechanisms that are not built here.
         alone: Whether all models add this noise.
         design_s: The seconds that choosing the noise takes here.
@@ -347,7 +347,7 @@ class ReleasePlan:
     """
 
     models: tuple[SecurityModel, ...]
-    asked: PlannedRelease
+    asked: ExpectedRelease
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
     by_noise: Mapping[str, float]
@@ -357,13 +357,15 @@ class ReleasePlan:
     derive_s: float
 
 
-def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
+def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
     """Return a plan for each kind of the models' noise."""
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
         release = asked.by(model).request
-        by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
+        # Of a chosen number of parties, what their own noise would do depends on how many may collude.
+        tolerated = None if model.stated_parties is None else model.corruptions
+        by_noise.setdefault((release.malleable_slots, release.own, tolerated), []).append(model)
     for alike in by_noise.values():
         here = asked.by(alike[0])
         before = thread_time()
@@ -375,7 +377,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
             needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
         others: dict[str, float] = {}
-        if here.statistic.layout(prepared):
+        if here.statistic.layout(prepared) or alike[0].stated_parties is not None:
             others = errors_by_noise(here)
         plan = ReleasePlan(
             models=tuple(alike),
@@ -392,8 +394,11 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
     return plans
 
 
-def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
-    """Return the RMS error of a count for each noise that the release can have, with its layout."""
+def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
+    """Return the RMS error of a count for each noise that the release can have, with its layout if any.
+
+    It is empty if no count has an error of its own.
+    """
     errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
         request = asked.request.but(noise=noise)
@@ -404,12 +409,13 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
         with suppress(OptionError):  # this noise is not possible
             variant.request.program_of(statistic.spec)
             expected = statistic.expected_error(variant.prepared, variant.sizes)
-            assert isinstance(expected, ExpectedError)
-            errors[f"{noise}, {statistic.layout(variant.prepared)}"] = expected.count
+            if isinstance(expected, ExpectedError):
+                layout = statistic.layout(variant.prepared)
+                errors[f"{noise}, {layout}" if layout else noise] = expected.count
     return errors
 
 
-def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
+def guarantee_for(asked: ExpectedRelease, error: float) -> Guarantee | None:
     """Return the guarantee with the least epsilon of two digits that keeps to this worst error, or None."""
     grid: list[Fraction] = []
     for power in range(-2, 3):
@@ -456,7 +462,7 @@ class ModelPlan:
 
 
 def plan_model(
-    stages: Sequence[PlannedRelease],
+    stages: Sequence[ExpectedRelease],
     model: SecurityModel,
     units: UnitCosts,
     network: NetworkProfile | None,

@@ -13,16 +13,15 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Positive, Seconds, Size
+from fairshares.harness.bounds import Address, HostName, PartyCount, Port, Positive, Seconds, Size
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
-from fairshares.harness.hosts.inventory import ADDRESS
 from fairshares.harness.hosts.states import (
     ALL,
     ALL_KINDS,
     NOT_RUNNING,
     WITH_PARTY,
-    Answer,
+    Answer_co,
     HostState,
     RunKind,
     State,
@@ -53,7 +52,6 @@ _COMPILING_S = 2000.0
 _SHOWN = 40  # characters of an unknown name
 
 Party = Annotated[int, Meta(ge=0, lt=1000)]
-Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
 
 _TOKEN = r"^[0-9a-f]{32}\Z"
 Token = Annotated[str, Meta(pattern=_TOKEN)]
@@ -64,11 +62,6 @@ Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 PieceName = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{64})?\Z")]
 """The name of a piece of noise made ahead, or "" for none."""
-
-HostName = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z", max_length=255)]
-"""A host's name, or its IPv4 address."""
-
-Address = tuple[HostName, Port]
 
 Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, a name, or a certificate (PEM)."""
@@ -85,8 +78,10 @@ Successors = Annotated[dict[str, list[Signed]], Meta(max_length=64)]
 """What a host's old keys signed of their successors, by engine."""
 
 
-class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
-    """A request to which the other end gives an `Answer`.
+class Message(
+    Struct, Generic[Answer_co], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"
+):
+    """A request to which the other end gives an answer of its type.
 
     Attributes:
         STATES: The states of a connection in which a host's agent answers it. An owner's set-up has no
@@ -109,12 +104,12 @@ class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown
         return str(cls.__struct_config__.tag)
 
     @classmethod
-    def answered_by(cls, function: Callable[[Self], Answer]) -> "Handler[Self, Answer]":
+    def answered_by(cls, function: Callable[[Self], Answer_co]) -> "Handler[Self, Answer_co]":
         """Return the handler that has a function answer this kind of messages."""
         return Handler(cls, function)
 
     @classmethod
-    def leads_by(cls, function: Callable[[Self], Step[Answer]]) -> "StepHandler[Self, Answer]":
+    def leads_by(cls, function: Callable[[Self], Step[Answer_co]]) -> "StepHandler[Self, Answer_co]":
         """Return the handler by which a function of a state answers this kind of messages."""
         return StepHandler(cls, function)
 
@@ -144,32 +139,32 @@ class Answering(ABC):
 
 
 @dataclass(frozen=True)
-class Handler(Answering, Generic[Asked, Answer]):
+class Handler(Answering, Generic[Asked, Answer_co]):
     """Has a function answer messages of one kind."""
 
     kind: type[Asked]
-    function: Callable[[Asked], Answer]
+    function: Callable[[Asked], Answer_co]
 
     @property
     def name(self) -> str:
         return self.kind.name()
 
-    def answer(self, fields: JsonObject) -> Answer:
+    def answer(self, fields: JsonObject) -> Answer_co:
         return self.function(read_message(self.kind, fields))
 
 
 @dataclass(frozen=True)
-class StepHandler(Stepping, Generic[Asked, Answer]):
+class StepHandler(Stepping, Generic[Asked, Answer_co]):
     """Has a function of a state answer messages of one kind."""
 
     kind: type[Asked]
-    function: Callable[[Asked], Step[Answer]]
+    function: Callable[[Asked], Step[Answer_co]]
 
     @property
     def name(self) -> str:
         return self.kind.name()
 
-    def step(self, fields: JsonObject) -> Step[Answer]:
+    def step(self, fields: JsonObject) -> Step[Answer_co]:
         return self.function(read_message(self.kind, fields))
 
 
@@ -224,11 +219,11 @@ def limit_s(state: State, kind: Kind | None) -> float:
     return Message.LIMIT_S if kind is None else kind.LIMIT_S
 
 
-def answer_type(kind: type[Message[Answer]]) -> type[Answer]:
+def answer_type(kind: type[Message[Answer_co]]) -> type[Answer_co]:
     """Return the type of the answers to a kind of messages, which the kind's own base class names."""
     (base,) = vars(kind)["__orig_bases__"]
     (stated,) = get_args(base)
-    answer: type[Answer] = stated
+    answer: type[Answer_co] = stated
     return answer
 
 
@@ -326,12 +321,16 @@ class HostFacts(Struct, frozen=True, kw_only=True):
 
 
 class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):
-    """Has a host take the turn, so that a run's parties meet this host's, and tell the facts about itself."""
+    """Has a host take the turn, so that a run's parties meet this host's, and tell the facts about itself.
+
+    `parties` is None for the usual number of the security model.
+    """
 
     STATES = NOT_RUNNING
 
     party: Party
     security: Text
+    parties: PartyCount | None = None
     port: Port
     client_ports: Annotated[list[Port], Meta(max_length=2)]
 
@@ -406,9 +405,9 @@ class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
 
 
 class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
-    """Proposes a run on made-up records, or of samples of noise, in place of the last such run.
+    """Proposes a run on made-up records, of samples of noise, or of a program, in place of the last such run.
 
-    `ReleaseTrial` and `NoiseTrial` check their numbers.
+    Each kind of trial checks its numbers. The files of a program follow by `TakeProgram`.
     """
 
     STATES = NOT_RUNNING
@@ -416,6 +415,23 @@ class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
 
     party: Party
     trial: Trial
+
+
+class TakeProgram(Message[None], tag="take_program", frozen=True, kw_only=True):
+    """Hands a host the next piece of a program that its owner allows.
+
+    Attributes:
+        file: The number of the file: 0 for the schedule, then the tapes in their order.
+        at: The byte of the file at which the piece begins.
+        piece: The bytes.
+    """
+
+    STATES = frozenset({State.PROMISED})
+    LONGEST = LONGEST
+
+    file: Size
+    at: Size
+    piece: Annotated[bytes, Meta(min_length=1, max_length=PIECE)]
 
 
 # Its inputs.
@@ -692,6 +708,7 @@ TO_AGENT = _by_name(
         Propose,
         Preprocess,
         RunTrial,
+        TakeProgram,
         CheckUploads,
         ReadList,
         TakeList,

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from fairshares.harness.errors import PolicyError
+from fairshares.harness.errors import OptionError, PolicyError
 from fairshares.harness.hosts.decision import (
     ANY,
     Action,
@@ -26,7 +26,7 @@ from fairshares.harness.hosts.decision import (
 )
 from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, listed
 from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS, model_titled
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
 from fairshares.harness.system.spelling import similar
@@ -41,6 +41,7 @@ FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
 STOCK = "stock"  # of noise made ahead
 COMMAND = "./inv hosts.policy"
+_DIGEST = re.compile("[0-9a-f]{64}")
 _DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
 # `./inv hosts.policy --directory DIR` checks this file, and shows what has been spent of it.
@@ -52,6 +53,8 @@ _DEFAULT = """\
 # benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
                              # reveal how fast this host and its network are. Without this line, in none.
 # benchmark_security = ["ring"]  # the models of these; without this line, those that a table below accepts
+# benchmark_programs = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+                             # coordinators' own programs in these, as a refusal names them. Without it, none
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
 name = "*"                   # any, under whatever name; no other table may stand beside it
@@ -60,6 +63,7 @@ delta = "2^-30"
 epsilon_per_run = 4          # without these two lines, a run may spend all of it
 delta_per_run = "2^-36"
 # Each model is another program that reads what the other parties' owners send: see `./inv security`.
+# Its name means its usual number of parties; others are named as "semi2k of 5 parties".
 security = {models}
 # tasks = ["weights"]        # weights, confusion, thresholds, gap, count, cap; without this line, all
 # unit = "client"            # or "record"; without this line, either
@@ -119,7 +123,7 @@ def _rule(table: PopulationEntry) -> Rule:
     check_names("unit", [table["unit"]], ["", *PrivacyUnit])
     check_names("relation", [table["relation"]], ["", *NeighboringRelation])
     for name in table["upload_tasks"]:
-        if not re.fullmatch("[0-9a-f]{64}", name):
+        if not _DIGEST.fullmatch(name):
             raise PolicyError(
                 f"upload_tasks of population {table['name']!r} must be names of tasks, of 64 hexadecimal "
                 f"digits, as ./inv task prints them; got {name[:80]!r}."
@@ -165,8 +169,17 @@ def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
 
 
 def check_models(given: Sequence[str]) -> None:
-    """Raise PolicyError for a model that this version does not know."""
-    check_names("security model", given, [*MODELS])
+    """Raise PolicyError for a title of a model that this version does not know."""
+    of_other_numbers = [title for title in given if _is_title(title)]
+    check_names("security model", given, [*MODELS, *of_other_numbers])
+
+
+def _is_title(text: str) -> bool:
+    """Return whether a text is the title of a model, such as `semi2k of 5 parties`."""
+    try:
+        return model_titled(text).title == text
+    except (OptionError, ValueError):
+        return False
 
 
 def _limit(table: PopulationEntry, name: _LimitName) -> Fraction:
@@ -199,12 +212,19 @@ class Policy:
     client_port: int = 0
     attempts: int = 10
     benchmark_security: list[str] | None = None
+    benchmark_programs: list[str] | None = None
 
     def __post_init__(self) -> None:
         for name, number in (("port", self.port), ("client_port", self.client_port)):
             if number not in range(1 << 16):
                 raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
         check_models(self.benchmark_security or [])
+        for digest in self.benchmark_programs or []:
+            if not _DIGEST.fullmatch(digest):
+                raise PolicyError(
+                    "benchmark_programs must be digests of programs, of 64 hexadecimal digits, as the "
+                    f"refusal of a program names its own; got {digest[:80]!r}."
+                )
         keys = [key_of(rule.name) for rule in self.host_rules.rules]
         twice = [rule.name for rule in self.host_rules.rules if keys.count(key_of(rule.name)) > 1]
         if twice:
@@ -226,6 +246,7 @@ class Policy:
             coordinators=None if self.coordinators is None else tuple(self.coordinators),
             benchmark=self.benchmark,
             benchmark_security=benchmark_security,
+            benchmark_programs=tuple(self.benchmark_programs or ()),
             port=self.port,
             client_port=self.client_port,
             attempts=self.attempts,
@@ -243,6 +264,7 @@ class Policy:
             "coordinators": self.coordinators,
             "benchmark": self.benchmark,
             "benchmark_security": [*rules.models_of_benchmarks] if self.benchmark else [],
+            "benchmark_programs": [*rules.benchmark_programs],
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,

@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from fairshares.protocols.json_values import JsonObject
 
-Answer = TypeVar("Answer", covariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class State(StrEnum):
@@ -26,6 +26,7 @@ class State(StrEnum):
     PROPOSED = "it has accepted a run and not listed its uploads"
     GIVEN = "it has found an aggregate and not read it"
     LISTED = "it has listed its uploads and not added them up"
+    PROMISED = "it has allowed a program and has not got all of it"
     FED = "it has a run's inputs and has prepared no party"
     PREPARED = "it has prepared a party and not started it"
     STARTED = "its party has started and is not ready"
@@ -89,7 +90,7 @@ class HostState(ABC):
 
 
 @dataclass(frozen=True)
-class Step(Generic[Answer]):
+class Step(Generic[Answer_co]):
     """What a message led to.
 
     Attributes:
@@ -98,7 +99,7 @@ class Step(Generic[Answer]):
     """
 
     state: HostState
-    answer: Answer
+    answer: Answer_co
 
 
 class Stepping(ABC):

@@ -38,7 +38,8 @@ from fairshares.harness.inputs.record_schema import (
     most_of_own_records,
     shown,
 )
-from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, Say, TabularRecords, table_at
+from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, TabularRecords, table_at
+from fairshares.harness.system.progress import Say
 from fairshares.protocols.arrays import Bools, Floats, Integers
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration
@@ -498,7 +499,9 @@ def _inferred_domain(
     domain = RecordDomain(groups, labels, max_count, inferred=True)
     if domain.with_kind(kind).score_columns > 1 and cut is None:
         positive = values_of(labels, texts.dtypes["label"])[-1]
-        most = [*groups[:_GROUPS_SHOWN], *(["…"] if len(groups) > _GROUPS_SHOWN else [])]
+        most = list(groups[:_GROUPS_SHOWN])
+        if len(groups) > _GROUPS_SHOWN:
+            most.append("…")
         raise RecordDomainError(
             f"{where} has {len(labels)} labels ({', '.join(map(shown, labels))}), and a score speaks for one "
             f"of two. Either make them two, as label == {positive!r} does, with "

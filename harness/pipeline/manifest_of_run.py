@@ -45,6 +45,7 @@ def computation_of(
     received = list(result.client_received_bytes or ())
     return Computation(
         security=result.model.name,
+        parties=UNSET if result.model.stated_parties is None else result.model.stated_parties,
         engine=result.engine,
         engine_version=result.engine_version,
         program_hash=result.program_hash,
@@ -67,16 +68,16 @@ def computation_of(
 
 def environment() -> Environment:
     """Return the machine, load and versions."""
+    packages = {"fairshares": __version__}
+    for name in ("mpyc", "numpy", "pandas"):
+        packages[name] = version(name)
     return Environment(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         python=platform.python_version(),
         platform=platform.platform(),
         cores=os.cpu_count(),
         load_average=list(os.getloadavg()),
-        packages={
-            "fairshares": __version__,
-            **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
-        },
+        packages=packages,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairshares.harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
+from fairshares.harness.bounds import Name, NotNegative, PartyCount, Positive, Seconds, Share, Size
 from fairshares.harness.computation import Computation, HostsRun, Preprocessing
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.privacy.ledger.stated import StatedCharge
@@ -37,7 +37,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     packages: dict[str, str]
 
 
-class Inputs(Struct, frozen=True, kw_only=True):
+class StatedInputs(Struct, frozen=True, kw_only=True):
     """The public numbers of a run's inputs."""
 
     clients: Size
@@ -99,7 +99,7 @@ class Manifest(Computation, frozen=True, kw_only=True):
 
     task: str
     privacy: StatedPrivacy
-    inputs: Inputs
+    inputs: StatedInputs
     ledger: StatedCharge | None
     environment: Environment
     schema: Literal[1] = 1
@@ -126,13 +126,14 @@ class SumManifest(Struct, frozen=True, kw_only=True):
 
     task: str
     security: str
+    parties: PartyCount | UnsetType = UNSET
     engine: str
     engine_version: str
     request: dict[str, str]
     privacy: StatedPrivacy
     ledger: StatedCharge | None
     added_up: list[str]
-    inputs: Inputs
+    inputs: StatedInputs
     wall_s: Seconds
     environment: Environment
     schema: Literal[1] = 1
@@ -209,12 +210,13 @@ def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
     """Return the privacy statement of a manifest.
 
     Raises:
-        OptionError: This version has no such security model.
+        OptionError: This version has no such security model of so many parties.
     """
     releases = 1
     if isinstance(manifest, Manifest) and manifest.releases:
         releases = len(manifest.releases)
-    return PrivacyStatement(get_model(manifest.security), manifest.privacy, releases)
+    model = get_model(manifest.security, given(manifest.parties))
+    return PrivacyStatement(model, manifest.privacy, releases)
 
 
 def given(value: T | UnsetType) -> T | None:

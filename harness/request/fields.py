@@ -1,6 +1,5 @@
 """Declarations of fields: a command's flag, a call's keyword, a file's key, a message to hosts."""
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -16,32 +15,32 @@ _LEAST_POWER = 20  # larger powers of 2 are written as 2^-bits
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 P_co = TypeVar("P_co", bound="Options", covariant=True)
-Given = str | Sequence[object] | Mapping[str, object]
+GivenValue = str | Sequence[object] | Mapping[str, object]
 """What a field may be given: a text, or several values, in a list or by name."""
 
 
-class Several(Generic[T_co]):
+class ReaderOfSeveral(Generic[T_co]):
     """A reader of a text, or of several values. Other readers take a text."""
 
-    def __init__(self, read: Callable[[Given, str], T_co], option: str = "") -> None:
+    def __init__(self, read: Callable[[GivenValue, str], T_co], option: str = "") -> None:
         self._read = read
         self._option = option
 
-    def __call__(self, given: Given, option: str = "") -> T_co:
+    def __call__(self, given: GivenValue, option: str = "") -> T_co:
         """Return the value, or raise OptionError, which names `option`."""
         return self._read(given, option or self._option)
 
 
-def several(option: str = "") -> Callable[[Callable[[Given, str], T]], Several[T]]:
+def several(option: str = "") -> Callable[[Callable[[GivenValue, str], T]], ReaderOfSeveral[T]]:
     """Return a decorator that makes a function the reader of several values; errors name `option`."""
 
-    def made(read: Callable[[Given, str], T]) -> Several[T]:
-        return Several(read, option)
+    def made(read: Callable[[GivenValue, str], T]) -> ReaderOfSeveral[T]:
+        return ReaderOfSeveral(read, option)
 
     return made
 
 
-Reader = Callable[[str, str], T] | Several[T]
+Reader = Callable[[str, str], T] | ReaderOfSeveral[T]
 """A function from what was given, and the field's name, to the value."""
 
 
@@ -123,7 +122,7 @@ class Option(Generic[T_co]):
         if _is_nothing(given):
             given = self.default
         if isinstance(given, Mapping | Sequence) and not isinstance(given, str):
-            if not isinstance(self.parse, Several):
+            if not isinstance(self.parse, ReaderOfSeveral):
                 raise OptionError(
                     f"{named(self.attribute)} takes one value, not several; got {_shortened(repr(given))}."
                 )
@@ -273,6 +272,13 @@ class Options:
                 vars(self)[name] = part
             else:
                 vars(self)[name] = values[name] if name in values else member.read(None)
+        self._settle(values.keys())
+
+    def _settle(self, given: Collection[str]) -> None:
+        """Make fields agree that depend on each other, as a part may have them.
+
+        `given` are the names of the fields that have new values. Raises OptionError if they can't agree.
+        """
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} does not change; use `but`.")
@@ -321,6 +327,7 @@ class Options:
                 vars(changed)[name] = held.but(**of_part) if of_part else held
             else:
                 vars(changed)[name] = values.get(name, held)
+        changed._settle(values.keys())
         return changed
 
     def is_usual(self, name: str) -> bool:
@@ -347,13 +354,6 @@ def refuse_unknown(given: Iterable[str], declared: Collection[str]) -> None:
     unknown = [name for name in given if name not in declared]
     if unknown:
         raise TypeError(f"There is no argument {min(unknown)!r} here.")
-
-
-def typed(**values: object) -> str:
-    """Return the given options as users type them, each after a space."""
-    given = {name: value for name, value in values.items() if value}
-    texts = {name: "" if value is True else shlex.quote(str(value)) for name, value in given.items()}
-    return "".join(f" {as_flag(name, text)}" for name, text in texts.items())
 
 
 def as_text(value: object) -> str:

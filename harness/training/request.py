@@ -11,7 +11,7 @@ from fairshares.harness.releases.registry import CALLS, REQUESTS
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.request.fields import (
-    Given,
+    GivenValue,
     OptionGroup,
     Options,
     as_text,
@@ -21,8 +21,9 @@ from fairshares.harness.request.fields import (
     usual,
 )
 from fairshares.harness.request.readers import (
+    OneOf,
+    Whole,
     in_module,
-    one_of,
     parse_cap,
     parse_choice,
     parse_epsilon,
@@ -30,9 +31,8 @@ from fairshares.harness.request.readers import (
     parse_names,
     parse_path,
     parse_positive,
-    whole,
 )
-from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, SourceOptions
 from fairshares.harness.request.request import (
     CAP_HELP,
     DISTRIBUTED,
@@ -43,6 +43,7 @@ from fairshares.harness.request.request import (
     Randomness,
     Request,
     Spending,
+    Trust,
     Where,
 )
 from fairshares.protocols.guarantee import NOTHING, Guarantee
@@ -64,7 +65,7 @@ def released_beside(purpose: BesideTraining) -> list[str]:
 
 
 @several()
-def _parse_with(given: Given, option: str) -> list[str]:
+def _parse_with(given: GivenValue, option: str) -> list[str]:
     known = [task for task, kind in REQUESTS.items() if kind.beside_training] + [FAIRGRAD]
     return [parse_choice(option, name, known) for name in parse_names(given, option)]
 
@@ -82,7 +83,7 @@ class TrainRequest(Options):
         },
     )
     source = OptionGroup(
-        Source,
+        SourceOptions,
         without=("shares",),
         records={
             "help": "CSV or Parquet with group, label, a column for each feature, and client_id if there",
@@ -95,7 +96,7 @@ class TrainRequest(Options):
     randomness = OptionGroup(
         Randomness,
         noise={
-            "parse": one_of(lambda: (JOINT, DISTRIBUTED)),
+            "parse": OneOf(lambda: (JOINT, DISTRIBUTED)),
             "help": "joint (default: made in the computation, known to nobody) or distributed (each party "
             "adds its own: much faster, with larger errors; a party that deviates can shift the result "
             "unnoticed), also of what --with adds",
@@ -108,7 +109,7 @@ class TrainRequest(Options):
         '{"categories": ["a", "b"]}}',
         "features.json",
     )
-    rounds = usual("40", whole(1, 10_000), "how many noisy sums of updates the model is trained on")
+    rounds = usual("40", Whole(1, 10_000), "how many noisy sums of updates the model is trained on")
     with_ = optional(
         _parse_with,
         "what is released with the model: weights (of everybody, for training), thresholds (from one client "
@@ -116,7 +117,7 @@ class TrainRequest(Options):
         "noisy counts of what it gets right), or several: weights,thresholds",
     )
     fairness = optional(
-        one_of(in_module("fairshares.harness.training.fairness:FAIRNESS")),
+        OneOf(in_module("fairshares.harness.training.fairness:FAIRNESS")),
         "of --with fairgrad: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
         "demographic_parity or accuracy_parity",
     )
@@ -137,7 +138,7 @@ class TrainRequest(Options):
     constraint = ThresholdsRequest.constraint
     objective = ThresholdsRequest.objective
     positive_label = ThresholdsRequest.positive_label
-    security = Request.security
+    trust = OptionGroup(Trust)
     population = Request.population
 
     @property
@@ -163,6 +164,11 @@ class TrainRequest(Options):
             both = f"{weighing},{FAIRGRAD}"
             raise OptionError(f"{named('with_', both)} would weigh each record twice; choose one of the two.")
         return self.fairness or "equalized_odds"
+
+    @property
+    def security(self) -> SecurityModel | None:
+        """The chosen security model, of the chosen number of parties; None if no model was chosen."""
+        return self.trust.security
 
     @property
     def model(self) -> SecurityModel:

@@ -17,6 +17,7 @@ from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.request import parse_pieces
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import OpenSums, RevealedSums, opened
 from fairshares.harness.training.sums_request import SumsRequest
@@ -103,6 +104,7 @@ class SumSession:
         ledger: Path | str | None = None,
         timeout: float = 600,
         step: float | None = None,
+        parties: int | None = None,
     ) -> None:
         """Choose the noise, without spending anything.
 
@@ -129,6 +131,8 @@ class SumSession:
             step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
                 units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
                 far, the error of all clients' rounding is at most a third of it.
+            parties: How many parties add up, in "semi2k", "spdz2k" and "mpyc". Default: the model's usual
+                number.
         Raises:
             FairSharesError: A subclass for each mistake.
         """
@@ -152,13 +156,14 @@ class SumSession:
                 ledger=ledger,
                 timeout=timeout,
                 step=step,
+                parties=parties,
             )
             account = request.account
             self._account = chosen_account(request.population, account.budget, account.ledger)
             wanted = request.wanted
             if self._account.kept_relation(wanted.unit) is NeighboringRelation.REPLACE_ONE:
                 wanted = replace(wanted, are_replaced=True)  # runs under different relations do not add up
-            planned = wanted.planned(request.security or choose_model(None))
+            planned = wanted.planned(request.trust.security or choose_model(None, request.trust.parties))
         self.stock = Stock(request.where.stock or self._account.ledger.path.parent / "stock")
         self._timeout_s = request.where.timeout
         self._planned = planned
@@ -239,7 +244,8 @@ class SumSession:
         """
         with naming(PYTHON):
             number = parse_pieces(as_text(sessions), "sessions")
-            return preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
+            made = preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
+        return [as_json(piece) for piece in made]
 
     def open(self) -> "SumSession":
         """Start the parties, and charge all rounds once they wait; return the session.

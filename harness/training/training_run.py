@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import OptionError
-from fairshares.harness.inputs.columns import TABLE, Name, as_index
+from fairshares.harness.inputs.columns import TABLE, TypedName, as_index
 from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -47,7 +47,6 @@ from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
     Account,
     Entry,
-    Say,
     SeriesEntry,
     account_read,
     chosen_account,
@@ -57,8 +56,8 @@ from fairshares.harness.privacy.ledger.charge import (
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
-    Inputs,
     Manifest,
+    StatedInputs,
     TrainingSettings,
     read_statement,
 )
@@ -78,6 +77,7 @@ from fairshares.harness.request.request import DISTRIBUTED, BesideTraining
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
+from fairshares.harness.system.progress import Say
 from fairshares.harness.system.result_files import check_new, new_directory, write_all
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import Features
@@ -93,10 +93,10 @@ from fairshares.harness.training.logistic import (
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import PlannedSums, WantedSums
 from fairshares.harness.training.sums import AllowedSums, RevealedSums, charge, prepare, with_noise
-from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
 from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.arrays import Bools, Floats
-from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds
 from fairshares.protocols.guarantee import Guarantee, compose
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import SHARES, SPLIT
@@ -155,11 +155,23 @@ class Training:
         """
         total = rounds
         if self.thresholds:
-            exact = _exact(self.thresholds, self.scored(domain))
+            exact = _plan_of(self.thresholds, self.scored(domain)).exact
             total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
         if self.weights:
-            total = compose([_exact(self.weights, domain), total])
+            total = compose([_plan_of(self.weights, domain).exact, total])
         return total
+
+    def family(self, domain: RecordDomain) -> NoiseFamily | None:
+        """Return the family of joint noise of what is released beside the rounds; symmetric, if both are."""
+        plans: list[NoisePlan] = []
+        if self.thresholds:
+            plans.append(_plan_of(self.thresholds, self.scored(domain)))
+        if self.weights:
+            plans.append(_plan_of(self.weights, domain))
+        families = [plan.family for plan in plans]
+        if NoiseFamily.SYMMETRIC in families:
+            return NoiseFamily.SYMMETRIC
+        return families[0] if families else None
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """Return how groups are weighed, if at all."""
@@ -169,9 +181,9 @@ class Training:
         return FairGrad(self.fairness, len(domain.groups), len(domain.labels), positive)
 
 
-def _exact(part: RunSettings, domain: RecordDomain) -> Guarantee:
-    """Return the exact loss of a release beside the model."""
-    return statistic_of(part.release).prepare(part.release, domain).plan.exact
+def _plan_of(part: RunSettings, domain: RecordDomain) -> NoisePlan:
+    """Return the noise of a release beside the model, and its exact loss."""
+    return statistic_of(part.release).prepare(part.release, domain).plan
 
 
 @dataclass(frozen=True)
@@ -222,7 +234,7 @@ def train(
             progress("write")
             manifest = structs.replace(
                 _state(revealed, series, domain),
-                inputs=Inputs(
+                inputs=StatedInputs(
                     clients=records.clients,
                     max_count=domain.max_count,
                     in_training=revealed.examples.clients,
@@ -238,7 +250,7 @@ def train(
 
 
 @dataclass(frozen=True)
-class _Split:
+class _DividedRecords:
     """Records divided by purpose. A client's records all train the model, or all lead to thresholds.
 
     Attributes:
@@ -294,12 +306,12 @@ class _Split:
         )
 
 
-def _split(records: ClientRecords, *, keep_some: bool) -> _Split:
+def _split(records: ClientRecords, *, keep_some: bool) -> _DividedRecords:
     """Keep some clients' records apart from training, or none; raises as `held_out`."""
     kept = np.zeros(records.clients, dtype=bool)
     if keep_some:
         kept = held_out(records.clients)
-    return _Split(
+    return _DividedRecords(
         together=records,
         training=of_clients(records, ~kept),
         apart=of_clients(records, kept),
@@ -377,7 +389,8 @@ def plan_training(
     sums.check_supported()
     total = chosen.total(domain, sums.plan.exact)
     noise = None if chosen.weights or chosen.thresholds else sums.event.noise
-    whole = replace(sums.event, task=TASK, exact=total, noise=noise, out=out)
+    family = chosen.family(domain)
+    whole = replace(sums.event, task=TASK, exact=total, noise=noise, out=out, family=family)
     return PlannedTraining(chosen, sums, fairgrad, total, whole)
 
 
@@ -408,7 +421,7 @@ def _refuse_noise_of_another_relation(sums: PlannedSums, chosen: Training) -> No
 
 def reveal_training(
     allowed: AllowedTraining,
-    split: _Split,
+    split: _DividedRecords,
     encoded: Floats,
     series: SeriesEntry,
     partial: Path,
@@ -489,7 +502,7 @@ def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
     )
 
 
-def label_values(records: ClientRecords) -> list[Name]:
+def label_values(records: ClientRecords) -> list[TypedName]:
     """Return the labels in the records' dtype; OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
@@ -655,7 +668,7 @@ def _own_manifest(
         **structs.asdict(computation_of(sums.result, wall_s=sum(sums.seconds), share_s=0.0)),
         task="training",
         privacy=stated,
-        inputs=Inputs(clients=examples.clients),
+        inputs=StatedInputs(clients=examples.clients),
         ledger=charging.stated(),
         environment=environment(),
         hosts=UNSET if sums.result.hosts is None else sums.result.hosts,
@@ -717,7 +730,7 @@ def preprocessed(request: TrainRequest, features: Features, runs: int, progress:
 def _chosen(request: TrainRequest, account: Account, relation: NeighboringRelation) -> Training:
     """Return the options of a training under a relation; OptionError if they conflict."""
     request.randomness.check_family()
-    request = request.but(security=request.security or choose_model(None))
+    request = request.but(security=request.security or choose_model(None, request.trust.parties))
     domain = request.declares.of_kind(RecordKind.NONE)
     grid = even_grid()
     if domain is not None and domain.thresholds:

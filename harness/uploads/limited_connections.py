@@ -7,7 +7,6 @@ step of a request has a limit of its own as a whole, and an answer's head one of
 import http.client
 import io
 import socket
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from urllib3.response import HTTPResponse
 
 from fairshares.harness.system.stores import LEAST_RATE
+from fairshares.harness.system.threads import ContextTimer
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, SupportsRead
@@ -29,7 +29,7 @@ ANSWER_S = 60.0  # to receive the head of the answer
 MOST_HEAD_BYTES = 1 << 18  # of an answer's head, with all that goes before it
 
 
-class _Head(io.BufferedReader):
+class _ResponseHead(io.BufferedReader):
     """What a server answers, of which no more lines are read than its head may have bytes."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
@@ -53,7 +53,7 @@ class _Answer(http.client.HTTPResponse):
 
     def __init__(self, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
         super().__init__(sock, debuglevel, method)
-        self.fp = _Head(self.fp.detach())
+        self.fp = _ResponseHead(self.fp.detach())
 
 
 class LimitedConnection(HTTPSConnection):
@@ -134,7 +134,7 @@ class LimitedConnection(HTTPSConnection):
     def _within(self, seconds: float) -> Iterator[None]:
         """End the connection if the block takes longer, and then raise TimeoutError."""
         self._late = False
-        timer = threading.Timer(seconds, self._end)
+        timer = ContextTimer(seconds, self._end)
         timer.daemon = True
         timer.start()
         try:

@@ -13,6 +13,7 @@ from fairshares.harness.inputs.encoding import count_columns, is_per_record
 from fairshares.harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from fairshares.harness.inputs.rings import RINGS, Ring
 from fairshares.harness.inputs.shares import MAX_VALUES
+from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from fairshares.harness.system.files import read_bounded
 from fairshares.harness.uploads.envelope import HEAD_BYTES, bound_in, pieces_of
@@ -103,6 +104,21 @@ class Task:
         """The ring of the shares."""
         return RINGS[self.arithmetic]
 
+    @property
+    def model(self) -> SecurityModel:
+        """The security model of so many parties.
+
+        Raises OptionError if there is no model of this name, and ShareError if it does not take so many.
+        """
+        usual = get_model(self.security)
+        number = len(self.parties)
+        if not usual.takes(number):
+            raise ShareError(
+                f"The task is for {number} parties, and its model {usual.name} takes {usual.numbers_taken}; "
+                f"make another task by {named_command('task')}."
+            )
+        return usual.with_parties(number)
+
     @cached_property
     def columns(self) -> int:
         """The number of values that a client shares."""
@@ -123,7 +139,7 @@ class Task:
         """The digest in hexadecimal digits."""
         return self.digest.hex()
 
-    def pieces(self, party: int) -> list[tuple[int, int]]:
+    def pieces(self, party: int) -> tuple[tuple[int, int], ...]:
         """Return the number of each share that a party holds, with its bytes of salt and payload."""
         return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from fairshares.harness.forecast.plan import ModelPlan, Needed, PlannedRelease, ReleasePlan
-from fairshares.harness.forecast.requested import Plan
+from fairshares.harness.forecast.plan import ExpectedRelease, ModelPlan, Needed, ReleasePlan
+from fairshares.harness.forecast.requested import RequestPlan
 from fairshares.harness.forecast.unit_costs import Cost, UnitCosts
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.privacy.statement import what_changes
@@ -18,10 +18,12 @@ from fairshares.harness.releases.base import (
 from fairshares.harness.releases.cap.view import doubt_of, noise_moves
 from fairshares.harness.releases.count.view import guarantee
 from fairshares.harness.request.networks import NetworkProfile
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.result_files import SCHEMA
 from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.harness.views.run_summary import at_every_epsilon
+from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 from fairshares.protocols.json_values import JsonValue
@@ -34,7 +36,7 @@ _UNPROTECTED = (
 )
 
 
-def plan(asked_for: Plan) -> Iterator[Part]:
+def plan(asked_for: RequestPlan) -> Iterator[Part]:
     """Show the expected results, then the costs."""
     stages = asked_for.stages
     releases = asked_for.releases
@@ -79,9 +81,16 @@ def _heading(release: ReleasePlan, names_task: bool) -> Heading:
     task = f" of {release.asked.request.task}" if names_task else ""
     epsilon = digits_up(noise.exact.epsilon, 4)
     delta = digits_up(noise.exact.delta, 4)
+    existence = ""
+    if noise.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        replaced = noise.if_replaced
+        existence = (
+            f"; for what it says, ε = {digits_up(replaced.epsilon, 4)} and δ = {digits_up(replaced.delta, 4)}"
+        )
     return Heading(
         f"What would come out{task}",
-        f"{_models(release)}, at ε = {epsilon} and δ = {delta}, {what_changes(noise.unit, noise.relation)}",
+        f"{_models(release)}, at ε = {epsilon} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
+        f"{existence}",
     )
 
 
@@ -89,7 +98,7 @@ def _models(release: ReleasePlan) -> str:
     """Name the models that a release's figures are for, unless they are for all."""
     if release.alone:
         return ""
-    names = ", ".join(model.name for model in release.models)
+    names = ", ".join(model.title for model in release.models)
     return f", in {names}"
 
 
@@ -161,7 +170,7 @@ def _errors(release: ReleasePlan, errors: ExpectedError, chooses_cap: bool) -> I
         yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)}."
 
 
-def _cap_of(stage: PlannedRelease, chosen: bool) -> Iterator[Part]:
+def _cap_of(stage: ExpectedRelease, chosen: bool) -> Iterator[Part]:
     """Describe a release's cap on the records of a client, if it has one; `chosen` is one by a release."""
     cap = stage.cap
     if not cap or stage.statistic.kind is RecordKind.VALUE:
@@ -175,7 +184,7 @@ def _cap_of(stage: PlannedRelease, chosen: bool) -> Iterator[Part]:
         yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
 
 
-def _center_of_noise(stage: PlannedRelease) -> Iterator[Part]:
+def _center_of_noise(stage: ExpectedRelease) -> Iterator[Part]:
     """Say about which value joint noise is symmetric."""
     coins = stage.prepared.plan.coins
     if not coins:
@@ -186,7 +195,7 @@ def _center_of_noise(stage: PlannedRelease) -> Iterator[Part]:
         yield "Joint noise: symmetric about −½, to which half is added, so revealed values end in .5."
 
 
-def _table_of_errors(stage: PlannedRelease, errors: ExpectedError) -> Iterator[Part]:
+def _table_of_errors(stage: ExpectedRelease, errors: ExpectedError) -> Iterator[Part]:
     """Show the error of each group or pair; of a file's own records also whether the worst survives."""
     worst = _worst(errors.each)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
@@ -206,7 +215,7 @@ def _table_of_errors(stage: PlannedRelease, errors: ExpectedError) -> Iterator[P
     yield f"The worst is {worst}, with {counting:,.0f} {_unit(stage)} that count: it {verdict}."
 
 
-def _unit(release: PlannedRelease) -> str:
+def _unit(release: ExpectedRelease) -> str:
     return "clients" if release.by_clients else "records"
 
 
@@ -215,7 +224,7 @@ def _share(value: float) -> str:
 
 
 def _costs(
-    stages: Sequence[PlannedRelease],
+    stages: Sequence[ExpectedRelease],
     plans: Sequence[ModelPlan],
     network: NetworkProfile | None,
     units: UnitCosts,
@@ -227,7 +236,7 @@ def _costs(
         tasks = " and ".join(stage.request.task for stage in stages)
         together = f", {tasks} together"
     yield Heading("What it would cost", f", {where}{together}")
-    seconds = {planned.model.name: planned.cost.mpc_s for planned in plans if planned.cost is not None}
+    seconds = {planned.model.title: planned.cost.mpc_s for planned in plans if planned.cost is not None}
     if seconds:
         fastest = min(seconds, key=lambda name: seconds[name])
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
@@ -243,19 +252,19 @@ def _costs(
     for planned in plans:
         withstands = f"{planned.model.corruptions} {planned.model.tolerates}"
         here = Good("yes") if planned.missing is None else Bad("no")
-        rows.append([planned.model.name, withstands, *_figures(planned.cost), here])
+        rows.append([planned.model.title, withstands, *_figures(planned.cost), here])
     yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
         yield Table(
             ["security", "seconds", "sent by all", "rounds"],
-            [[planned.model.name, *_figures(planned.ahead)] for planned in plans],
+            [[planned.model.title, *_figures(planned.ahead)] for planned in plans],
             "lrrr",
         )
     names_by_refusal: dict[str, list[str]] = {}
     for planned in plans:
         if planned.refusal:
-            names_by_refusal.setdefault(planned.refusal, []).append(planned.model.name)
+            names_by_refusal.setdefault(planned.refusal, []).append(planned.model.title)
     for refusal, names in names_by_refusal.items():
         yield f"{', '.join(names)}: {refusal}"
     environment = units.measured.get("environment")
@@ -276,7 +285,7 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         wall = planned.wall
         if wall is not None:
             seconds = [wall.wall_s, *vars(wall).values()]
-            rows.append([planned.model.name, *map(_seconds, seconds)])
+            rows.append([planned.model.title, *map(_seconds, seconds)])
     if not rows:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
@@ -315,7 +324,7 @@ def _bytes(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def to_json(plan: Plan) -> dict[str, JsonValue]:
+def to_json(plan: RequestPlan) -> dict[str, JsonValue]:
     """Return a plan as JSON."""
     stages = plan.stages
     network = plan.network
@@ -353,16 +362,20 @@ def to_json(plan: Plan) -> dict[str, JsonValue]:
 def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
     stage = release.asked
     noise = stage.prepared.plan
+    privacy: dict[str, JsonValue] = {
+        "epsilon_requested": str(stage.request.protect.epsilon),
+        "epsilon": float_up(noise.exact.epsilon),
+        "delta": float_up(noise.exact.delta),
+        "neighboring_relation": str(noise.relation),
+        "privacy_unit": str(noise.unit),
+    }
+    if noise.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        replaced = noise.if_replaced
+        privacy["if_replaced"] = {"epsilon": float_up(replaced.epsilon), "delta": float_up(replaced.delta)}
     described: dict[str, JsonValue] = {
         "task": stage.request.task,
-        "models": [model.name for model in release.models],
-        "privacy": {
-            "epsilon_requested": str(stage.request.protect.epsilon),
-            "epsilon": float_up(noise.exact.epsilon),
-            "delta": float_up(noise.exact.delta),
-            "neighboring_relation": str(noise.relation),
-            "privacy_unit": str(noise.unit),
-        },
+        "models": [model.title for model in release.models],
+        "privacy": privacy,
         "errors": _errors_json(release.found),
     }
     if release.by_noise:
@@ -405,9 +418,10 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
     }
 
 
-def _model_json(stages: Sequence[PlannedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
+def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
     described: dict[str, JsonValue] = {
         "security": planned.model.name,
+        **_number_json(planned.model),
         "tolerates": planned.model.tolerates,
     }
     described.update(_cost_json(planned.cost))
@@ -423,6 +437,11 @@ def _model_json(stages: Sequence[PlannedRelease], planned: ModelPlan) -> dict[st
     if planned.ahead:
         described["preprocessing"] = _cost_json(planned.ahead)
     return described
+
+
+def _number_json(model: SecurityModel) -> dict[str, JsonValue]:
+    """Return the number of parties as a field, where it is not the model's usual number."""
+    return {} if model.stated_parties is None else {"parties": model.stated_parties}
 
 
 def _cost_json(cost: Cost | None) -> dict[str, JsonValue]:

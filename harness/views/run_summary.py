@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -18,6 +17,7 @@ from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManife
 from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.security_models import title_of
 from fairshares.harness.uploads.lists import described
 from fairshares.harness.views.parts import (
     PAGE,
@@ -117,7 +117,8 @@ def security_models(rows: Sequence[JsonObject]) -> Iterator[Part]:
         yield f"{', '.join(models)}: {reason}"
     yield (
         f"With {named('noise', 'distributed')}, in every model, {SHIFTED}. Errors are then up to 1.41 "
-        "times as large with two parties, 1.22 with three, 1.15 with four."
+        "times as large with two parties, 1.22 with three, 1.15 with four; of n parties of which t may "
+        "collude, √(n / (n − t)) times."
     )
 
 
@@ -130,7 +131,7 @@ def subtitle(manifest: ReleaseManifest) -> str:
     """Say whose records a report is about, by which model, and when."""
     time = manifest.environment.time.partition("+")[0].replace("T", " ")
     return (
-        f"{manifest.inputs.clients:,} clients; model {manifest.security}, "
+        f"{manifest.inputs.clients:,} clients; model {title_of(manifest.security, given(manifest.parties))}, "
         f"{manifest.engine_version}; {time} UTC"
     )
 
@@ -188,7 +189,7 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     curves = {}
     for name, guarantee in guarantees.items():
         label = f"{name}, ε = {digits_up(guarantee.epsilon, 4)}"
-        curves[label] = (guarantee.epsilon, partial(_implied, guarantee))
+        curves[label] = (guarantee.epsilon, ImpliedCurve(guarantee).delta)
     return deltas(
         "privacy",
         curves,
@@ -197,15 +198,21 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     )
 
 
-def _implied(stated: Guarantee, epsilon: Fraction) -> float:
-    """Return the least δ that a stated (ε, δ) implies at another ε, x.
+@dataclass(frozen=True)
+class ImpliedCurve:
+    """What a stated guarantee implies at every ε."""
 
-    Computes: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), and δ for x above ε.
-    Source: Kairouz, Oh and Viswanath 2015.  [test: tests/harness/views/test_plots.py]
-    """
-    exp_stated = math.exp(stated.epsilon)
-    delta = float(stated.delta)
-    return delta + (1 - delta) * max(exp_stated - math.exp(epsilon), 0.0) / (1 + exp_stated)
+    stated: Guarantee
+
+    def delta(self, epsilon: Fraction) -> float:
+        """Return the least δ that the stated (ε, δ) implies at another ε, x.
+
+        Computes: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), and δ for x above ε.
+        Source: Kairouz, Oh and Viswanath 2015.  [test: tests/harness/views/test_plots.py]
+        """
+        exp_stated = math.exp(self.stated.epsilon)
+        delta = float(self.stated.delta)
+        return delta + (1 - delta) * max(exp_stated - math.exp(epsilon), 0.0) / (1 + exp_stated)
 
 
 def in_short(manifest: ReleaseManifest, *, here: bool = False) -> Sentences:

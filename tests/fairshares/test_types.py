@@ -10,7 +10,8 @@ import fairshares as fs
 from fairshares import _types
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
+from fairshares.harness.postprocessing.thresholds.choose import OBJECTIVES
+from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.releases.weights.view import weights
@@ -25,7 +26,7 @@ from tests.support.user_types import KINDS, said_by_mypy
 @pytest.mark.parametrize(
     ("kind", "choices"),
     [
-        (_types.Constraint, CONSTRAINTS),
+        (_types.ConstraintName, CONSTRAINTS),
         (_types.Objective, OBJECTIVES),
         (_types.Unit, PrivacyUnit),
         (_types.Relation, NeighboringRelation),

@@ -21,7 +21,7 @@ from fairshares.harness.inputs.shares import copies_of
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import HEAD_BYTES, info_of
 from fairshares.harness.uploads.keys import SealingParty, secrets_in, unseal
 from fairshares.harness.uploads.opening import open_envelope
@@ -60,16 +60,17 @@ def made_task(
     hybrid: bool = False,
     least: int = 1,
     domain: RecordDomain = DOMAIN,
+    parties: int | None = None,
 ) -> Task:
     """Return a task whose parties have a key each in `directory/keys-<i>`."""
-    model, kind = get_model(security), INPUT_FORMS[form].by(PATHS[path])
-    parties = []
+    model, kind = get_model(security, parties), INPUT_FORMS[form].by(PATHS[path])
+    sealing = []
     for i in range(model.parties):
         own = directory / f"keys-{i}"
         own.mkdir(mode=0o700, parents=True)
-        parties.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
+        sealing.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
     ring, copies = shared_over(kind, model.ring), copies_of(kind, model.parties)
-    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL, ANYONE)
+    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, sealing, least, UNTIL, ANYONE)
 
 
 CAPPED = RecordDomain(("a", "b"), ("0", "1"), 10, cap=Cap(3))
@@ -98,11 +99,11 @@ def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
 
 def counts(
     task: Task, directory: Path, accepted: Collection[str] | None = None, shares: Path | None = None
-) -> list[Count]:
+) -> list[UploadCount]:
     """Return each party's count. Args: directory: of keys; shares: with `party-<i>`, if not beside them."""
     made = []
     for party in range(len(task.parties)):
-        made.append(Count(opener(task, party, directory), accepted))
+        made.append(UploadCount(opener(task, party, directory), accepted))
         made[-1].add((shares or directory / "shares") / f"party-{party}", 0)
     return made
 

@@ -24,9 +24,9 @@ from benchmarks.studies.utility.curves import (
 from fairshares.data.movielens import load_movielens
 from fairshares.harness.inputs.record_schema import even_grid
 from fairshares.harness.postprocessing.curves import OperatingPoints
+from fairshares.harness.postprocessing.thresholds.constraints import EQUAL_OPPORTUNITY
 from fairshares.harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
-    EQUAL_OPPORTUNITY,
     best_mixed_rules,
     task_for,
 )

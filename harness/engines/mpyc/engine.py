@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, Prepared
+from fairshares.harness.engines.execution import Job, PreparedJob
 from fairshares.harness.engines.mpyc.installed import fault_of_installation
 from fairshares.harness.engines.parties.config import Embedded
 from fairshares.harness.engines.program_hash import program_hash
@@ -16,9 +16,10 @@ from fairshares.protocols.spec import InputForm, ProtocolSpec
 class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, a process per party.
 
-    Guarantees: passive security against one of three parties, with a statistical distance of at most 2^-61
-    per compared integer. Parties on one machine listen on 127.0.0.1 only; connections need the run's
-    certificates.  [test: tests/commands/test_parties.py]
+    Guarantees: passive security against fewer than half of the parties, with a statistical distance of at
+    most 2^-b per compared integer: 61 with three parties, less with more (`bits_of_masks`). Parties on one
+    machine listen on 127.0.0.1 only; connections need the run's certificates.
+    [test: tests/commands/test_parties.py]
     """
 
     name = "embedded"
@@ -45,20 +46,20 @@ class EmbeddedEngine(Engine):
         job.check_parties(model)
         return program_hash(job, (self.version(),))
 
-    def _program(self, job: Job, model: SecurityModel) -> Prepared:
-        return Prepared(job, model, self.version(), self.program_hash(job, model))
+    def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
+        return PreparedJob(job, model, self.version(), self.program_hash(job, model))
 
-    def _part(self, prepared: Prepared, party: int) -> EnginePart:  # noqa: ARG002
+    def _part(self, prepared: PreparedJob, party: int) -> EnginePart:  # noqa: ARG002
         job = prepared.job
         model = prepared.model
-        assert model.statistical_security_bits is not None, "the model masks what it compares"
+        assert model.mask_bits is not None, "the model masks what it compares"
         source = str(job.source.resolve())
         return EnginePart(
             engine=Embedded(
                 program=source,
                 arguments=(job.spec.name, *job.arguments),
                 threshold=model.corruptions,
-                security_bits=model.statistical_security_bits,
+                security_bits=model.mask_bits,
             ),
             reads=(source,),
             packages=("mpyc",),

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
-from fairshares.harness.engines.execution import PROJECT, Address
+from fairshares.harness.bounds import Address
+from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config
@@ -60,7 +61,10 @@ _VARIABLE = re.compile(
 _OF_A_RUN = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent ")
 _LONGEST = 300
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
+_MOST_FOREIGN_LOG = 1 << 22  # the same of a program of which nothing is known, and which may fill it
 _MOST_KEPT = 1 << 14  # lines of it that are kept
+_LAST_BYTES = 1 << 12  # of a log, whose lines may all be shown
+_LAST_LINES = 5
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # the same, but that printed more than is read
 _LOST_PEER = re.compile(
@@ -211,6 +215,8 @@ class PartySetup:
         takes_noise: The directory with its part of noise made ahead, which moves to its own.
         keeps_noise: The directory to which noise that it makes is moved once its run has ended.
         notes_links: Whether its links note whom they accepted.
+        is_foreign: Whether its program is somebody else's, on public inputs. Then all that it prints may be
+            shown: its state has the last lines, whatever they say. It may print less.
     """
 
     config: PartyConfig
@@ -219,6 +225,7 @@ class PartySetup:
     takes_noise: Path | None = None
     keeps_noise: Path | None = None
     notes_links: bool = False
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +240,7 @@ class Supervised:
         takes_columns: Whether it gets columns while it runs.
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.
+        is_foreign: As in `PartySetup`.
     """
 
     number: int
@@ -240,6 +248,7 @@ class Supervised:
     takes_columns: bool = False
     keeps_noise: Path | None = None
     notes_links: bool = False
+    is_foreign: bool = False
 
 
 class LocalParty(LaidOutParty["LocalProcess"]):
@@ -253,6 +262,7 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             takes_columns=setup.config.rounds is not None,
             keeps_noise=setup.keeps_noise,
             notes_links=setup.notes_links,
+            is_foreign=setup.is_foreign,
         )
         self.name = f"Party {self.supervised.number}"
         self._directory = directory
@@ -350,13 +360,22 @@ class LocalProcess(PartyProcess):
 
     def exit_code(self) -> int | None:
         code = self._ended()
+        prints_too_much = _log_size(self._directory) > self._most_log_bytes
         if code is None:
             self._memory.look_if_due()
-        if code != 0:
-            return code
-        if self.supervised.notes_links and not self._met_all():
+            if prints_too_much:
+                self._kill_group()
+            return None
+        if code == 0 and self.supervised.notes_links and not self._met_all():
             return _WRONG_LINKS
-        return _TOO_MUCH if _log_size(self._directory) > _MOST_LOG else code
+        if prints_too_much and code in (0, -signal.SIGKILL):
+            return _TOO_MUCH
+        return code
+
+    @property
+    def _most_log_bytes(self) -> int:
+        """The most bytes that it may print."""
+        return _MOST_FOREIGN_LOG if self.supervised.is_foreign else _MOST_LOG
 
     def met(self) -> dict[int, str]:
         """Return the certificates that its links accepted, as fingerprints by party."""
@@ -373,7 +392,11 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        lines = list(_kept_lines(self._directory))
+        lines = list(_kept_lines(self._directory, self._most_log_bytes))
+        if self.supervised.is_foreign:
+            # First, as what is known of a failure, such as a log that is cut, is told by the last lines.
+            last = _last_lines(self._directory, self._most_log_bytes)
+            lines = [line for line in last if line not in lines] + lines
         if self.exit_code() == _WRONG_LINKS:
             lines.append(
                 line_of_failure(
@@ -518,31 +541,48 @@ def _log_size(directory: Path) -> int:
         os.close(log)
 
 
-def _kept_lines(directory: Path) -> Iterator[str]:
+def _kept_lines(directory: Path, most_bytes: int) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
 
-    Guarantees: little more memory than `_MOST_LOG` bytes, and no more than `_MOST_KEPT` lines. A log that
-    goes on has a last line that says so.
+    Guarantees: little more memory than `most_bytes`, and no more than `_MOST_KEPT` lines. A log that goes on
+    has a last line that says so.
     [test: tests/harness/engines/test_sandbox.py]
     """
-    for number, line in enumerate(_read_lines(directory)):
+    for number, line in enumerate(_read_lines(directory, most_bytes)):
         if number == _MOST_KEPT:
             yield line_of_failure(
                 f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
             )
             return
         yield line
-    if _log_size(directory) > _MOST_LOG:
-        yield line_of_failure(f"It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read.")
+    if _log_size(directory) > most_bytes:
+        yield line_of_failure(f"It printed more than {most_bytes >> 20} MiB, and the rest was not read.")
 
 
-def _read_lines(directory: Path) -> Iterator[str]:
+def _last_lines(directory: Path, most_bytes: int) -> list[str]:
+    """Return the last lines of a party's log, as far as they are text, and no reports of our own process."""
+    try:
+        log = open_inside(directory, LOG)
+    except OSError:  # the party removed or replaced it
+        return []
+    with os.fdopen(log, "rb") as file:
+        file.seek(max(0, min(os.fstat(log).st_size, most_bytes) - _LAST_BYTES))
+        text = file.read(_LAST_BYTES).decode(errors="replace")
+    lines: list[str] = []
+    for line in text.splitlines():
+        shown = "".join(sign for sign in line if sign.isprintable()).strip()[:_LONGEST]
+        if shown and not shown.startswith(MARK):
+            lines.append(shown)
+    return lines[-_LAST_LINES:]
+
+
+def _read_lines(directory: Path, most_bytes: int) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it
         return
-    left = _MOST_LOG
+    left = most_bytes
     with os.fdopen(log, "rb") as lines:
         while text := lines.readline(left):
             left -= len(text)

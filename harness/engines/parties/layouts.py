@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Size
-from fairshares.harness.engines.parties.noise_terms import NoiseTerms, Positive
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms, PositiveInteger
 from fairshares.harness.engines.parties.working_directory import (
     DATA,
+    PUBLIC_INTEGERS,
     SHARED_BITS,
     kept_shares_file,
     values_file,
@@ -25,7 +26,7 @@ from fairshares.harness.errors import ShareError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from fairshares.harness.engines.parties.randomness import Randomness
+    from fairshares.harness.engines.parties.randomness import PartyRandomness
     from fairshares.harness.inputs.rings import Ring
     from fairshares.protocols.arrays import Words
 
@@ -48,7 +49,7 @@ class NoShares(Struct, frozen=True, tag="none", forbid_unknown_fields=True):
         return b""
 
 
-class Column(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
+class AdditiveShares(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
     """Additive shares of values, one after the other, in the file that the engine reads."""
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
@@ -66,6 +67,24 @@ class Column(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
         return b""
 
 
+class PublicIntegers(Struct, frozen=True, tag="public", forbid_unknown_fields=True):
+    """No shares: the integers that a party inputs are public, a line of digits each."""
+
+    def lay_out(self, values: Path, party: int, directory: Path) -> None:  # noqa: ARG002
+        """Move the file of integers into the party's directory."""
+        import shutil
+
+        shutil.move(values, directory / DATA / PUBLIC_INTEGERS)
+
+    def column(self, party: int) -> bytes:  # noqa: ARG002
+        """Return no shares."""
+        return b""
+
+    def bits(self) -> bytes:
+        """Return the integers, as the engine reads a party's inputs."""
+        return Path(DATA, PUBLIC_INTEGERS).read_bytes()
+
+
 class Slots(Struct, frozen=True, kw_only=True, tag="slots", forbid_unknown_fields=True):
     """Clients' slots, shared bit by bit. They precede the party's own bits in the file of bits.
 
@@ -75,9 +94,9 @@ class Slots(Struct, frozen=True, kw_only=True, tag="slots", forbid_unknown_field
         per_lane: Slots that the program counts in one lane.
     """
 
-    slots: Positive
+    slots: PositiveInteger
     width: Annotated[int, Meta(ge=1, le=64)]
-    per_lane: Positive
+    per_lane: PositiveInteger
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
         """Turn the file of values, a word for each slot, into a file of bits.
@@ -138,7 +157,7 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
         return b""
 
 
-Shares: TypeAlias = NoShares | Column | Slots | ReplicatedShares
+ShareLayout: TypeAlias = NoShares | AdditiveShares | PublicIntegers | Slots | ReplicatedShares
 """How a party's shares of clients' values lie."""
 
 
@@ -157,7 +176,7 @@ class NoiseBehindColumn(Struct, frozen=True, kw_only=True, tag="behind", forbid_
     samples: Size
     noise: NoiseTerms
 
-    def drawn(self, randomness: Randomness) -> npt.ArrayLike:
+    def drawn(self, randomness: PartyRandomness) -> npt.ArrayLike:
         """Return the party's own noise, shape (samples,)."""
         return randomness.noise(self.noise, self.samples)
 
@@ -186,7 +205,7 @@ class SumsOfColumn(Struct, frozen=True, kw_only=True, tag="sums", forbid_unknown
     sums: tuple[Annotated[tuple[Size, ...], Meta(min_length=1)], ...]
     noise: NoiseTerms | None
 
-    def drawn(self, randomness: Randomness) -> npt.ArrayLike:
+    def drawn(self, randomness: PartyRandomness) -> npt.ArrayLike:
         """Return the party's own noise, shape (sums,); zeros if joint noise is added."""
         if self.noise is None:
             return [0] * len(self.sums)

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from fairshares.harness.engines.parties import sandbox
 from fairshares.harness.engines.parties.certificates import expecting, make_key, trust
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine, read_config
-from fairshares.harness.engines.parties.randomness import Randomness, integers_as_text
+from fairshares.harness.engines.parties.randomness import PartyRandomness, integers_as_text
 from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
     DATA,
@@ -46,7 +46,7 @@ CLAIMED_EXIT = 17
 _EMBEDDED_ENGINE = "fairshares.harness.engines.mpyc.party"
 
 
-def main(randomness: Randomness | None = None) -> int:
+def main(randomness: PartyRandomness | None = None) -> int:
     """Run the party of the current directory; return its exit code.
 
     Args:
@@ -54,7 +54,7 @@ def main(randomness: Randomness | None = None) -> int:
             the environment changes that.
     """
     try:
-        return _main(Randomness() if randomness is None else randomness)
+        return _main(PartyRandomness() if randomness is None else randomness)
     except LostPeerError as error:
         print(line_of_lost_peer(str(error)), flush=True)
     except FairSharesError as error:
@@ -65,7 +65,7 @@ def main(randomness: Randomness | None = None) -> int:
     return 1
 
 
-def _main(randomness: Randomness) -> int:
+def _main(randomness: PartyRandomness) -> int:
     die_with_parent()
     _dump_no_core()
     os.umask(0o077)
@@ -79,6 +79,7 @@ def _main(randomness: Randomness) -> int:
     if isinstance(config.engine, VirtualMachine):
         Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
     _write_bytecode(config.packages)
+    _bound_files(config.most_file_bytes)
     sandbox.confine(_reach_of(config))
     if config.gateway is None:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
@@ -106,6 +107,8 @@ def _main(randomness: Randomness) -> int:
 def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
     """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    reads = [Path(place) for place in config.reads]
+    reads += [place for place in libraries if place.is_absolute()]
     ports = [port for _, port in config.addresses]
     listens = [*ports[config.party : config.party + 1], *config.listens]
     calls = list(ports)
@@ -114,7 +117,7 @@ def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
         calls.append(config.gateway.machine_port)
     return sandbox.SandboxReach(
         directory=Path.cwd(),
-        reads=(*map(Path, config.reads), *(place for place in libraries if place.is_absolute())),
+        reads=tuple(reads),
         listens=tuple(listens),
         calls=tuple(calls),  # a machine of MP-SPDZ has a link to itself
     )
@@ -147,6 +150,12 @@ def _write_bytecode(packages: Iterable[str]) -> None:
                     SourceFileLoader(name, str(source)).get_code(name)
 
 
+def _bound_files(most_bytes: int | None) -> None:
+    """Have each file of this process end at so many bytes, where writing to it then fails."""
+    if most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+
 def _dump_no_core() -> None:
     """Prevent core dumps of secrets; at a limit of 0 Linux would still pass them to a collecting program."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
@@ -154,7 +163,7 @@ def _dump_no_core() -> None:
 
 
 def _run_with_gateway(
-    config: PartyConfig, gateway: GatewayConfig, engine: VirtualMachine, randomness: Randomness
+    config: PartyConfig, gateway: GatewayConfig, engine: VirtualMachine, randomness: PartyRandomness
 ) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
     from fairshares.harness.online.gateway import (  # a party without clients should not pay
@@ -198,7 +207,7 @@ def _redirect_output() -> None:
     os.dup2(log, 2)
 
 
-def _supply_inputs(config: PartyConfig, randomness: Randomness) -> None:
+def _supply_inputs(config: PartyConfig, randomness: PartyRandomness) -> None:
     """Put values with own noise, shares of clients' bits, and own bits in memory for the engine."""
     if config.own_noise is not None:
         column = config.shares.column(config.party)

@@ -8,15 +8,14 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from threading import Thread
 from typing import BinaryIO, Generic, TypeAlias
 
-from fairshares.harness.engines.execution import Address, Job, parse_outputs
+from fairshares.harness.bounds import Address
+from fairshares.harness.engines.execution import Job, parse_outputs
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
     LaidOutParty,
@@ -40,6 +39,7 @@ from fairshares.harness.errors import (
 )
 from fairshares.harness.online.session import ClientInputs, Server
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.system.threads import ContextPool, ContextThread
 from fairshares.harness.uploads.signatures import Signed
 
 _POLL_S = 0.005
@@ -51,20 +51,29 @@ _BLOCK = 16  # ports of one holder
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield up to 15 free ports of this machine, or raise UnsupportedError.
+    """Yield free ports of this machine, or raise UnsupportedError.
 
-    Guarantees: no two holders on one machine share a port, as each binds the first port of its block.
+    Up to 15 ports are of one block, and more are of several.
+    Guarantees: no two holders on one machine share a port, as each binds the first port of its blocks.
     [test: tests/harness/engines/test_ports.py]
     """
     blocks = _PORTS[::_BLOCK]
-    for first in random.SystemRandom().sample(blocks, len(blocks)):
-        with socket.socket() as guard:
-            if not _bind(guard, first):
-                continue
-            ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
-            free = [port for port in ports if _is_free(port)]
-            if len(free) >= count:
-                yield free[:count]
+    found: list[int] = []
+    with ExitStack() as guards:
+        for first in random.SystemRandom().sample(blocks, len(blocks)):
+            needed = min(count - len(found), _BLOCK - 1)
+            with ExitStack() as rejected:
+                guard = rejected.enter_context(socket.socket())
+                if not _bind(guard, first):
+                    continue
+                ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
+                free = [port for port in ports if _is_free(port)]
+                if len(free) < needed:
+                    continue
+                guards.enter_context(rejected.pop_all())
+            found += free[:needed]
+            if len(found) == count:
+                yield found
                 return
     raise UnsupportedError(
         f"No {count} free TCP ports between {_PORTS.start} and {_PORTS.stop}; stop what uses them."
@@ -135,7 +144,7 @@ class Rounds:
         deadline = time.monotonic() + self._timeout_s
         for party, column in zip(self._parties, columns, strict=True):
             # In threads, as a pipe has little room.
-            Thread(target=party.send, args=(column,), daemon=True).start()
+            ContextThread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}  # by party
         pause = 0.0005  # between looks at the outputs, at first
         while len(lines) < len(self._parties):
@@ -178,7 +187,7 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Waiting(Generic[Process]):
+class CertifiedParties(Generic[Process]):
     """Parties on any machines, each with its certificate, which wait for the others' to go on.
 
     Attributes:
@@ -204,7 +213,7 @@ class Waiting(Generic[Process]):
         def let_go(party: PartyProcess) -> None:
             party.go(self.certificates, agreed)
 
-        with ThreadPoolExecutor(len(self.parties)) as pool:  # at once, as they wait for each other
+        with ContextPool(len(self.parties)) as pool:  # at once, as they wait for each other
             list(pool.map(let_go, self.parties))
         return deadline
 
@@ -237,7 +246,9 @@ class Waiting(Generic[Process]):
 
 
 @contextmanager
-def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Iterator[Waiting[Process]]:
+def started(
+    parties: Sequence[LaidOutParty[Process]], timeout_s: float
+) -> Iterator[CertifiedParties[Process]]:
     """Start parties on any machines, and yield them once all wait.
 
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
@@ -258,7 +269,7 @@ def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Itera
                     f"{process.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[number] = certificate
-        yield Waiting(processes, certificates, deadline - time.monotonic(), timeout_s)
+        yield CertifiedParties(processes, certificates, deadline - time.monotonic(), timeout_s)
     finally:
         with uninterrupted():
             for handle in to_end:
@@ -270,7 +281,7 @@ def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Itera
 class WaitingParties:
     """A job's parties on this machine, which wait until they may go."""
 
-    def __init__(self, job: Job, waiting: Waiting[LocalProcess]) -> None:
+    def __init__(self, job: Job, waiting: CertifiedParties[LocalProcess]) -> None:
         self._job = job
         self._waiting = waiting
 

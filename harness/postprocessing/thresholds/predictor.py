@@ -24,7 +24,7 @@ from fairshares.harness.errors import (
     WriteError,
     cannot,
 )
-from fairshares.harness.inputs.columns import Name, Names, as_names, one_column
+from fairshares.harness.inputs.columns import TypedName, TypedNames, as_names, one_column
 from fairshares.harness.inputs.record_schema import shown
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from fairshares.harness.system.result_files import SCHEMA, read_result, result_path, write_json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Samples: TypeAlias = "npt.ArrayLike | IntoFrame | IntoSeries"
 """Values of samples: an array, or a frame or series that narwhals knows."""
 
-Randomness: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
+RandomStateLike: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
 """A seed or generator; None: the system's randomness."""
 
 
@@ -61,6 +61,10 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     the run. Scores of single precision are read as a file has them: a `float32` nearest to 0.64 reaches the
     threshold 0.64.
 
+    scikit-learn's `cross_validate` hands groups on if `sklearn.set_config(enable_metadata_routing=True)` was
+    called, and they are in `params={"sensitive_features": groups}`. Without this its scores are NaN, and its
+    warning ends with the error's message; with `error_score="raise"` it raises the error.
+
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
         estimator: A fitted classifier of two classes with `predict_proba`. None: X holds positive scores.
@@ -80,7 +84,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         estimator: Estimator | None = None,
         unseen_group: str | float = ERROR,
         positive_label: str | None = None,
-        labels: Sequence[Name] | None = None,
+        labels: Sequence[TypedName] | None = None,
     ) -> None:
         self.rules = rules
         self.estimator = estimator
@@ -150,7 +154,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return copy.deepcopy(self)
 
     @property
-    def classes_(self) -> Names:
+    def classes_(self) -> TypedNames:
         """The sorted classes: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
@@ -161,7 +165,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return int(getattr(self.estimator, _NUMBER_OF_FEATURES))
 
     @property
-    def feature_names_in_(self) -> Names:
+    def feature_names_in_(self) -> TypedNames:
         """The estimator's names of features."""
         return np.asarray(getattr(self.estimator, _NAMES_OF_FEATURES))
 
@@ -169,21 +173,21 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self,
         X: Samples,  # noqa: N803
         *,
-        sensitive_features: Samples,
-        random_state: Randomness = None,
-    ) -> Names:
+        sensitive_features: Samples | None = None,
+        random_state: RandomStateLike = None,
+    ) -> TypedNames:
         """Predict each sample's class, one of `classes_`.
 
         Args:
             X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
                 (n, 2) as from `predict_proba`.
             sensitive_features: The groups, shape (n,); or shape (n, k), the columns that the run crossed into
-                groups. Both may be lists, arrays, or frames and series that narwhals knows.
+                groups. Both may be lists, arrays, or frames and series that narwhals knows. None is refused.
             random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
         Raises:
             UnseenGroupError: A group has no rule.
-            RecordsError: Shapes do not fit, a score is not from 0 to 1, no class is the positive label, or
-                the estimator gives no probabilities.
+            RecordsError: There are no groups, shapes do not fit, a score is not from 0 to 1, no class is the
+                positive label, or the estimator gives no probabilities.
             ThresholdRuleError: `unseen_group` is no threshold.
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
@@ -191,7 +195,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         at = self._positive_class()
         return self.classes_[np.where(positive, at, 1 - at)]
 
-    def predict_proba(self, X: Samples, *, sensitive_features: Samples) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Samples, *, sensitive_features: Samples | None = None) -> Floats:  # noqa: N803
         """Return the probability of each class under `predict`, shape (n, 2)."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
@@ -205,15 +209,21 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         y: Samples,
         sample_weight: npt.ArrayLike | None = None,
         *,
-        sensitive_features: Samples,
-        random_state: Randomness = None,
+        sensitive_features: Samples | None = None,
+        random_state: RandomStateLike = None,
     ) -> float:
         """Return the accuracy of `predict` on y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
-    def positive_probability(self, X: Samples, *, sensitive_features: Samples) -> Floats:  # noqa: N803
+    def positive_probability(self, X: Samples, *, sensitive_features: Samples | None = None) -> Floats:  # noqa: N803
         """Return each sample's probability to be predicted positive, shape (n,)."""
+        if sensitive_features is None:
+            raise RecordsError(
+                "Thresholds are by group: give each sample's as sensitive_features. In cross_validate and "
+                "the like, call sklearn.set_config(enable_metadata_routing=True) first, and give "
+                "params={'sensitive_features': groups}; without it scikit-learn hands none on."
+            )
         index = getattr(X, "index", None)
         if self.estimator is not None:
             if not hasattr(self.estimator, "predict_proba"):
@@ -299,7 +309,7 @@ def _scores(given_scores: Samples) -> Floats:
     return scores
 
 
-def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Series[str]:
+def _groups(given: Samples, index: pd.Index[TypedName] | None, samples: int) -> pd.Series[str]:
     """Return the groups of so many samples, as in a file; raises RecordsError as `predict`.
 
     Args:
@@ -308,7 +318,7 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
         samples: The number of samples.
     """
     groups = _collected(one_column(given, "sensitive_features"))
-    values: pd.Series[Name] | Names
+    values: pd.Series[TypedName] | TypedNames
     if isinstance(groups, nw.Series):
         of_rows = nw.maybe_get_index(groups)
         if isinstance(index, pd.Index) and of_rows is not None and not index.equals(of_rows):
@@ -330,7 +340,7 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
     return as_names(pd.Series(values))
 
 
-def _uniform(count: int, random_state: Randomness) -> Floats:
+def _uniform(count: int, random_state: RandomStateLike) -> Floats:
     """Draw from [0, 1), by default 53 bits each of the system's randomness."""
     if random_state is None:
         bits = np.frombuffer(os.urandom(8 * count), dtype="<u8") >> np.uint64(11)
