@@ -15,7 +15,6 @@ from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovere
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
 from fairshares.harness.request.request import Request
 from fairshares.harness.uploads.policy import ClientPolicy
-from fairshares.protocols.circuits.coins import family_of
 
 R = TypeVar("R", bound=Answer)
 
@@ -86,5 +85,5 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         noise=noise,
         chain=release.charged_with,
         domain=domain,
-        family=None if plan.own else family_of(plan.coins),
+        family=plan.family,
     )

@@ -173,6 +173,21 @@ class Square:
         return np.asarray(largest * (largest @ np.array(roots))[:, np.newaxis] / self.divisor)
 
 
+@dataclass(frozen=True)
+class Shortfalls:
+    """How far raised counts may be below their true counts: the least first, which are likeliest.
+
+    Attributes:
+        least: The sum of each part's counts, at least, shape (cases, parts).
+        most: The same, at most.
+        chances: The largest probability that all counts are raised, by case.
+    """
+
+    least: Floats
+    most: Floats
+    chances: Floats
+
+
 class WeightedErrors:
     """Bounds on weighted sums of the errors of parts, each row of factors on a grid of its own.
 
@@ -242,24 +257,44 @@ class WeightedErrors:
         """Return a quantile of each row's sum for each failure, rounded up, shape (rows, failures).
 
         It is minus infinity for failures of 1 or more, and infinite where more mass is lost than allowed.
+
+        Args:
+            failures: For all rows, or a row of them for each.
         """
-        allowed = failures * (1 - 1e-9) - self._lost
-        above = np.stack([np.searchsorted(row, allowed, side="right") for row in self._at_least])
+        of_rows = np.broadcast_to(np.atleast_2d(failures), (len(self._step), np.shape(failures)[-1]))
+        allowed = of_rows * (1 - 1e-9) - self._lost
+        above = np.stack(
+            [
+                np.searchsorted(row, most, side="right")
+                for row, most in zip(self._at_least, allowed, strict=True)
+            ]
+        )
         last = self._at_least.shape[1] - 1 - above
         found = (self._first[:, np.newaxis] + last) * self._step[:, np.newaxis] + self._slack[:, np.newaxis]
         found = np.where(allowed > 0, found, np.inf)
-        return np.asarray(np.where(failures >= 1, -np.inf, found))
+        return np.asarray(np.where(of_rows >= 1, -np.inf, found))
 
-    def largest_beside(self, shortfalls: Floats, failures: Floats) -> Floats:
+    def largest_beside(self, cases: "Shortfalls", failure: float) -> Floats:
         """Return each row's largest quantile beside raised counts that stand for larger ones.
 
+        Both ends together fail with 2 `failure` over the chance of a case. Where raised counts move the sum
+        up alone, the other end fails with as much as if they moved nothing, and this one with the rest.
+
         Args:
-            shortfalls: By case, how far the raised counts of each part are below their true counts.
-            failures: That of each case.
+            cases: How far the raised counts may be below their true counts.
+            failure: That of one end.
         """
-        beside = np.maximum(-self._factors.low, 0) @ shortfalls.T
+        moving = cases.most > 0
+        low = self._factors.low
+        high = self._factors.high
+        is_up = ((high > 0).astype(int) @ moving.T == 0) & moving.any(axis=1)
+        is_both = ((low > 0).astype(int) @ moving.T > 0) & ((high < 0).astype(int) @ moving.T > 0)
+        alone = failure / cases.chances[0]
+        of_both = failure / cases.chances
+        failures = np.where(is_up, 2 * of_both - alone, np.where(is_both, of_both, alone))
         number = np.maximum([part.raised for part in self._parts], 1)
-        beside += self._squares / np.sqrt(number) @ (shortfalls**2).T
+        beside = np.maximum(-low, 0) @ cases.most.T - np.maximum(low, 0) @ cases.least.T
+        beside += self._squares / np.sqrt(number) @ (cases.most**2).T
         return np.asarray((self.quantiles(failures) + beside).max(axis=1))
 
 
@@ -274,10 +309,10 @@ def reaches(
 ) -> Floats:
     """Return, per row of factors, how far the weighted sum of the tables' errors reaches above 0.
 
-    Guarantees: for any true counts the sum is above what its run's reach is with probability at most
-    `failure`, if the noisy counts' bounds hold. This is for all runs together: those with small counts that
-    are all raised, those with some of them raised, and those without any.
-    [test: tests/harness/reweighing/test_weight_intervals.py]
+    Guarantees: for any true counts the sum is above its run's reach, or below minus the reach of the factors
+    with the other sign, with probability at most 2 `failure`, if the noisy counts' bounds hold. This is for
+    all runs together: with small counts that are all raised, with some of them raised, and without any.
+    [test: tests/harness/reweighing/test_count_errors.py]
 
     Args:
         noise: The noise of the counts.
@@ -294,8 +329,8 @@ def reaches(
     raised = tuple(part.raised for part in parts)
     if not any(raised):
         return np.asarray(sums.quantiles(np.array([failure]))[:, 0])
-    shortfalls, chances = _shortfalls(noise.of_count, raised, failure * RAISED_SHARE)
-    return sums.largest_beside(shortfalls, failure * RAISED_SHARE / chances)
+    cases = _shortfalls(noise.of_count, raised, failure * RAISED_SHARE)
+    return sums.largest_beside(cases, failure * RAISED_SHARE)
 
 
 def reaches_in_any_run(of_count: Noise, parts: Sequence[Part], factors: Factors, failure: float) -> Floats:
@@ -305,7 +340,7 @@ def reaches_in_any_run(of_count: Noise, parts: Sequence[Part], factors: Factors,
 
 
 @lru_cache(maxsize=256)
-def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> tuple[Floats, Floats]:
+def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> Shortfalls:
     """Return how far raised counts may be below their true counts, and how likely these are all raised.
 
     A true count 1 + m is raised with probability P(E <= -m), and a true count 0 with P(E <= 1).
@@ -313,10 +348,7 @@ def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> tuple[
     Args:
         noise: The noise of each count.
         raised: How many counts of each part are raised.
-        failure: Shortfalls are left out for which all counts are raised with at most this probability.
-
-    Returns:
-        Each part's sum of shortfalls m, shape (cases, parts), and the largest probability of each case.
+        failure: Cases are left out in which all counts are raised with at most this probability.
     """
     error = noise_sum(noise, 1)
     width = max(1, int(np.ceil(error.quantile(failure) / _SHORTFALLS)))
@@ -340,7 +372,9 @@ def _shortfalls(noise: Noise, raised: tuple[int, ...], failure: float) -> tuple[
             for shortfall, more in of_part.items()
             if chance * more > failure
         }
-    return np.array(list(cases), dtype=np.float64), np.array(list(cases.values()))
+    most = np.array(list(cases), dtype=np.float64)
+    least = most - (width - 1) * np.array(raised, dtype=np.float64)
+    return Shortfalls(least, most, np.array(list(cases.values())))
 
 
 def _combined(some: dict[int, float], single: dict[int, float], failure: float) -> dict[int, float]:

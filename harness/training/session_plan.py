@@ -209,6 +209,7 @@ class PlannedSums:
             relation=relation,
             out=Path.cwd(),
             noise=self.plan.loss,
+            has_rounds=True,
         )
 
     def under_other_relation(self) -> "PlannedSums | None":

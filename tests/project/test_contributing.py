@@ -183,27 +183,38 @@ def test_what_is_written_there_passes_the_checks(copy: Path) -> None:
     python(copy, "-m", "mypy", *modules)
 
 
-def code_names() -> set[str]:
-    """Return the names in the project's code, and in the examples of CONTRIBUTING."""
-    listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True)
-    ends = (".py", ".mpc", ".toml", ".json")
-    files = [PROJECT / name for name in listed.stdout.splitlines() if name.endswith(ends)]
-    files = [file for file in files if file != Path(__file__) and "results" not in file.parts]
-    texts = [file.read_text(encoding="utf-8") for file in files]
-    return {*re.findall(r"\w+", "\n".join([*texts, *blocks(TEXT)])), *(file.stem for file in files)}
+def texts_of_code() -> str:
+    """Return the text of the project's code, and of the examples of CONTRIBUTING."""
+    files = [*PROJECT.glob("*.py"), *PROJECT.glob("*.toml"), *PROJECT.glob("fairshares/*.py")]
+    for folder in ("protocols", "harness", "benchmarks", "data", "tests", "Programs/Source"):
+        for ends in ("py", "mpc"):
+            files += (PROJECT / folder).rglob(f"*.{ends}")
+    files.remove(Path(__file__))
+    texts = [f"{file.stem}\n{file.read_text(encoding='utf-8')}" for file in files]
+    return "\n".join([*texts, *blocks(TEXT)])
+
+
+def quoted(page: str) -> list[str]:
+    """Return what a page has as code within its sentences."""
+    sentences = re.sub(r"^ *```.*?^ *```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"`([^`\n]+)`", sentences)
 
 
 def names_in(page: str) -> set[str]:
     """Return the names of code on a page: of several words, or of capitals; and the parts of dotted ones."""
-    quoted = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```$", "", page, flags=re.MULTILINE | re.DOTALL))
-    names = [text for text in quoted if " " not in text and "/" not in text]
+    names = [text for text in quoted(page) if " " not in text and "/" not in text]
     words = re.findall(r"\w+", "\n".join(names))
     return {word for word in words if "_" in word.strip("_") or re.search(r"[A-Z].*[A-Za-z]", word)}
 
 
 def test_names_are_there() -> None:
     """A name that the code has no more would send a contributor looking for it."""
+    code = texts_of_code()
     named = names_in(TEXT)
     assert {"OPENINGS", "SMALL_ARGUMENTS", "LinearQueries", "OperatingPoints", "prepares_ands"} <= named
     placeholders = {"NAME", "PATH"}
-    assert named - code_names() - placeholders == set()
+    assert named - {*re.findall(r"\w+", code)} - placeholders == set()
+    called = {call[1] for text in quoted(TEXT) if (call := re.match(r"(\w+)\(", text))}
+    assert {"usual", "Whole", "ratio_intervals", "get_vector"} <= called
+    of_mp_spdz = {"check_point"}
+    assert called - {*re.findall(r"(?:def|class) (\w+)", code)} - of_mp_spdz == set()

@@ -18,7 +18,13 @@ from fairshares.harness.errors import (
     named,
     named_command,
 )
-from fairshares.harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
+from fairshares.harness.privacy.ledger.accountants import (
+    Accountant,
+    Loss,
+    NoiseEvent,
+    accountant_of,
+    of_two_steps,
+)
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_down, digits_up, exact_text
@@ -50,7 +56,8 @@ class PrivacyEvent:
         piece: The name of its noise if made ahead, else "".
         chain: The name of its chain, or "", with that chain's `domain`.
         run: The digest of the hosts' statements, or "".
-        family: The family of joint noise; None of other noise, and for charges of a ledger, which has none.
+        family: The family of joint noise of counts; None of other noise. A ledger keeps none.
+        has_rounds: Whether noisy sums of rounds are part of it. A ledger keeps that neither.
     """
 
     task: str
@@ -67,6 +74,7 @@ class PrivacyEvent:
     domain: str = ""
     run: str = ""
     family: NoiseFamily | None = None
+    has_rounds: bool = False
 
     @property
     def loss(self) -> Loss:
@@ -119,6 +127,17 @@ class Population:
     def spent(self) -> Guarantee:
         """The loss of all runs, by basic composition."""
         return compose(loss.exact for loss in self.losses)
+
+    @property
+    def spent_if_replaced(self) -> Guarantee | None:
+        """The most that all runs lose of what a record says, if `spent` is for whether a record exists.
+
+        None under another relation, whose loss is for what records say, or before the first run. Runs state
+        smaller figures where these follow from their noise, which a ledger need not know.
+        """
+        if self.relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            return None
+        return compose(of_two_steps(loss.exact) for loss in self.losses)
 
     @property
     def accountant(self) -> Accountant | None:
@@ -213,12 +232,15 @@ def _as_version_1(charges: Sequence[Charge], release: PrivacyEvent) -> str:
     if not charges:
         return ""
     first = charges[0].noise
-    if isinstance(release.noise, Concentrated):
-        return f" If version 1.0 ran it, take a {named('delta')} that is a tenth smaller."
+    ways = []
     is_other = isinstance(first, NoiseEvent) and isinstance(first.noise, SymmetricCoins | DistributedNoise)
     if release.family is NoiseFamily.SYMMETRIC and not is_other:
-        return f" If version 1.0 ran it, add {named('noise_family', 'signed')}."
-    return ""
+        ways.append(f"add {named('noise_family', 'signed')}")
+    if release.has_rounds:
+        ways.append(f"take a {named('delta')} that is a tenth smaller")
+    if not ways:
+        return ""
+    return f" If version 1.0 ran it, {', and '.join(ways)}."
 
 
 def uncovered(
