@@ -23,6 +23,9 @@ class SecurityModel:
         broken: Whether the engine falls short of `adversary`; see docs/explanation/limitations.md.
         cryptography: Further assumptions, in words.
         replicated: Whether all parties but one hold each share, so that no active one can change it.
+        fixed_batch: The size of all batches; None where it follows from what a run prepares.
+        is_bare: Whether it is a machine of MP-SPDZ with options of a user's, for programs of the user's
+            own: nothing in them is mended, and links ask for no certificates.
     """
 
     name: str
@@ -40,6 +43,8 @@ class SecurityModel:
     broken: bool = False
     cryptography: str = "TLS or pseudorandom functions"
     replicated: bool = False
+    fixed_batch: int | None = None
+    is_bare: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the batch size, None for the machine's choice.
@@ -50,6 +55,8 @@ class SecurityModel:
             lanes: The most lanes of bits that are input at once.
             keys: The number of records on which the program computes at once; 0 if it does not.
         """
+        if self.fixed_batch is not None:
+            return self.fixed_batch
         if self.batches is None or not lanes:
             return None
         least, most = self.batches

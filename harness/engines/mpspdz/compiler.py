@@ -182,8 +182,8 @@ class Installation:
             )
         if not machine.is_file():
             return (
-                f"MP-SPDZ at {self.home} has no {virtual_machine}; "
-                f"its documentation says how to build it, see {DOCUMENTATION}."
+                f"MP-SPDZ at {self.home} has no {virtual_machine}; build it there by make {virtual_machine}, "
+                f"see {DOCUMENTATION}."
             )
         missing = missing_libraries(str(machine))
         if missing:

@@ -63,6 +63,8 @@ class MpSpdzEngine(Engine):
         installation = find_installation()
         if isinstance(installation, str):
             return installation
+        if model.is_bare:
+            return f"{model.name} runs as it comes, and asks peers for no certificate."
         try:
             return asking_library(
                 installation.home / str(model.virtual_machine), model.parties, _options(model)
@@ -89,8 +91,10 @@ class MpSpdzEngine(Engine):
         batch = job.batch(model)
         run_options = _options(model)
         if model.virtual_machine == "spdz2k-party.x":
-            batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
-            run_options = options_that_work(run_options, bytecode.estimate)
+            if model.fixed_batch is None:
+                batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
+            if not model.is_bare:
+                run_options = options_that_work(run_options, bytecode.estimate)
         # -OF . prints opened values at every party, so that their agreement can be checked.
         machine = installation.home / str(model.virtual_machine)
         command = [str(machine), "-ip", "hosts", "-v", "-OF", "."]
@@ -155,7 +159,7 @@ def _matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[str, 
 
 def _options(model: SecurityModel) -> tuple[str, ...]:
     """Return the options of a model's virtual machine."""
-    if model.parties == 2:
+    if model.parties == 2 and not model.is_bare:
         return ("-N", "2", *model.run_options)
     return tuple(model.run_options)
 

@@ -142,8 +142,8 @@ def test_a_missing_virtual_machine_is_named(name: str, there: bool, home: Path) 
     if there:
         machine.touch(mode=0o644)  # but not executable
     expected = (
-        f"MP-SPDZ at {home} has no {model.virtual_machine}; "
-        f"its documentation says how to build it, see {DOCUMENTATION}."
+        f"MP-SPDZ at {home} has no {model.virtual_machine}; build it there by make {model.virtual_machine}, "
+        f"see {DOCUMENTATION}."
     )
     if there:
         expected = (
