@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, Prepared
+from fairshares.harness.engines.execution import Job, PhaseCosts, Prepared
 from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
@@ -35,6 +35,12 @@ _RING_BITS = 64  # of the ring, which such a file states
 _TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
 _PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
+_AMOUNT = r"([\d.e+-]+) seconds(?: \(([\d.e+-]+) MB, (\d+) rounds\))?"
+_BOTH_PHASES = re.compile(
+    rf"(?:Spent|\d+ threads spent a total of) {_AMOUNT} on the online phase(?: and|,) {_AMOUNT} on the "
+    "preprocessing/offline phase"
+)
+_TIMER = re.compile(rf"Time(\d+) = {_AMOUNT}")
 
 
 class MpSpdzEngine(Engine):
@@ -148,7 +154,28 @@ class MpSpdzEngine(Engine):
         if phases:
             online, offline = map(float, phases[-1])
             offline = max(0.0, offline)  # the difference of two clocks, which without preprocessing is near 0
-        return PartyCosts(float(seconds), round(float(megabytes) * 1e6), int(rounds), online, offline)
+        return PartyCosts(
+            float(seconds), round(float(megabytes) * 1e6), int(rounds), online, offline, _phases(lines)
+        )
+
+
+def _phases(lines: Sequence[str]) -> dict[str, PhaseCosts]:
+    """Return what a machine reports of its two phases, and of the program's own timers."""
+    phases = {}
+    both = _matches(_BOTH_PHASES, lines)
+    if both:
+        phases["online"] = _phase(both[-1][:3])
+        phases["offline"] = _phase(both[-1][3:])
+    for number, *amount in _matches(_TIMER, lines):
+        phases[f"timer_{number}"] = _phase(amount)
+    return phases
+
+
+def _phase(amount: Sequence[str | None]) -> PhaseCosts:
+    """Return the costs of a phase, from its seconds, and its megabytes and rounds unless nothing was sent."""
+    seconds, megabytes, rounds = amount
+    not_negative = max(0.0, float(seconds or 0))  # see `PartyCosts`
+    return PhaseCosts(not_negative, round(float(megabytes or 0) * 1e6), int(rounds or 0))
 
 
 def _matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[str, ...]]:

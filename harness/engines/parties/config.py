@@ -83,6 +83,7 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         reads: Files and directories that the engine reads, besides Python's.
         packages: Packages of Python that nothing but a party's process imports.
         listens: Further ports of its own.
+        keeps_printed: Whether its virtual machine's standard output goes to a file of its own.
     """
 
     party: PartyNumber
@@ -97,6 +98,7 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reads: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     listens: tuple[Port, ...] = ()
+    keeps_printed: bool = False
 
 
 def write_config(config: PartyConfig, directory: Path) -> None:

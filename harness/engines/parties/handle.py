@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
-from fairshares.harness.engines.execution import PROJECT, Address
+from fairshares.harness.engines.execution import LONGEST_PRINTED, PROJECT, Address, Printed
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config
@@ -25,6 +25,7 @@ from fairshares.harness.engines.parties.working_directory import (
     LOG,
     PEERS,
     PIECE,
+    PRINTED,
     certificate_file,
     met,
     open_inside,
@@ -57,12 +58,22 @@ _VARIABLE = re.compile(
 
 # Whole lines of MP-SPDZ and of programs that may be shown: opened (noisy) outputs, and costs. Of other lines
 # only a known error text is shown, as MP-SPDZ quotes inputs beside some.
-_OF_A_RUN = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent ")
+_OF_A_RUN = re.compile(
+    r"OUT |Time\d* = |Data sent = |Global data sent = |Spent |\d+ threads spent a total of "
+)
 _LONGEST = 300
+# Words of lines in which a machine says why it fails. Of a program of a user's own they are shown whole.
+_OF_A_FAILURE = re.compile(
+    r"^[^\s-].*((?<!Truncation )error|exception|assert|terminate|abort|crash|bug|invalid|insufficient"
+    r"|mismatch|overflow|unknown|cannot|could not|not (compiled|enough|found|supported|implemented|given)"
+    r"|compiled for|requires?\b|need|has to be|at (least|most)|too )",
+    re.IGNORECASE,
+)
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 _MOST_KEPT = 1 << 14  # lines of it that are kept
+_LOOK_S = 0.25  # between two looks at how much a party has printed
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
-_TOO_MUCH = 19  # the same, but that printed more than is read
+_TOO_MUCH = 19  # of a party that printed more than is read
 _LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
@@ -145,6 +156,7 @@ class PartyState:
     peak_memory_bytes: int | None = None
     stopped: bool = False
     no_room: bool = False
+    printed: Printed | None = None
 
 
 class PartyHandle(ABC):
@@ -233,6 +245,7 @@ class Supervised:
         takes_columns: Whether it gets columns while it runs.
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.
+        keeps_printed: As in `PartyConfig`.
     """
 
     number: int
@@ -240,6 +253,7 @@ class Supervised:
     takes_columns: bool = False
     keeps_noise: Path | None = None
     notes_links: bool = False
+    keeps_printed: bool = False
 
 
 class LocalParty(LaidOutParty["LocalProcess"]):
@@ -253,6 +267,7 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             takes_columns=setup.config.rounds is not None,
             keeps_noise=setup.keeps_noise,
             notes_links=setup.notes_links,
+            keeps_printed=setup.config.keeps_printed,
         )
         self.name = f"Party {self.supervised.number}"
         self._directory = directory
@@ -307,6 +322,8 @@ class LocalProcess(PartyProcess):
         self._directory = directory
         self._process = process
         self._memory = PeakMemory(process.pid, children=supervised.gateway is not None)
+        self._looked_at = 0.0  # how much it has printed, by the monotonic clock
+        self._printed_too_much = False
         self._peers: dict[int, str] = {}  # fingerprints of their certificates, once it may compute
 
     @property
@@ -352,11 +369,24 @@ class LocalProcess(PartyProcess):
         code = self._ended()
         if code is None:
             self._memory.look_if_due()
+            self._end_if_it_prints_too_much()
+            return None
+        if self._printed_too_much:
+            return _TOO_MUCH
         if code != 0:
             return code
         if self.supervised.notes_links and not self._met_all():
             return _WRONG_LINKS
-        return _TOO_MUCH if _log_size(self._directory) > _MOST_LOG else code
+        return _TOO_MUCH if _size_of_output(self._directory) > _MOST_LOG else code
+
+    def _end_if_it_prints_too_much(self) -> None:
+        """End a party that would fill the disk."""
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            if _size_of_output(self._directory) > _MOST_LOG:
+                self._printed_too_much = True
+                self._kill_group()
 
     def met(self) -> dict[int, str]:
         """Return the certificates that its links accepted, as fingerprints by party."""
@@ -373,7 +403,8 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        lines = list(_kept_lines(self._directory))
+        keeps_printed = self.supervised.keeps_printed
+        lines = list(_kept_lines(self._directory, all_lines=keeps_printed))
         if self.exit_code() == _WRONG_LINKS:
             lines.append(
                 line_of_failure(
@@ -385,6 +416,7 @@ class LocalProcess(PartyProcess):
             self._memory.bytes,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
+            _printed(self._directory) if keeps_printed else None,
         )
 
     def kill(self) -> None:
@@ -507,42 +539,63 @@ def move_piece(source: Path, target: Path) -> None:
             file.rename(place)
 
 
-def _log_size(directory: Path) -> int:
-    try:
-        log = open_inside(directory, LOG)
-    except OSError:  # the party removed or replaced it
-        return 0
-    try:
-        return os.fstat(log).st_size
-    finally:
-        os.close(log)
+def _size_of_output(directory: Path) -> int:
+    """Return how many bytes a party has written into its log, and its program has printed."""
+    size = 0
+    for name in (LOG, PRINTED):
+        try:
+            file = open_inside(directory, name)
+        except OSError:  # there is none, or the party removed or replaced it
+            continue
+        try:
+            size += os.fstat(file).st_size
+        finally:
+            os.close(file)
+    return size
 
 
-def _kept_lines(directory: Path) -> Iterator[str]:
+def _printed(directory: Path) -> Printed | None:
+    """Return what a program has printed into a file of its own; None if it is gone."""
+    try:
+        with os.fdopen(open_inside(directory, PRINTED), "rb") as file:
+            text = file.read(LONGEST_PRINTED).decode(errors="replace")
+            return Printed(text, os.fstat(file.fileno()).st_size)
+    except OSError:
+        return None
+
+
+def _kept_lines(directory: Path, *, all_lines: bool = False) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
+
+    Args:
+        directory: The party's.
+        all_lines: Whether all lines may be shown, as of a program of a user's own. Those that say why the
+            machine failed are yielded whole, else the last one.
 
     Guarantees: little more memory than `_MOST_LOG` bytes, and no more than `_MOST_KEPT` lines. A log that
     goes on has a last line that says so.
     [test: tests/harness/engines/test_sandbox.py]
     """
-    for number, line in enumerate(_read_lines(directory)):
+    for number, line in enumerate(_read_lines(directory, all_lines=all_lines)):
         if number == _MOST_KEPT:
             yield line_of_failure(
                 f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
             )
             return
         yield line
-    if _log_size(directory) > _MOST_LOG:
+    if _size_of_output(directory) > _MOST_LOG:
         yield line_of_failure(f"It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read.")
 
 
-def _read_lines(directory: Path) -> Iterator[str]:
+def _read_lines(directory: Path, *, all_lines: bool) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it
         return
     left = _MOST_LOG
+    says_why = False
+    last = ""
     with os.fdopen(log, "rb") as lines:
         while text := lines.readline(left):
             left -= len(text)
@@ -553,5 +606,13 @@ def _read_lines(directory: Path) -> Iterator[str]:
                 yield line.rstrip()[:LONGEST_LINE]
             elif _OF_A_RUN.match(line):
                 yield line.rstrip()[:_LONGEST]
+            elif all_lines:
+                last = line.rstrip()[:_LONGEST]
+                lost = _LOST_PEER.search(line)
+                if lost is not None or _OF_A_FAILURE.search(line):
+                    says_why = True
+                    yield last if lost is None else lost[0].strip()
             elif known := _KNOWN_ERROR.search(line):
                 yield known[0].strip()
+    if last and not says_why:
+        yield last

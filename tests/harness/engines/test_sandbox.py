@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,7 +34,15 @@ from fairshares.harness.engines.parties import handle, sandbox
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from fairshares.harness.engines.parties.supervisor import free_ports
-from fairshares.harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
+from fairshares.harness.engines.parties.working_directory import (
+    DATA,
+    LOG,
+    LOOPBACK,
+    MET,
+    PRINTED,
+    met,
+    read_inside,
+)
 from fairshares.harness.party_reports import line_of_failure
 from fairshares.harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
@@ -432,7 +441,7 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
 def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it ended well: what was read of it may not be all."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory = tmp_path
+    party._directory, party._printed_too_much = tmp_path, False
     party.supervised = handle.Supervised(number=0)
     party._process = Mock(poll=lambda: 0)
     monkeypatch.setattr(handle, "_MOST_LOG", 10)
@@ -440,6 +449,42 @@ def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: p
     assert party.exit_code() == 0
     (tmp_path / LOG).write_text("OUT x 1\nmore\n")
     assert party.exit_code() == handle._TOO_MUCH
+
+
+def test_a_party_that_goes_on_printing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it fills the disk: what its program prints counts, too, where that is kept apart."""
+    monkeypatch.setattr(handle, "_MOST_LOG", 1000)
+    party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
+    party._directory, party._memory = tmp_path, Mock()
+    party._looked_at, party._printed_too_much = 0.0, False
+    party.supervised = handle.Supervised(number=0, keeps_printed=True)
+    printing = "import time\nwhile True:\n    print('x' * 99, flush=True)\n    time.sleep(0.01)"
+    (tmp_path / LOG).touch()
+    with (tmp_path / PRINTED).open("wb") as printed:
+        party._process = subprocess.Popen(
+            [sys.executable, "-c", printing], stdout=printed, start_new_session=True
+        )
+    until(lambda: party.exit_code() == handle._TOO_MUCH)
+    assert party._process.returncode == -signal.SIGKILL
+    kept = handle._printed(tmp_path)
+    assert kept is not None and kept.size > 1000 and kept.text.startswith("x" * 99 + "\n")
+
+
+def test_last_words_of_a_machine_are_shown_of_users_programs_alone(tmp_path: Path) -> None:
+    """Elsewhere MP-SPDZ may quote inputs in them. Lines about a run that goes well are no last words."""
+    lines = [
+        "Using statistical security parameter 40",
+        "Truncation error probability 2^-40",
+        "-p, --player ARG  This player's number (required if not given)",
+        "Fatal error at mine-0:5 (LEGENDREC): no prime modulus",
+        "Time1 = 0.5 seconds (0.1 MB, 3 rounds)",
+        "Fatal error: connection reset by peer, and more",
+    ]
+    (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines))
+    assert list(handle._kept_lines(tmp_path, all_lines=True)) == [*lines[3:5], "connection reset by peer"]
+    assert list(handle._kept_lines(tmp_path)) == [lines[4], "connection reset by peer"]
+    (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines[:2]))
+    assert list(handle._kept_lines(tmp_path, all_lines=True)) == [lines[1]]
 
 
 SHARED = ("shm", "msg", "sem", "mq_")  # how the calls begin by which processes of one user share memory
@@ -468,6 +513,7 @@ def test_what_a_party_leaves_running_ends_with_it(tmp_path: Path) -> None:
     """Also if it ended well, and its child is in no other group."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
     party._directory, party._memory = tmp_path, Mock()
+    party._looked_at, party._printed_too_much = 0.0, False
     party.supervised = handle.Supervised(number=0)
     leaving = (
         "import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\nprint(child, flush=True)"
