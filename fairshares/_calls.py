@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         Column,
         Domain,
         Features,
-        Number,
         Records,
     )
     from fairshares._results import (
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     )
     from fairshares._types import (
         Constraint,
-        NoiseFamily,
+        NoiseFamilyName,
         NoiseKind,
         Objective,
         Relation,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         Security,
         Unit,
     )
+    from fairshares.harness.training.session import Number
 
 
 def weights(
@@ -56,7 +56,7 @@ def weights(
     shares: Path | str | None = None,
     chain: str | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -156,7 +156,7 @@ def thresholds(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -226,7 +226,7 @@ def confusion(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -275,7 +275,7 @@ def gap(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     noise: NoiseKind = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -325,7 +325,7 @@ def count(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     security: Security | None = None,
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     population: str | None = None,
@@ -372,7 +372,7 @@ def cap(
     domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     security: Security | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -432,7 +432,7 @@ def train(
     cap: int | str | None = None,
     neighboring_relation: Relation | None = None,
     noise: Literal["joint", "distributed"] = "joint",
-    noise_family: NoiseFamily = "by-epsilon",
+    noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,

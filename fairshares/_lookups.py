@@ -10,10 +10,11 @@ from fairshares.harness.errors import PYTHON, OptionError, named, naming
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairshares._arguments import Argument, Budget, Number, Records, Shares
+    from fairshares._arguments import Argument, Budget, Records, Shares
     from fairshares._results import Released, TrainResult
     from fairshares._shown import Plan, Spent
     from fairshares._types import Relation, Security, Unit
+    from fairshares.harness.training.session import Number
 
 
 def plan(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fairshares.harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
     from fairshares.harness.training.logistic import LogisticModel
 
-    Names = pd.Index[str | bool | int | float]
+    NameIndex = pd.Index[str | bool | int | float]
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class Result(Shown, Generic[T]):
     def _shown(self) -> Iterable[Part]:
         return run_view.view_of(self._opened_by.task).show(self._found, self._opened_by)
 
-    def _as_given(self, names: Iterable[str], column: str = "group") -> Names:
+    def _as_given(self, names: Iterable[str], column: str = "group") -> NameIndex:
         """Return names of groups or labels in the dtype of the records' column, as its index."""
         revealed = self._opened_by
         dtype = None
@@ -243,7 +243,7 @@ class GapResult(Result[Gaps]):
         return pd.Series(self._found.sizes, self._as_given(self._found.domain.groups), name="noisy_size")
 
     @staticmethod
-    def _means(intervals: Iterable[Interval], index: Names, name: str) -> pd.DataFrame:
+    def _means(intervals: Iterable[Interval], index: NameIndex, name: str) -> pd.DataFrame:
         rows = [[interval.estimate, interval.low, interval.high] for interval in intervals]
         return pd.DataFrame(rows, index, [name, "low", "high"])
 
@@ -381,7 +381,7 @@ class ThresholdsResult(Result[Thresholds]):
         return self._found.thresholds
 
     @property
-    def _groups(self) -> Names:
+    def _groups(self) -> NameIndex:
         return self._as_given(self._chosen.rules)
 
     def _shown(self) -> Iterable[Part]:

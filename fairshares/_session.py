@@ -12,7 +12,7 @@ from fairshares.harness.errors import PYTHON, naming
 from fairshares.harness.request.readers import parse_unit
 
 if TYPE_CHECKING:
-    from fairshares._arguments import Budget, Column, Domain, Features, Number, Records
+    from fairshares._arguments import Budget, Column, Domain, Features, Records
     from fairshares._results import (
         CapResult,
         ConfusionResult,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairshares._shown import Spent
     from fairshares._types import (
         Constraint,
-        NoiseFamily,
+        NoiseFamilyName,
         NoiseKind,
         Objective,
         Relation,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Security,
         Unit,
     )
+    from fairshares.harness.training.session import Number
 
 R = TypeVar("R")
 
@@ -81,7 +82,7 @@ class Session:
         labels: Sequence[Hashable] | None = None,
         domain: Domain | Path | str | None = None,
         max_count: int | None = None,
-        noise_family: NoiseFamily = "by-epsilon",
+        noise_family: NoiseFamilyName = "by-epsilon",
         stock: Path | str | None = None,
         timeout: float = 600,
     ) -> None:

@@ -14,7 +14,7 @@ Constraint = Literal[
 ]
 Objective = Literal["accuracy_score", "balanced_accuracy_score"]
 NoiseKind = Literal["joint", "distributed", "distributed-gaussian"]
-NoiseFamily = Literal["by-epsilon", "signed"]
+NoiseFamilyName = Literal["by-epsilon", "signed"]
 Unit = Literal["record", "client"]
 Relation = Literal["add_or_remove_one", "replace_one", "zero_out_one"]
 Security = Literal["semi2k", "ring", "spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring", "mpyc"]

@@ -1,5 +1,6 @@
 """Numbers and texts with the bounds that they have in files."""
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -32,3 +33,13 @@ Name = Annotated[str, Meta(max_length=1 << 20)]
 """A group, a label, or an option's value."""
 
 Names = Annotated[list[Name], Meta(max_length=1 << 20)]
+
+Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+HostName = Annotated[str, Meta(pattern=rf"^(?:{HOST_NAME.pattern})\Z", max_length=255)]
+"""A host's name, or its IPv4 address."""
+
+Address = tuple[HostName, Port]
+"""Where a host is reached."""

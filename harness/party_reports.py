@@ -17,7 +17,7 @@ MARK = "fairshares: "  # begins the line of a report, and a message of ours wher
 LONGEST_MESSAGE = 300  # characters
 LONGEST_LINE = 1 << 12  # characters of a report's line, and more than any takes
 
-Message = Annotated[str, Meta(max_length=LONGEST_MESSAGE)]
+MessageText = Annotated[str, Meta(max_length=LONGEST_MESSAGE)]
 
 
 class ReadyReport(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
@@ -27,19 +27,19 @@ class ReadyReport(Struct, frozen=True, tag="ready", forbid_unknown_fields=True):
 class Failure(Struct, frozen=True, tag="failure", forbid_unknown_fields=True):
     """Why a party ended, in a sentence that may be shown."""
 
-    message: Message
+    message: MessageText
 
 
 class LostPeer(Struct, frozen=True, tag="lost-peer", forbid_unknown_fields=True):
     """A party ended because a connection with another one did."""
 
-    message: Message
+    message: MessageText
 
 
 class ClientsFailed(Struct, frozen=True, tag="clients-failed", forbid_unknown_fields=True):
     """A party ended because of clients, as all parties agree."""
 
-    message: Message
+    message: MessageText
 
 
 class Costs(Struct, frozen=True, kw_only=True, tag="costs", forbid_unknown_fields=True):
@@ -72,14 +72,14 @@ class ClientsServed(Struct, frozen=True, kw_only=True, tag="clients-served", for
     complained: Size
 
 
-Report: TypeAlias = ReadyReport | Failure | LostPeer | ClientsFailed | Costs | ClientsServed
+ProcessReport: TypeAlias = ReadyReport | Failure | LostPeer | ClientsFailed | Costs | ClientsServed
 
 
 class MalformedReportError(ValueError):
     """A line begins as a report does, and is none."""
 
 
-def line_of(report: Report) -> str:
+def line_of(report: ProcessReport) -> str:
     """Return a report's line, without its end."""
     return MARK + msgspec.json.encode(report).decode()
 
@@ -94,7 +94,7 @@ def line_of_lost_peer(message: str) -> str:
     return line_of(LostPeer(_sentence(message)))
 
 
-def report_in(line: str) -> Report | None:
+def report_in(line: str) -> ProcessReport | None:
     """Return the report in a line, None if the line is another program's.
 
     Raises MalformedReportError for a line that begins as a report, and has another type, an unknown or
@@ -103,13 +103,13 @@ def report_in(line: str) -> Report | None:
     if not line.startswith(MARK):
         return None
     try:
-        report: Report = msgspec.json.decode(line.removeprefix(MARK), type=Report)
+        report: ProcessReport = msgspec.json.decode(line.removeprefix(MARK), type=ProcessReport)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         raise MalformedReportError("a report that is none") from None
     return report
 
 
-def reports_in(lines: Iterable[str]) -> list[Report]:
+def reports_in(lines: Iterable[str]) -> list[ProcessReport]:
     """Return all reports in a party's lines, or raise as `report_in`."""
     found = [report_in(line) for line in lines]
     return [report for report in found if report is not None]

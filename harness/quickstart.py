@@ -49,7 +49,7 @@ from fairshares.harness.reweighing.formulas import REWEIGHINGS
 from fairshares.harness.reweighing.sample_weight import WeightsTable
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import as_json
-from fairshares.harness.system.progress import Listener
+from fairshares.harness.system.progress import ProgressListener
 from fairshares.harness.system.result_files import new_directory, write_all
 from fairshares.harness.views import quickstart as view
 from fairshares.harness.views.rendering.html import write_page
@@ -71,7 +71,7 @@ _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 
 def run(
-    model: SecurityModel, spends: Guarantee, out: Path, progress: Progress, count: Listener
+    model: SecurityModel, spends: Guarantee, out: Path, progress: Progress, count: ProgressListener
 ) -> view.Quickstart:
     """Run π_RW and π_ROC on the training applicants' shares, mitigate, and assess on the others.
 

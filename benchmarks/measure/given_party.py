@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairshares.harness.engines.parties import main as production
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms
-from fairshares.harness.engines.parties.randomness import Randomness
+from fairshares.harness.engines.parties.randomness import PartyRandomness
 
 if TYPE_CHECKING:
     from fairshares.protocols.arrays import Integers
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GIVEN = "given-numbers"  # a party's file, one number a line
 
 
-class GivenNumbers(Randomness):
+class GivenNumbers(PartyRandomness):
     """Numbers in the order in which the party asks for them: noise first, then bits.
 
     Args:

@@ -24,7 +24,7 @@ from fairshares.harness.privacy.audit.releases import (
 )
 from fairshares.harness.privacy.audit.samplers import DELTAS, Audited, curve_figures
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
-from fairshares.protocols.accounting.empirical import Estimate, estimate_delta
+from fairshares.protocols.accounting.empirical import DeltaEstimate, estimate_delta
 from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, second_moment, values_moved
 from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.guarantee import Guarantee
@@ -115,7 +115,7 @@ def audit_truncated() -> Audited:
     )
 
 
-def _empirical(name: str, estimate: Estimate) -> str:
+def _empirical(name: str, estimate: DeltaEstimate) -> str:
     """Return what an estimate at epsilon = 1 says, with its bounds rounded outwards."""
     at_least = math.floor(Fraction(estimate.low) * 1000) / 1000
     most = math.ceil(Fraction(estimate.high) * 1000) / 1000

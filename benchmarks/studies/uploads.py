@@ -16,7 +16,7 @@ from fairshares.harness.forecast.upload_costs import costs_of
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.system.worker_pools import worker_pool
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.keys import SealingParty, secrets_in, signing_key
 from fairshares.harness.uploads.lists import read_lists, write_uploads
 from fairshares.harness.uploads.task import ANYONE, Task
@@ -135,8 +135,8 @@ def _most_of_all_parties(
     return max(megabytes), max(seconds)
 
 
-def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count:
-    count = Count(Opener(task, party, secrets_in(place / f"keys-{party}"), task.allowed), accepted)
+def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> UploadCount:
+    count = UploadCount(Opener(task, party, secrets_in(place / f"keys-{party}"), task.allowed), accepted)
     count.add(place / f"party-{party}", 0)
     return count
 

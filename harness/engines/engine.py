@@ -9,11 +9,11 @@ from pathlib import Path
 
 from msgspec import convert
 
+from fairshares.harness.bounds import Address
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.execution import (
     LONGEST_S,
     MOST,
-    Address,
     Conditions,
     DistributedNoiseInput,
     EngineResult,
@@ -21,7 +21,7 @@ from fairshares.harness.engines.execution import (
     MadeUpJob,
     MadeUpRunner,
     PhaseCosts,
-    Prepared,
+    PreparedJob,
     PrivateJob,
     ReadyParties,
     Runner,
@@ -37,13 +37,13 @@ from fairshares.harness.engines.parties.config import (
 )
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (
-    Column,
+    AdditiveShares,
     NoiseBehindColumn,
     NoShares,
     OwnNoise,
     ReplicatedShares,
     RingName,
-    Shares,
+    ShareLayout,
     Slots,
     SumsOfColumn,
 )
@@ -162,11 +162,11 @@ class Engine(Runner, MadeUpRunner):
         return not self.compiles
 
     @abstractmethod
-    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+    def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
         """Return the job with its program."""
 
     @abstractmethod
-    def _part(self, prepared: Prepared, party: int) -> EnginePart:
+    def _part(self, prepared: PreparedJob, party: int) -> EnginePart:
         """Return the engine's part of what starts a party."""
 
     @abstractmethod
@@ -220,7 +220,7 @@ class Engine(Runner, MadeUpRunner):
             )
         return None
 
-    def prepared(self, job: Job, model: SecurityModel) -> Prepared:
+    def prepared(self, job: Job, model: SecurityModel) -> PreparedJob:
         """Return the job with its program, or raise UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
@@ -233,7 +233,7 @@ class Engine(Runner, MadeUpRunner):
 
     def setup(
         self,
-        prepared: Prepared,
+        prepared: PreparedJob,
         party: int,
         addresses: Sequence[Address],
         *,
@@ -308,7 +308,7 @@ class Engine(Runner, MadeUpRunner):
                     yield _OnThisMachine(self, prepared, waiting, links, began)
 
     def _setups(
-        self, prepared: Prepared, links: Links, gateways: Sequence[GatewayConfig | None]
+        self, prepared: PreparedJob, links: Links, gateways: Sequence[GatewayConfig | None]
     ) -> Iterator[PartySetup]:
         """Yield what starts each party on this machine, one when the one before it is laid out."""
         for party, gateway in enumerate(gateways):
@@ -332,7 +332,7 @@ class Engine(Runner, MadeUpRunner):
             with waiting_parties(job, setups, work, timeout_s, self._lay_out) as waiting:
                 yield ReadyRounds(waiting)
 
-    def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
+    def result(self, prepared: PreparedJob, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
         """Return the result in the parties' logs, or raise OutputError."""
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
@@ -385,7 +385,7 @@ def _phases_of(costs: Sequence[PartyCosts]) -> dict[str, tuple[PhaseCosts, ...]]
     return phases
 
 
-def _shares_of(job: Job, part: EnginePart) -> Shares:
+def _shares_of(job: Job, part: EnginePart) -> ShareLayout:
     """Return how a party's shares lie, for the input form and path of a job."""
     if job.replicated:
         if part.replicated is None:
@@ -396,7 +396,7 @@ def _shares_of(job: Job, part: EnginePart) -> Shares:
         return Slots(
             slots=int(named["slots"]), width=job.spec.slot_bits(named), per_lane=int(named["per_lane"])
         )
-    return Column()
+    return AdditiveShares()
 
 
 def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> OwnNoise:
@@ -430,7 +430,7 @@ class _OnThisMachine(ReadyParties):
     """Parties of a job on this machine."""
 
     def __init__(
-        self, engine: Engine, prepared: Prepared, waiting: WaitingParties, links: Links, began: float
+        self, engine: Engine, prepared: PreparedJob, waiting: WaitingParties, links: Links, began: float
     ) -> None:
         self._engine = engine
         self._prepared = prepared

@@ -380,7 +380,7 @@ class EngineResult:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedJob:
     """A job with its program; `fault_of_links` says why links do not ask for certificates."""
 
     job: Job
@@ -393,9 +393,6 @@ class Prepared:
     links: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     fault_of_links: str | None = None
-
-
-Address = tuple[str, int]  # host and port
 
 
 class ReadyParties(Chargeable, ABC):

@@ -70,7 +70,7 @@ _OF_MPYC = (
 )
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
-Shares = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
+Proportions = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one, the most that was measured
 MOST_SLOTS = 10**6  # the same of slots
 
@@ -181,7 +181,7 @@ def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class PlannedRelease:
+class ExpectedRelease:
     """A release and its expected clients.
 
     Attributes:
@@ -199,15 +199,15 @@ class PlannedRelease:
     statistic: Statistic[Answer]
     clients: int
     records: int
-    groups: Shares
-    labels: Shares
+    groups: Proportions
+    labels: Proportions
     max_count: int
     thresholds: int
     steps: int
     cap: Cap | None = None
     held: Integers | None = None
 
-    def by(self, model: SecurityModel) -> "PlannedRelease":
+    def by(self, model: SecurityModel) -> "ExpectedRelease":
         """Return the same release in another model."""
         return replace(self, request=self.request.but(security=model))
 
@@ -347,7 +347,7 @@ class ReleasePlan:
     """
 
     models: tuple[SecurityModel, ...]
-    asked: PlannedRelease
+    asked: ExpectedRelease
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
     by_noise: Mapping[str, float]
@@ -357,7 +357,7 @@ class ReleasePlan:
     derive_s: float
 
 
-def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
+def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
     """Return a plan for each kind of the models' noise."""
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
@@ -392,7 +392,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
     return plans
 
 
-def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
+def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
     """Return the RMS error of a count for each noise that the release can have, with its layout."""
     errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
@@ -409,7 +409,7 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
     return errors
 
 
-def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
+def guarantee_for(asked: ExpectedRelease, error: float) -> Guarantee | None:
     """Return the guarantee with the least epsilon of two digits that keeps to this worst error, or None."""
     grid: list[Fraction] = []
     for power in range(-2, 3):
@@ -456,7 +456,7 @@ class ModelPlan:
 
 
 def plan_model(
-    stages: Sequence[PlannedRelease],
+    stages: Sequence[ExpectedRelease],
     model: SecurityModel,
     units: UnitCosts,
     network: NetworkProfile | None,

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from fairshares.harness.errors import OptionError, named, naming
 from fairshares.harness.forecast.plan import (
+    ExpectedRelease,
     ModelPlan,
-    PlannedRelease,
     ReleasePlan,
     expected_cap,
     plan_model,
@@ -50,13 +50,13 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 
 @dataclass(frozen=True)
-class Plan:
+class RequestPlan:
     """The costs of a release in each model, and its error.
 
     An `auto` cap has two `stages`: the release of the cap, and the release with it.
     """
 
-    stages: Sequence[PlannedRelease]
+    stages: Sequence[ExpectedRelease]
     releases: Sequence[ReleasePlan]
     models: Sequence[ModelPlan]
     network: NetworkProfile | None
@@ -70,7 +70,7 @@ def planned(
     command: str = "",
     *,
     account: Account | None = None,
-) -> Plan:
+) -> RequestPlan:
     """Return the plan of a release, in all models if the request names none.
 
     `table` holds the records if `expected` names no file. `command` is Python code that begins a command as
@@ -106,12 +106,12 @@ def planned(
             derive_s=sum(release.derive_s for release in with_its_noise),
         )
         plans.append(planned_model)
-    return Plan(stages, releases, plans, expected.network, units)
+    return RequestPlan(stages, releases, plans, expected.network, units)
 
 
 def _stages(
     request: Request, expected: Expected, table: TabularRecords, account: Account
-) -> list[PlannedRelease]:
+) -> list[ExpectedRelease]:
     """Return the release, or the release of an `auto` cap and the release with it; raises OptionError."""
     _refuse_strangers(request, expected)
     request.check_unit()
@@ -140,7 +140,7 @@ def _stages(
     elif cap is None and kind is RecordKind.VALUE and protect.privacy_unit is PrivacyUnit.CLIENT:
         cap = Cap(1)
     any_model = next(iter(MODELS.values()))
-    stage = PlannedRelease(
+    stage = ExpectedRelease(
         request=request if request.security else request.but(security=any_model),
         statistic=statistic_of(request),
         clients=clients,
@@ -244,7 +244,7 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
     return {name: as_text(value) for name, value in declared.items()}
 
 
-def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
+def _after_cap(stage: ExpectedRelease) -> list[ExpectedRelease]:
     """Return the release that chooses the cap, and the release with it, which divide the budget."""
     request = stage.request
     spends, left = cap_and_release(request)

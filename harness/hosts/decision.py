@@ -208,7 +208,7 @@ Action = Contact | Look | Ports | Attempt | Benchmark | Release
 
 
 @dataclass(frozen=True)
-class Allowed:
+class Permitted:
     """The request is allowed. `rule` is the one for a release's population."""
 
     rule: Rule | None = None
@@ -223,7 +223,7 @@ class Refused:
     error: type[FairSharesError] = PolicyError
 
 
-Decision = Allowed | Refused
+Decision = Permitted | Refused
 
 
 def decide(rules: HostRules, coordinator: str, action: Action, ledger: LedgerState | None = None) -> Decision:
@@ -249,8 +249,8 @@ def decide(rules: HostRules, coordinator: str, action: Action, ledger: LedgerSta
         return refused
     if isinstance(action, Release):
         found = _rule_for(rules, action, ledger)
-        return found if isinstance(found, Refused) else Allowed(found)
-    return Allowed()
+        return found if isinstance(found, Refused) else Permitted(found)
+    return Permitted()
 
 
 def release_rule(

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from fairshares.harness.bounds import HOST_NAME
 from fairshares.harness.errors import HostsFileError, named
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 
-ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
 _PORTS = frozenset(range(1, 1 << 16))
 _WAY_OUT = (
@@ -43,7 +43,7 @@ class Host:
     def __post_init__(self) -> None:
         for is_right, fault in (
             (
-                ADDRESS.fullmatch(self.address),
+                HOST_NAME.fullmatch(self.address),
                 f"address must be a name or an IPv4 address; got {self.address!r}",
             ),
             (_is_path(self.directory), f"directory must be an absolute path; got {self.directory!r}"),

@@ -39,7 +39,7 @@ from fairshares.harness.pipeline.sources import check_task, inputs_in
 from fairshares.harness.system.files import append
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.aggregates import check_own, extract_values
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
 from fairshares.harness.uploads.identities import MOST_UPLOADS
 from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
@@ -186,7 +186,7 @@ class Listed(RunState):
 
     guard: Guard
     party: int
-    count: Count = field(compare=False)
+    count: UploadCount = field(compare=False)
     own: UploadList
     told: Mapping[int, Told] = field(default_factory=dict)
 
@@ -299,7 +299,7 @@ class Listed(RunState):
         return self.count.policies
 
 
-def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None = None) -> Count:
+def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None = None) -> UploadCount:
     """Count a host's uploads, and go on from the checkpoint of a process that died, if there is one.
 
     If uploads in the checkpoint have been removed since, it is thrown away, and the count begins anew.
@@ -310,7 +310,7 @@ def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None =
         accepted: The identities that all parties accept. None accepts all that can be opened.
     """
     checkpoint = directory / CHECKPOINT
-    count = Count(opener, accepted, checkpoint)
+    count = UploadCount(opener, accepted, checkpoint)
     count.add(directory / SHARES)
     if not count.gone:
         return count

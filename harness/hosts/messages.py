@@ -13,17 +13,16 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Positive, Seconds, Size
+from fairshares.harness.bounds import Address, HostName, Port, Positive, Seconds, Size
 from fairshares.harness.engines.execution import Printed
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
-from fairshares.harness.hosts.inventory import ADDRESS
 from fairshares.harness.hosts.states import (
     ALL,
     ALL_KINDS,
     NOT_RUNNING,
     WITH_PARTY,
-    Answer,
+    Answer_co,
     HostState,
     RunKind,
     State,
@@ -54,7 +53,6 @@ _COMPILING_S = 2000.0
 _SHOWN = 40  # characters of an unknown name
 
 Party = Annotated[int, Meta(ge=0, lt=1000)]
-Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
 
 _TOKEN = r"^[0-9a-f]{32}\Z"
 Token = Annotated[str, Meta(pattern=_TOKEN)]
@@ -65,11 +63,6 @@ Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 PieceName = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{64})?\Z")]
 """The name of a piece of noise made ahead, or "" for none."""
-
-HostName = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z", max_length=255)]
-"""A host's name, or its IPv4 address."""
-
-Address = tuple[HostName, Port]
 
 Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, a name, or a certificate (PEM)."""
@@ -86,8 +79,10 @@ Successors = Annotated[dict[str, list[Signed]], Meta(max_length=64)]
 """What a host's old keys signed of their successors, by engine."""
 
 
-class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"):
-    """A request to which the other end gives an `Answer`.
+class Message(
+    Struct, Generic[Answer_co], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"
+):
+    """A request to which the other end gives an answer of its type.
 
     Attributes:
         STATES: The states of a connection in which a host's agent answers it. An owner's set-up has no
@@ -110,12 +105,12 @@ class Message(Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown
         return str(cls.__struct_config__.tag)
 
     @classmethod
-    def answered_by(cls, function: Callable[[Self], Answer]) -> "Handler[Self, Answer]":
+    def answered_by(cls, function: Callable[[Self], Answer_co]) -> "Handler[Self, Answer_co]":
         """Return the handler that has a function answer this kind of messages."""
         return Handler(cls, function)
 
     @classmethod
-    def leads_by(cls, function: Callable[[Self], Step[Answer]]) -> "StepHandler[Self, Answer]":
+    def leads_by(cls, function: Callable[[Self], Step[Answer_co]]) -> "StepHandler[Self, Answer_co]":
         """Return the handler by which a function of a state answers this kind of messages."""
         return StepHandler(cls, function)
 
@@ -145,32 +140,32 @@ class Answering(ABC):
 
 
 @dataclass(frozen=True)
-class Handler(Answering, Generic[Asked, Answer]):
+class Handler(Answering, Generic[Asked, Answer_co]):
     """Has a function answer messages of one kind."""
 
     kind: type[Asked]
-    function: Callable[[Asked], Answer]
+    function: Callable[[Asked], Answer_co]
 
     @property
     def name(self) -> str:
         return self.kind.name()
 
-    def answer(self, fields: JsonObject) -> Answer:
+    def answer(self, fields: JsonObject) -> Answer_co:
         return self.function(read_message(self.kind, fields))
 
 
 @dataclass(frozen=True)
-class StepHandler(Stepping, Generic[Asked, Answer]):
+class StepHandler(Stepping, Generic[Asked, Answer_co]):
     """Has a function of a state answer messages of one kind."""
 
     kind: type[Asked]
-    function: Callable[[Asked], Step[Answer]]
+    function: Callable[[Asked], Step[Answer_co]]
 
     @property
     def name(self) -> str:
         return self.kind.name()
 
-    def step(self, fields: JsonObject) -> Step[Answer]:
+    def step(self, fields: JsonObject) -> Step[Answer_co]:
         return self.function(read_message(self.kind, fields))
 
 
@@ -225,11 +220,11 @@ def limit_s(state: State, kind: Kind | None) -> float:
     return Message.LIMIT_S if kind is None else kind.LIMIT_S
 
 
-def answer_type(kind: type[Message[Answer]]) -> type[Answer]:
+def answer_type(kind: type[Message[Answer_co]]) -> type[Answer_co]:
     """Return the type of the answers to a kind of messages, which the kind's own base class names."""
     (base,) = vars(kind)["__orig_bases__"]
     (stated,) = get_args(base)
-    answer: type[Answer] = stated
+    answer: type[Answer_co] = stated
     return answer
 
 

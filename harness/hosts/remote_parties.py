@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from fairshares.harness.engines.execution import EngineResult, Job, Prepared, Progress
+from fairshares.harness.bounds import Address
+from fairshares.harness.engines.execution import EngineResult, Job, PreparedJob, Progress
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
@@ -16,7 +17,7 @@ from fairshares.harness.engines.parties.handle import (
     PartyProcess,
     PartyState,
 )
-from fairshares.harness.engines.parties.supervisor import Waiting, started
+from fairshares.harness.engines.parties.supervisor import CertifiedParties, started
 from fairshares.harness.engines.parties.working_directory import LOOPBACK
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.engines.registry import engine_of
@@ -34,7 +35,6 @@ from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece
 from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
-    Address,
     Agree,
     GetCertificate,
     GetReport,
@@ -163,8 +163,8 @@ class AgreedParties:
         began: When the run began to be prepared, by the monotonic clock.
     """
 
-    prepared: Prepared
-    waiting: Waiting[RemoteProcess]
+    prepared: PreparedJob
+    waiting: CertifiedParties[RemoteProcess]
     agreed: Mapping[int, Signed]
     hosts: Sequence[Host]
     began: float
@@ -293,10 +293,10 @@ class ConnectedHosts:
                     "started. Have all of you the same commit, and propose the run again."
                 )
 
-    def _program(self, job: Job, facts: Sequence[RunFacts]) -> Prepared:
+    def _program(self, job: Job, facts: Sequence[RunFacts]) -> PreparedJob:
         """Return a job with its program, which took as long to compile as at the slowest host."""
         slowest = max(facts, key=lambda fact: fact.compile_s)
-        return Prepared(
+        return PreparedJob(
             job=job,
             model=self.model,
             engine_version=slowest.engine_version,

@@ -29,7 +29,7 @@ from fairshares.harness.errors import (
 from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.pipeline.planning import check_kind
 from fairshares.harness.pipeline.sources import request_of_run, with_excluded
-from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Inputs
+from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, StatedInputs
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.files import files_to_json
@@ -158,11 +158,11 @@ class Statement:
     left_out: dict[str, int]
     ended: str
 
-    def inputs(self, refusal: Refusal) -> Inputs:
+    def inputs(self, refusal: Refusal) -> StatedInputs:
         """Return a manifest's public numbers about the inputs, or refuse what is none."""
         if not all(0 <= number <= _MOST_COUNTED for number in self.left_out.values()):
             refusal.say("a number of clients that were left out cannot be")
-        return with_excluded(as_type(Inputs, self.ran.inputs, refusal), self.left_out)
+        return with_excluded(as_type(StatedInputs, self.ran.inputs, refusal), self.left_out)
 
 
 @dataclass(frozen=True)

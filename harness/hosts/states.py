@@ -12,7 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from fairshares.protocols.json_values import JsonObject
 
-Answer = TypeVar("Answer", covariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class State(StrEnum):
@@ -89,7 +89,7 @@ class HostState(ABC):
 
 
 @dataclass(frozen=True)
-class Step(Generic[Answer]):
+class Step(Generic[Answer_co]):
     """What a message led to.
 
     Attributes:
@@ -98,7 +98,7 @@ class Step(Generic[Answer]):
     """
 
     state: HostState
-    answer: Answer
+    answer: Answer_co
 
 
 class Stepping(ABC):

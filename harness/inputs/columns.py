@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Frame: TypeAlias = "nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]"
 """A frame by narwhals, over anybody's."""
 
-Name: TypeAlias = bool | int | float | str
+TypedName: TypeAlias = bool | int | float | str
 """A group's or label's name, as a column of a known dtype has it."""
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 ColumnValues: TypeAlias = "Hashable | npt.ArrayLike | IntoFrame | IntoSeries"
 """What a caller gives as a column: its values, a row each, or what has none and is refused."""
 
-Names: TypeAlias = "npt.NDArray[np.bool_ | np.int64 | np.float64 | np.str_ | np.object_]"
+TypedNames: TypeAlias = "npt.NDArray[np.bool_ | np.int64 | np.float64 | np.str_ | np.object_]"
 """Groups or labels as an array, of the dtype that their column has."""
 
 TABLE = "The table"  # the name of a frame in messages
@@ -152,7 +152,7 @@ def texts_as_in_frames(texts: Sequence[str]) -> tuple[list[str], str]:
     return [in_frame[text] for text in texts], dtype
 
 
-def values_of(names: Sequence[str], dtype: str) -> Sequence[Name]:
+def values_of(names: Sequence[str], dtype: str) -> Sequence[TypedName]:
     """Return the values of names in a column of a dtype; datetimes stay texts.
 
     Raises ValueError, OverflowError or KeyError for others.
@@ -171,14 +171,14 @@ def values_of(names: Sequence[str], dtype: str) -> Sequence[Name]:
     return [*names]
 
 
-def as_index(names: Sequence[str], dtype: str | None) -> pd.Index[Name]:
+def as_index(names: Sequence[str], dtype: str | None) -> pd.Index[TypedName]:
     """Return the values of names as an index; without a dtype, the names."""
     import pandas as pd
 
     if dtype is None:
         return pd.Index(names)
     inner = _of_categories(dtype)
-    index: pd.Index[Name] = pd.Index(np.array(values_of(names, dtype), dtype=object), dtype=inner)
+    index: pd.Index[TypedName] = pd.Index(np.array(values_of(names, dtype), dtype=object), dtype=inner)
     if dtype.startswith(ORDERED):
         return index.astype(pd.CategoricalDtype(index, ordered=True))
     return index if inner == dtype else index.astype("category")
@@ -383,7 +383,7 @@ def _crossed(columns: Sequence[Sequence[Hashable]], what: str) -> list[str]:
     return cross(columns)
 
 
-def as_names(column: pd.Series[Name]) -> pd.Series[str]:
+def as_names(column: pd.Series[TypedName]) -> pd.Series[str]:
     """Return a column of the texts of `as_text`."""
     import pandas as pd
 

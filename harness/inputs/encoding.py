@@ -25,7 +25,7 @@ from fairshares.protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
 
 if TYPE_CHECKING:  # parties import this module without records
     from fairshares.harness.inputs.records import ClientRecords
-    from fairshares.harness.inputs.tables import Say
+    from fairshares.harness.system.progress import Say
 
 
 class _Encoding(ABC):

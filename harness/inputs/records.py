@@ -38,7 +38,8 @@ from fairshares.harness.inputs.record_schema import (
     most_of_own_records,
     shown,
 )
-from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, Say, TabularRecords, table_at
+from fairshares.harness.inputs.tables import MISSING, Counted, RecordTable, TabularRecords, table_at
+from fairshares.harness.system.progress import Say
 from fairshares.protocols.arrays import Bools, Floats, Integers
 
 MOST_INFERRED = 50  # groups, or labels, that need no declaration

@@ -10,7 +10,7 @@ import glob
 import re
 import tempfile
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -36,13 +36,13 @@ from fairshares.harness.inputs.columns import (
     texts_as_in_frames,
 )
 from fairshares.harness.inputs.record_schema import Grid, even_grid
+from fairshares.harness.system.progress import Say
 
 if TYPE_CHECKING:  # pandas and duckdb take a second to load, so functions import them
     import duckdb
     import pandas as pd
     from narwhals.stable.v2.typing import IntoDataFrame, IntoFrame, IntoLazyFrame
 
-Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
 # Bins of empty scores, and of others that are no number in [0, 1].

@@ -39,6 +39,7 @@ from fairshares.harness.system.files import (
     working_directory,
 )
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.clients import CHECKS, MOST_CHECKS
 from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
 
@@ -120,7 +121,7 @@ def _said_of_parties(sender: Sender) -> Iterator[None]:
 class ReadyToSend(Chargeable):
     """A client whose masks fit: it can send its values, and has sent nothing that depends on them."""
 
-    def __init__(self, sender: Sender, conversation: "_Conversation", own_masks: masks.Words) -> None:
+    def __init__(self, sender: Sender, conversation: "_Conversation", own_masks: Words) -> None:
         self._sender = sender
         self._conversation = conversation
         self._own_masks = own_masks
@@ -208,7 +209,7 @@ class _Conversation:
             await asyncio.sleep(wire.PAUSE_S)
             return None
 
-    async def checked_masks(self, expected: JsonObject) -> masks.Words:
+    async def checked_masks(self, expected: JsonObject) -> Words:
         """Return a mask for each value, once all parties agree on the terms, and the masks are checked."""
         sender = self._sender
         terms = [self._terms[party] for party in sorted(self._terms)]
@@ -225,7 +226,7 @@ class _Conversation:
             raise
         return own
 
-    async def send(self, own_masks: masks.Words) -> int:
+    async def send(self, own_masks: Words) -> int:
         """Send the values, masked; return the number of bytes sent to each party."""
         sender = self._sender
         words = sender.values.astype(np.int64).view(np.uint64)
@@ -274,7 +275,7 @@ async def _all_or_none(steps: Sequence[Awaitable[T]]) -> list[T]:
 
 
 def check_masks(
-    number: int, own: masks.Words, offsets: masks.Words, seed: bytes, *, parts: int, opened: Sequence[bytes]
+    number: int, own: Words, offsets: Words, seed: bytes, *, parts: int, opened: Sequence[bytes]
 ) -> None:
     """Raise MaskError unless all parties opened the right sums of subsets of the client's masks.
 
@@ -334,7 +335,7 @@ def _unfit_terms(sender: Sender, fault: str) -> ClientError:
     return ClientError(f"Client {sender.number}: the parties {fault}.")
 
 
-def _add_up(shares: Sequence[bytes]) -> masks.Words:
+def _add_up(shares: Sequence[bytes]) -> Words:
     """Return the sum of the parties' shares of some words, modulo 2^64."""
     words = [masks.from_bytes(share) for share in shares]
     return np.asarray(np.sum(words, axis=0, dtype=np.uint64))

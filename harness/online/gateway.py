@@ -31,6 +31,7 @@ from fairshares.harness.online import masks, messages as wire
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.party_reports import ClientsFailed, ClientsServed, Failure, line_of
+from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.clients import DIGEST_WORDS, checks
 
 FAILED = "Clients failed: "  # every message about clients begins so
@@ -120,8 +121,8 @@ class Front:
         self._knocked: dict[int, _Waiting] = {}
         self._connections: Counter[int] = Counter()  # after TLS, by client
         self._channels: list[Channel] = []
-        self._masks: asyncio.Future[tuple[masks.Words, masks.Words]] = asyncio.Future()
-        self._sums: asyncio.Future[tuple[masks.Words, list[bytes]]] = asyncio.Future()
+        self._masks: asyncio.Future[tuple[Words, Words]] = asyncio.Future()
+        self._sums: asyncio.Future[tuple[Words, list[bytes]]] = asyncio.Future()
         self._taken: asyncio.Future[list[bool]] = asyncio.Future()
         self._seeds: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in config.uploads]
         self._values: list[asyncio.Future[bytes]] = [asyncio.Future() for _ in config.uploads]
@@ -292,7 +293,7 @@ class Front:
         """
         counts = self._config.uploads
         seeds = await self._agreed(machine, width, self._seeds, self._seconds_to_come())
-        chosen: list[masks.Words] = []
+        chosen: list[Words] = []
         for seed, count in zip(seeds, counts, strict=True):
             if seed:
                 chosen.append(masks.subsets(seed, count, self._checks))

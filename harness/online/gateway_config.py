@@ -4,9 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Seconds, Size
-
-Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
+from fairshares.harness.bounds import Port, Seconds, Size
 
 
 class GatewayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

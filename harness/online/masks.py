@@ -1,11 +1,9 @@
 """Arithmetic on masks modulo 2^64: `fairshares.protocols.circuits.clients` in numpy."""
 
 import numpy as np
-import numpy.typing as npt
 
 from fairshares.harness.inputs.rings import RING
-
-Words = npt.NDArray[np.uint64]
+from fairshares.protocols.arrays import Words
 
 SEED_BYTES = 32
 WORD_BYTES = 8

@@ -14,7 +14,7 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.earlier_results import WRONG_VALUES, read_files
 from fairshares.harness.pipeline.manifest_of_run import environment
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.privacy.manifest import SIGNATURES, Inputs, Manifest, SumManifest, given
+from fairshares.harness.privacy.manifest import SIGNATURES, Manifest, StatedInputs, SumManifest, given
 from fairshares.harness.releases.files import ResultFile, domain_in, needed_file
 from fairshares.harness.releases.registry import offering, request_from_json
 from fairshares.harness.releases.weights.statistic import Weights, WeightsFile, WeightsStatistic
@@ -24,7 +24,7 @@ from fairshares.protocols.noise.added import Several, Single
 
 
 @dataclass(frozen=True)
-class _Terms:
+class _ChainTerms:
     """The facts that all runs of a chain have in common."""
 
     ledger: str
@@ -41,7 +41,7 @@ class _Run:
 
     manifest: Manifest
     request: dict[str, str]
-    terms: _Terms
+    terms: _ChainTerms
     uploads: int
     identities: str  # a hash of the counted uploads' identities
     counts: NoisyCounts
@@ -113,7 +113,7 @@ def add_up(
         privacy=first.manifest.privacy,
         ledger=first.manifest.ledger,
         added_up=list(map(str, directories)),
-        inputs=Inputs(
+        inputs=StatedInputs(
             clients=sum(run.manifest.inputs.clients for run in runs),
             uploads=sum(run.uploads for run in runs),
         ),
@@ -202,7 +202,7 @@ def _run_of(manifest: Manifest, file: WeightsFile) -> _Run | None:
     is_as_charged = file.privacy == manifest.privacy and manifest.privacy.exact == plan.exact
     if not is_as_charged or not request.charged_with:
         return None
-    terms = _Terms(
+    terms = _ChainTerms(
         ledger=manifest.ledger.path,
         charge=manifest.ledger.charge,
         population=request.population,

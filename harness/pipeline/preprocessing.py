@@ -24,7 +24,7 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 
-class PieceCosts(Struct):
+class ShownCosts(Struct):
     """The costs of a piece of noise that views show: its seconds, and the bytes that each party sent."""
 
     mpc_s: float
@@ -44,9 +44,9 @@ class MadeNoise:
     pieces: list[dict[str, JsonValue]]
 
     @property
-    def costs(self) -> list[PieceCosts]:
+    def costs(self) -> list[ShownCosts]:
         """The costs of each piece."""
-        return convert(self.pieces, list[PieceCosts])
+        return convert(self.pieces, list[ShownCosts])
 
     @property
     def seconds(self) -> list[float]:

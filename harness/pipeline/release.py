@@ -29,7 +29,6 @@ from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, r
 from fairshares.harness.pipeline.sources import InvitedSource, RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
     Entry,
-    Say,
     SeriesEntry,
     account_read,
     chosen_account,
@@ -53,6 +52,7 @@ from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.readers import parse_cap
 from fairshares.harness.request.releases import DeclaredDomain, Invited, ReleaseCall
 from fairshares.harness.request.request import AccountOptions, Request, Where
+from fairshares.harness.system.progress import Say
 from fairshares.harness.system.result_files import check_new
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee, compose

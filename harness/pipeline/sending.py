@@ -13,9 +13,10 @@ from fairshares.harness.inputs.encoding import as_upload, columns_of
 from fairshares.harness.inputs.records import ClientRecords, read_records
 from fairshares.harness.online.client import Invitation, read_invitation
 from fairshares.harness.pipeline.sources import ClientTerms, read_terms
-from fairshares.harness.privacy.ledger.charge import Account, Entry, Say
+from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.populations import NOTHING_COMPUTED, PrivacyEvent, Status
 from fairshares.harness.request.fields import as_text
+from fairshares.harness.system.progress import Say
 from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.arrays import Integers
 

@@ -26,7 +26,7 @@ from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.shares import copies_of, held_by, in_parts_to_share, split_into_shares
 from fairshares.harness.online.client import Invitations, LocalClients, Sender
 from fairshares.harness.online.session import ELSEWHERE, MAX_CONNECTIONS, ClientInputs, Clients, Upload
-from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.privacy.manifest import StatedInputs
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.request.request import Request
@@ -35,7 +35,7 @@ from fairshares.harness.system.documents import Refusal, as_json, as_type
 from fairshares.harness.system.files import create_file
 from fairshares.harness.system.progress import part_of_step
 from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import pieces_of
 from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
 from fairshares.harness.uploads.identities import hash_of
@@ -95,9 +95,9 @@ class PartyInputs:
         """The number of keys or slots in all."""
         return self.rows * (self.domain.cap.slots if self.domain.cap else 1)
 
-    def public(self, form: InputForm) -> Inputs:
+    def public(self, form: InputForm) -> StatedInputs:
         """Return the revealed numbers."""
-        numbers = Inputs(
+        numbers = StatedInputs(
             clients=self.clients,
             uploads=self.uploads,
             max_count=self.domain.max_count,
@@ -109,7 +109,7 @@ class PartyInputs:
         return with_excluded(numbers, self.excluded)
 
 
-def with_excluded(public: Inputs, excluded: Mapping[str, int]) -> Inputs:
+def with_excluded(public: StatedInputs, excluded: Mapping[str, int]) -> StatedInputs:
     """Add left-out uploads, by reason, to the public numbers of inputs."""
     already = {} if isinstance(public.excluded_because, UnsetType) else public.excluded_because
     because = {**already, **excluded}
@@ -289,9 +289,9 @@ class SharesSource(Source):
             count.write_apart(heads[-1], values[-1], agreement.left_out)
         return replace(feed_heads(heads, form, model), values=values, policies=policies)
 
-    def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
+    def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[UploadCount]:
         """Count each party's uploads, or the accepted ones alone."""
-        counts = [Count(opener, accepted) for opener in openers]
+        counts = [UploadCount(opener, accepted) for opener in openers]
         for party, count in enumerate(counts):
             with part_of_step(party, len(counts)):
                 count.add(self.directory / f"party-{party}")

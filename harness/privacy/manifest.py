@@ -37,7 +37,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     packages: dict[str, str]
 
 
-class Inputs(Struct, frozen=True, kw_only=True):
+class StatedInputs(Struct, frozen=True, kw_only=True):
     """The public numbers of a run's inputs."""
 
     clients: Size
@@ -99,7 +99,7 @@ class Manifest(Computation, frozen=True, kw_only=True):
 
     task: str
     privacy: StatedPrivacy
-    inputs: Inputs
+    inputs: StatedInputs
     ledger: StatedCharge | None
     environment: Environment
     schema: Literal[1] = 1
@@ -132,7 +132,7 @@ class SumManifest(Struct, frozen=True, kw_only=True):
     privacy: StatedPrivacy
     ledger: StatedCharge | None
     added_up: list[str]
-    inputs: Inputs
+    inputs: StatedInputs
     wall_s: Seconds
     environment: Environment
     schema: Literal[1] = 1

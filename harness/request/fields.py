@@ -16,32 +16,32 @@ _LEAST_POWER = 20  # larger powers of 2 are written as 2^-bits
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 P_co = TypeVar("P_co", bound="Options", covariant=True)
-Given = str | Sequence[object] | Mapping[str, object]
+GivenValue = str | Sequence[object] | Mapping[str, object]
 """What a field may be given: a text, or several values, in a list or by name."""
 
 
-class Several(Generic[T_co]):
+class ReaderOfSeveral(Generic[T_co]):
     """A reader of a text, or of several values. Other readers take a text."""
 
-    def __init__(self, read: Callable[[Given, str], T_co], option: str = "") -> None:
+    def __init__(self, read: Callable[[GivenValue, str], T_co], option: str = "") -> None:
         self._read = read
         self._option = option
 
-    def __call__(self, given: Given, option: str = "") -> T_co:
+    def __call__(self, given: GivenValue, option: str = "") -> T_co:
         """Return the value, or raise OptionError, which names `option`."""
         return self._read(given, option or self._option)
 
 
-def several(option: str = "") -> Callable[[Callable[[Given, str], T]], Several[T]]:
+def several(option: str = "") -> Callable[[Callable[[GivenValue, str], T]], ReaderOfSeveral[T]]:
     """Return a decorator that makes a function the reader of several values; errors name `option`."""
 
-    def made(read: Callable[[Given, str], T]) -> Several[T]:
-        return Several(read, option)
+    def made(read: Callable[[GivenValue, str], T]) -> ReaderOfSeveral[T]:
+        return ReaderOfSeveral(read, option)
 
     return made
 
 
-Reader = Callable[[str, str], T] | Several[T]
+Reader = Callable[[str, str], T] | ReaderOfSeveral[T]
 """A function from what was given, and the field's name, to the value."""
 
 
@@ -123,7 +123,7 @@ class Option(Generic[T_co]):
         if _is_nothing(given):
             given = self.default
         if isinstance(given, Mapping | Sequence) and not isinstance(given, str):
-            if not isinstance(self.parse, Several):
+            if not isinstance(self.parse, ReaderOfSeveral):
                 raise OptionError(
                     f"{named(self.attribute)} takes one value, not several; got {_shortened(repr(given))}."
                 )

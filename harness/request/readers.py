@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairshares.harness.errors import OptionError, named, named_command
-from fairshares.harness.request.fields import Given, Several, as_text, several
+from fairshares.harness.request.fields import GivenValue, ReaderOfSeveral, as_text, several
 from fairshares.protocols import guarantee
 from fairshares.protocols.accounting.rounding import exact_number
 
@@ -48,9 +48,9 @@ def whole(least: int, most: int | Callable[[], int]) -> Callable[[str, str], int
     return lambda text, option: parse_whole(option, text, least, most if isinstance(most, int) else most())
 
 
-def separated(parse: Callable[[str, str], T]) -> Several[list[T]]:
+def separated(parse: Callable[[str, str], T]) -> ReaderOfSeveral[list[T]]:
     """Return a reader of values separated by commas, or in a list."""
-    return Several(lambda given, option: [parse(name, option) for name in parse_names(given, option)])
+    return ReaderOfSeveral(lambda given, option: [parse(name, option) for name in parse_names(given, option)])
 
 
 def as_given(text: str, _option: str) -> str:
@@ -129,7 +129,7 @@ parse_threshold = number("a score from 0 to 1, for example 0.5", lambda value: 0
 
 
 @several("thresholds")
-def parse_grid(given: Given, option: str) -> int | list[float]:
+def parse_grid(given: GivenValue, option: str) -> int | list[float]:
     """Read the number of even thresholds, `101`, or a list, `0.3,0.5`."""
     from fairshares.harness.inputs.record_schema import MAX_THRESHOLDS
 
@@ -214,7 +214,7 @@ def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
 
 
 @several("range")
-def parse_range(text: Given, option: str) -> tuple[float, float]:
+def parse_range(text: GivenValue, option: str) -> tuple[float, float]:
     """Read the ends of a range: `0,1`."""
     parts = text.split(",") if isinstance(text, str) else [as_text(end) for end in text]
     numbers = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
@@ -248,7 +248,7 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
 
 
 @several("security")
-def parse_models(given: Given, option: str) -> list[SecurityModel]:
+def parse_models(given: GivenValue, option: str) -> list[SecurityModel]:
     """Read security models, separated by commas."""
     return [parse_model(name) for name in parse_names(given, option)]
 
@@ -276,7 +276,7 @@ def parse_choice(option: str, text: str, choices: list[str]) -> str:
 
 
 @several()
-def parse_shares(given: Given, option: str) -> dict[str, Fraction]:
+def parse_shares(given: GivenValue, option: str) -> dict[str, Fraction]:
     """Read names and shares: `2`, `a,b`, or `a:0.7,b:0.3`."""
     wrong = OptionError(
         f"{named(option)} must be how many there are (2), their names (a,b), or names with shares that add "
@@ -298,7 +298,7 @@ def parse_shares(given: Given, option: str) -> dict[str, Fraction]:
 
 
 @several()
-def parse_names(given: Given, option: str) -> list[str]:
+def parse_names(given: GivenValue, option: str) -> list[str]:
     """Read names separated by commas, none of them empty."""
     names = given.split(",") if isinstance(given, str) else map(as_text, given)
     stripped = [name.strip() for name in names]
@@ -315,7 +315,7 @@ def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
 
 
 @several("budget")
-def parse_budget(given: Given, option: str) -> guarantee.Budget:
+def parse_budget(given: GivenValue, option: str) -> guarantee.Budget:
     """Read a budget: `3` (ε), `3,1e-6` (ε,δ), then `renyi` or a number of equal runs."""
     text = as_text(given)
     first, *rest = text.split(",")

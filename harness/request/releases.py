@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairshares.protocols.spec import ProtocolSpec
 
 
-class Source(Options):
+class SourceOptions(Options):
     """The source of clients' records."""
 
     records = optional(
@@ -54,7 +54,7 @@ class Source(Options):
         return with_names(self.records, self.columns)
 
 
-class ScoredSource(Source):
+class ScoredSource(SourceOptions):
     """The source of records with scores."""
 
     score = optional(as_given, "the column of scores; default: score")
@@ -121,7 +121,7 @@ class ReleaseCall(Options):
     also = "--records my.csv"
 
     request = OptionGroup(Request)
-    source = OptionGroup(Source)
+    source = OptionGroup(SourceOptions)
     declares = OptionGroup(DeclaredDomain)
     account = OptionGroup(AccountOptions)
     where = OptionGroup(Where)

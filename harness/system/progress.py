@@ -1,16 +1,20 @@
-"""Progress of the running step, for whoever shows it."""
+"""What whoever shows a run is told: the progress of its step, and sentences."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-Listener = Callable[[int, int], None]
+ProgressListener = Callable[[int, int], None]
+"""Receives how many parts of a step are done, and how many there are."""
 
-_listener: Listener | None = None
+Say = Callable[[str], None]
+"""Receives a sentence for the user."""
+
+_listener: ProgressListener | None = None
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: ProgressListener) -> Iterator[None]:
     """Tell the listener, while the block runs, how many of a step's parts are done."""
     global _listener
     before = _listener
@@ -31,7 +35,7 @@ class _Part:
         parts: The number of parts.
     """
 
-    listener: Listener | None
+    listener: ProgressListener | None
     number: int
     parts: int
 

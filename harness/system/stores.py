@@ -35,7 +35,7 @@ class StoreCall(Protocol[T_co]):
         """Make the call."""
 
 
-class Entry(TypedDict):
+class StoreEntry(TypedDict):
     """A file or directory of a store, in its listing; stores state more of it."""
 
     name: str
@@ -55,7 +55,7 @@ class Store(Protocol):
     def invalidate_cache(self) -> None:
         """Forget earlier listings."""
 
-    def ls(self, path: str, *, detail: bool, **options: float) -> list[Entry]:
+    def ls(self, path: str, *, detail: bool, **options: float) -> list[StoreEntry]:
         """Return what is in a directory."""
 
     def cat_file(self, path: str, **options: float) -> bytes:

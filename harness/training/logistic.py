@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fairshares.harness.errors import RecordsError
-from fairshares.harness.inputs.columns import TABLE, Names
+from fairshares.harness.inputs.columns import TABLE, TypedName, TypedNames
 from fairshares.harness.inputs.tables import table_at
 from fairshares.harness.postprocessing.thresholds.predictor import Samples
 from fairshares.harness.stated_privacy import StatedPrivacy
@@ -28,7 +28,6 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.arrays import Floats, Integers
 from fairshares.protocols.json_values import JsonValue
 
-Label = str | int | float | bool
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
 
 
@@ -178,7 +177,7 @@ FILE = "model.json"
 class StatedModel(Struct, frozen=True, kw_only=True):
     """A model's parameters, for each label but the first by column, and what they are for."""
 
-    labels: list[Label]
+    labels: list[TypedName]
     features: dict[str, dict[str, float | list[str]]]
     columns: list[str]
     parameters: list[list[float]]
@@ -203,7 +202,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
 
-    def __init__(self, features: Features, labels: Sequence[Label], parameters: Floats) -> None:
+    def __init__(self, features: Features, labels: Sequence[TypedName], parameters: Floats) -> None:
         self.features = features
         self.labels = labels
         self.parameters = parameters
@@ -248,12 +247,12 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         return {"schema": SCHEMA, **as_json(self.stated)}
 
     @property
-    def classes_(self) -> Names:
+    def classes_(self) -> TypedNames:
         """The sorted labels, in the order of `predict_proba`."""
         return np.sort(np.array(self.labels))
 
     @property
-    def feature_names_in_(self) -> Names:
+    def feature_names_in_(self) -> TypedNames:
         """The features' names, shape (p,)."""
         return np.array([*self.features.by_name], dtype=object)
 
@@ -291,7 +290,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         shares = probabilities(self.parameters, with_constant(self.features.encode(rows.texts)))
         return shares[:, np.argsort(np.array(self.labels))]
 
-    def predict(self, X: Samples) -> Names:  # noqa: N803
+    def predict(self, X: Samples) -> TypedNames:  # noqa: N803
         """Return each row's most probable label, shape (n,)."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 

@@ -11,7 +11,7 @@ from fairshares.harness.releases.registry import CALLS, REQUESTS
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.request.fields import (
-    Given,
+    GivenValue,
     OptionGroup,
     Options,
     as_text,
@@ -32,7 +32,7 @@ from fairshares.harness.request.readers import (
     parse_positive,
     whole,
 )
-from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, SourceOptions
 from fairshares.harness.request.request import (
     CAP_HELP,
     DISTRIBUTED,
@@ -64,7 +64,7 @@ def released_beside(purpose: BesideTraining) -> list[str]:
 
 
 @several()
-def _parse_with(given: Given, option: str) -> list[str]:
+def _parse_with(given: GivenValue, option: str) -> list[str]:
     known = [task for task, kind in REQUESTS.items() if kind.beside_training] + [FAIRGRAD]
     return [parse_choice(option, name, known) for name in parse_names(given, option)]
 
@@ -82,7 +82,7 @@ class TrainRequest(Options):
         },
     )
     source = OptionGroup(
-        Source,
+        SourceOptions,
         without=("shares",),
         records={
             "help": "CSV or Parquet with group, label, a column for each feature, and client_id if there",

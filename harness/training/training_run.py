@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import OptionError
-from fairshares.harness.inputs.columns import TABLE, Name, as_index
+from fairshares.harness.inputs.columns import TABLE, TypedName, as_index
 from fairshares.harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -47,7 +47,6 @@ from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import (
     Account,
     Entry,
-    Say,
     SeriesEntry,
     account_read,
     chosen_account,
@@ -57,8 +56,8 @@ from fairshares.harness.privacy.ledger.charge import (
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.privacy.manifest import (
     FILE as MANIFEST,
-    Inputs,
     Manifest,
+    StatedInputs,
     TrainingSettings,
     read_statement,
 )
@@ -78,6 +77,7 @@ from fairshares.harness.request.request import DISTRIBUTED, BesideTraining
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
+from fairshares.harness.system.progress import Say
 from fairshares.harness.system.result_files import check_new, new_directory, write_all
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import Features
@@ -222,7 +222,7 @@ def train(
             progress("write")
             manifest = structs.replace(
                 _state(revealed, series, domain),
-                inputs=Inputs(
+                inputs=StatedInputs(
                     clients=records.clients,
                     max_count=domain.max_count,
                     in_training=revealed.examples.clients,
@@ -238,7 +238,7 @@ def train(
 
 
 @dataclass(frozen=True)
-class _Split:
+class _DividedRecords:
     """Records divided by purpose. A client's records all train the model, or all lead to thresholds.
 
     Attributes:
@@ -294,12 +294,12 @@ class _Split:
         )
 
 
-def _split(records: ClientRecords, *, keep_some: bool) -> _Split:
+def _split(records: ClientRecords, *, keep_some: bool) -> _DividedRecords:
     """Keep some clients' records apart from training, or none; raises as `held_out`."""
     kept = np.zeros(records.clients, dtype=bool)
     if keep_some:
         kept = held_out(records.clients)
-    return _Split(
+    return _DividedRecords(
         together=records,
         training=of_clients(records, ~kept),
         apart=of_clients(records, kept),
@@ -408,7 +408,7 @@ def _refuse_noise_of_another_relation(sums: PlannedSums, chosen: Training) -> No
 
 def reveal_training(
     allowed: AllowedTraining,
-    split: _Split,
+    split: _DividedRecords,
     encoded: Floats,
     series: SeriesEntry,
     partial: Path,
@@ -489,7 +489,7 @@ def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
     )
 
 
-def label_values(records: ClientRecords) -> list[Name]:
+def label_values(records: ClientRecords) -> list[TypedName]:
     """Return the labels in the records' dtype; OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
@@ -655,7 +655,7 @@ def _own_manifest(
         **structs.asdict(computation_of(sums.result, wall_s=sum(sums.seconds), share_s=0.0)),
         task="training",
         privacy=stated,
-        inputs=Inputs(clients=examples.clients),
+        inputs=StatedInputs(clients=examples.clients),
         ledger=charging.stated(),
         environment=environment(),
         hosts=UNSET if sums.result.hosts is None else sums.result.hosts,

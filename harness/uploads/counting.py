@@ -245,7 +245,7 @@ class _BatchInWork(NamedTuple):
     opening: Opening
 
 
-class Count:
+class UploadCount:
     """A party's count of its uploads.
 
     A sound upload takes 32 bytes of memory, plus its row where rows are not summed. Whatever else is there

@@ -6,6 +6,7 @@ and the salt and payload of each share that the party holds. The identity *binds
 """
 
 import hashlib
+from functools import lru_cache
 
 from fairshares.harness.inputs.shares import SEED_BYTES, held_by
 
@@ -38,15 +39,17 @@ def commitment_in(share: int) -> "slice[int, int]":
     return slice(start, start + DIGEST_BYTES)
 
 
+@lru_cache(maxsize=64)  # all envelopes of a task ask the same
 def pieces_of(
     party: int, parties: int, copies: int, value_bytes: int, clients: int = 1
-) -> list[tuple[int, int]]:
+) -> tuple[tuple[int, int], ...]:
     """Return each share that a party holds, with its bytes of salt and payload for all clients.
 
     The last share has `value_bytes`; the others are seeds.
     """
     payloads = [clients * SEED_BYTES] * (parties - 1) + [value_bytes]
-    return [(number, clients * SALT_BYTES + payloads[number]) for number in held_by(party, parties, copies)]
+    numbers = held_by(party, parties, copies)
+    return tuple((number, clients * SALT_BYTES + payloads[number]) for number in numbers)
 
 
 def identity_in(envelope: bytes) -> bytes:

@@ -29,7 +29,7 @@ ANSWER_S = 60.0  # to receive the head of the answer
 MOST_HEAD_BYTES = 1 << 18  # of an answer's head, with all that goes before it
 
 
-class _Head(io.BufferedReader):
+class _ResponseHead(io.BufferedReader):
     """What a server answers, of which no more lines are read than its head may have bytes."""
 
     def __init__(self, raw: io.RawIOBase) -> None:
@@ -53,7 +53,7 @@ class _Answer(http.client.HTTPResponse):
 
     def __init__(self, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
         super().__init__(sock, debuglevel, method)
-        self.fp = _Head(self.fp.detach())
+        self.fp = _ResponseHead(self.fp.detach())
 
 
 class LimitedConnection(HTTPSConnection):

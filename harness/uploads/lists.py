@@ -83,7 +83,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class _Head:
+class _ListHead:
     schema: int
     party: int
     task: str
@@ -150,11 +150,11 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
+def _parts(report: UploadReport) -> tuple[_ListHead, list[Identities]]:
     """Return a list's first line, without a signature, and the sets of identities in the lines after it."""
     sound = Identities.from_names(report.sound)
     unsound = {reason: Identities.from_names(names) for reason, names in sorted(report.unsound.items())}
-    head = _Head(
+    head = _ListHead(
         schema=SCHEMA,
         party=report.party,
         task=report.task,
@@ -213,7 +213,7 @@ def _read_list(path: Path) -> UploadReport:
     try:
         with cannot(f"read {path}", ShareError, "write it again"), open_regular(path, links=True) as file:
             line = file.readline(_FIRST_LINE_BYTES)
-            head = as_type(_Head, parse_json(line, refusal, limits=SMALL), refusal)
+            head = as_type(_ListHead, parse_json(line, refusal, limits=SMALL), refusal)
             if head.schema != SCHEMA or not set(head.unsound) <= set(UNSOUND):
                 refusal.say("it is of another version")
             numbers = [head.sound, *head.unsound.values()]

@@ -123,7 +123,7 @@ class Task:
         """The digest in hexadecimal digits."""
         return self.digest.hex()
 
-    def pieces(self, party: int) -> list[tuple[int, int]]:
+    def pieces(self, party: int) -> tuple[tuple[int, int], ...]:
         """Return the number of each share that a party holds, with its bytes of salt and payload."""
         return pieces_of(party, len(self.parties), self.copies, self.columns * self.ring.value_bytes)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from fairshares.harness.computation import HostsRun
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.privacy.ledger.populations import Population, runs_text, spent_text
-from fairshares.harness.privacy.manifest import Inputs, given
+from fairshares.harness.privacy.manifest import StatedInputs, given
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
@@ -349,7 +349,7 @@ def signers(
     what: str,
     *,
     spent: Guarantee,
-    inputs: Inputs,
+    inputs: StatedInputs,
     ran: HostsRun,
     source: str,
     compared: bool,

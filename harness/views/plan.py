@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from fairshares.harness.forecast.plan import ModelPlan, Needed, PlannedRelease, ReleasePlan
-from fairshares.harness.forecast.requested import Plan
+from fairshares.harness.forecast.plan import ExpectedRelease, ModelPlan, Needed, ReleasePlan
+from fairshares.harness.forecast.requested import RequestPlan
 from fairshares.harness.forecast.unit_costs import Cost, UnitCosts
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.privacy.statement import what_changes
@@ -34,7 +34,7 @@ _UNPROTECTED = (
 )
 
 
-def plan(asked_for: Plan) -> Iterator[Part]:
+def plan(asked_for: RequestPlan) -> Iterator[Part]:
     """Show the expected results, then the costs."""
     stages = asked_for.stages
     releases = asked_for.releases
@@ -161,7 +161,7 @@ def _errors(release: ReleasePlan, errors: ExpectedError, chooses_cap: bool) -> I
         yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)}."
 
 
-def _cap_of(stage: PlannedRelease, chosen: bool) -> Iterator[Part]:
+def _cap_of(stage: ExpectedRelease, chosen: bool) -> Iterator[Part]:
     """Describe a release's cap on the records of a client, if it has one; `chosen` is one by a release."""
     cap = stage.cap
     if not cap or stage.statistic.kind is RecordKind.VALUE:
@@ -175,7 +175,7 @@ def _cap_of(stage: PlannedRelease, chosen: bool) -> Iterator[Part]:
         yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
 
 
-def _center_of_noise(stage: PlannedRelease) -> Iterator[Part]:
+def _center_of_noise(stage: ExpectedRelease) -> Iterator[Part]:
     """Say about which value joint noise is symmetric."""
     coins = stage.prepared.plan.coins
     if not coins:
@@ -186,7 +186,7 @@ def _center_of_noise(stage: PlannedRelease) -> Iterator[Part]:
         yield "Joint noise: symmetric about −½, to which half is added, so revealed values end in .5."
 
 
-def _table_of_errors(stage: PlannedRelease, errors: ExpectedError) -> Iterator[Part]:
+def _table_of_errors(stage: ExpectedRelease, errors: ExpectedError) -> Iterator[Part]:
     """Show the error of each group or pair; of a file's own records also whether the worst survives."""
     worst = _worst(errors.each)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
@@ -206,7 +206,7 @@ def _table_of_errors(stage: PlannedRelease, errors: ExpectedError) -> Iterator[P
     yield f"The worst is {worst}, with {counting:,.0f} {_unit(stage)} that count: it {verdict}."
 
 
-def _unit(release: PlannedRelease) -> str:
+def _unit(release: ExpectedRelease) -> str:
     return "clients" if release.by_clients else "records"
 
 
@@ -215,7 +215,7 @@ def _share(value: float) -> str:
 
 
 def _costs(
-    stages: Sequence[PlannedRelease],
+    stages: Sequence[ExpectedRelease],
     plans: Sequence[ModelPlan],
     network: NetworkProfile | None,
     units: UnitCosts,
@@ -315,7 +315,7 @@ def _bytes(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def to_json(plan: Plan) -> dict[str, JsonValue]:
+def to_json(plan: RequestPlan) -> dict[str, JsonValue]:
     """Return a plan as JSON."""
     stages = plan.stages
     network = plan.network
@@ -405,7 +405,7 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
     }
 
 
-def _model_json(stages: Sequence[PlannedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
+def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
     described: dict[str, JsonValue] = {
         "security": planned.model.name,
         "tolerates": planned.model.tolerates,

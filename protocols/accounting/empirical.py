@@ -23,7 +23,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class DeltaEstimate:
     """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta."""
 
     value: float
@@ -31,7 +31,7 @@ class Estimate:
     high: float
 
 
-def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
+def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> DeltaEstimate:
     """Estimate how well the tallied event tells neighbors apart at epsilon.
 
     Computes: Chernoff's bound for each of four tails; independent samples need not have one distribution.
@@ -42,7 +42,7 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     tail = math.log(4 / (1 - confidence)) / tally.samples
     p_low, p_high = chernoff_interval(tally.hits / tally.samples, tail)
     q_low, q_high = chernoff_interval(tally.moved / tally.samples, tail)
-    return Estimate(
+    return DeltaEstimate(
         value=(tally.hits - ratio * tally.moved) / tally.samples,
         low=p_low - ratio * q_high,
         high=p_high - ratio * q_low,

@@ -18,14 +18,14 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Tally:
+class ReportTally:
     """The number of reports, and the sum of their values from -1 to 1, per reported group; shapes (d,)."""
 
     counts: Integers
     sums: Floats
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.counts + other.counts, self.sums + other.sums)
+    def __add__(self, other: "ReportTally") -> "ReportTally":
+        return ReportTally(self.counts + other.counts, self.sums + other.sums)
 
     @property
     def clients(self) -> int:
@@ -33,13 +33,13 @@ class Tally:
         return int(self.counts.sum())
 
 
-def tally(reports: Reports, mechanism: Mechanism) -> Tally:
+def tally(reports: Reports, mechanism: Mechanism) -> ReportTally:
     """Count reports and sum their values, from -1 to 1; raise ValueError for an unknown group."""
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
     sums = np.bincount(reports.groups, reports.values / mechanism.unit, minlength=d)
-    return Tally(np.bincount(reports.groups, minlength=d), sums.astype(np.float64))
+    return ReportTally(np.bincount(reports.groups, minlength=d), sums.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Estimate:
     says_something: bool = True
 
 
-def estimate_sizes(totals: Tally, mechanism: Mechanism) -> Floats:
+def estimate_sizes(totals: ReportTally, mechanism: Mechanism) -> Floats:
     """Return each group's estimated size, unbiased, shape (d,)."""
     keep, move = _grr(mechanism)
     return np.asarray((totals.counts - move * totals.clients) / (keep - move), dtype=np.float64)
@@ -70,7 +70,7 @@ def size_half_width(mechanism: Mechanism, clients: int, failure: float) -> float
 
 
 def estimate_means(
-    totals: Tally,
+    totals: ReportTally,
     mechanism: Mechanism,
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
@@ -95,7 +95,7 @@ def estimate_means(
 
 
 def estimate_gaps(
-    totals: Tally,
+    totals: ReportTally,
     mechanism: Mechanism,
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
@@ -212,7 +212,7 @@ def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
 
 
 def _means(
-    totals: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float
+    totals: ReportTally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float
 ) -> list[Estimate]:
     """Return means in the scale from -1 to 1, with uncut intervals.
 

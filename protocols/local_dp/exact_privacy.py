@@ -13,10 +13,11 @@ from fairshares.protocols.noise.truncated import log_upper_bound
 
 _ENDS = (-1, 0, 1)  # values and outputs at which the slope of a privacy loss changes
 
-Distribution = dict[tuple[int, int], Fraction]  # the probability of each report, which is a group and a value
+ReportDistribution = dict[tuple[int, int], Fraction]
+"""The probability of each report, which is a group and a value."""
 
 
-def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Distribution:
+def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> ReportDistribution:
     """Return the probabilities of M_R's 2 d reports, step by step.
 
     Args:
@@ -25,7 +26,7 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
         value: The client's value, from -1 to 1.
     """
     grr = mechanism.grr
-    distribution = Distribution()
+    distribution = ReportDistribution()
     for reported in range(grr.groups):
         chance = grr.keep if reported == group else (1 - grr.keep) / (grr.groups - 1)
         up = (1 + (value if reported == group else Fraction(0))) / 2
@@ -37,7 +38,7 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
     return distribution
 
 
-def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
+def worst_ratio(distributions: Iterable[ReportDistribution]) -> Fraction:
     """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly."""
     ratios = []
     for distribution, neighbor in product(distributions, repeat=2):

@@ -15,7 +15,7 @@ import pytest
 
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.errors import ShareError
-from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.sending import Outcome, send
 from fairshares.harness.uploads.task import Task
 from tests.conftest import PROJECT
@@ -119,7 +119,7 @@ def test_it_stores_what_is_put_and_parties_count_it(
     monkeypatch.setenv("SSL_CERT_FILE", str(intake.place / "server.pem"))
     (end,) = send(tmp_path / "out", [f"https://{HOST}:{intake.port}/2027/"])
     assert end == {f"{Outcome.STORED} (HTTP 201)": 3} and intake.stored == sent
-    count = Count(opener(intake.task, 0, tmp_path))
+    count = UploadCount(opener(intake.task, 0, tmp_path))
     count.add(intake.place / "2027")
     assert {*count.identities} == {*names} and not count.unsound
 

@@ -13,6 +13,7 @@ from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.online import client as sending, masks
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import SecurityModel
+from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
 from fairshares.protocols.spec import CLIENTS, SPLIT
@@ -68,10 +69,10 @@ def test_masks_and_parties_shares_of_them_are_random_in_every_bit(
     form: object, model: SecurityModel, tmp_path: Path
 ) -> None:
     """Each of 64 bits is one in 100 to 300 of 400 words but for 2·exp(-50) (Hoeffding); no word repeats."""
-    seen: list[list[masks.Words]] = []
+    seen: list[list[Words]] = []
     add_up = sending._add_up
 
-    def spy(shares: Sequence[bytes]) -> masks.Words:
+    def spy(shares: Sequence[bytes]) -> Words:
         seen.append([masks.from_bytes(share) for share in shares])
         return add_up(shares)
 
@@ -84,7 +85,7 @@ def test_masks_and_parties_shares_of_them_are_random_in_every_bit(
     own, offsets = seen
     assert [len(share) for share in own] == [400] * model.parties
     assert [len(share) for share in offsets] == [40] * model.parties
-    both: masks.Words = np.sum(own, axis=0, dtype=np.uint64)
+    both: Words = np.sum(own, axis=0, dtype=np.uint64)
     for words in (*own, both):
         ones = [int((words >> np.uint64(j) & np.uint64(1)).sum()) for j in range(64)]
         assert all(100 < one < 300 for one in ones)

@@ -5,14 +5,20 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 from benchmarks.validation.cells import RESULTS
+from fairshares.harness.security_models import MODELS
+from tasks import namespace
 from tests.conftest import PROJECT
-from tests.support.command import INVOKE
+from tests.support.documents import pages
+from tests.support.fresh_environment import fresh_invoke, locked, plain, run_fresh
+from tests.support.running import until
+from tests.support.ssh import set_up, site
 
 # Packages that a user may have, or that a command asks for in a sentence, by the modules that import them.
 OPTIONAL = {
@@ -29,38 +35,6 @@ OPTIONAL = {
     "declearn": {"benchmarks/studies/training/declearn_models.py"},  # has an environment of its own
 }
 OURS = {"fairshares", "benchmarks", "tasks"}
-# Runs a command where packages of tests alone can't be imported, as if they were not installed.
-WITHOUT = """\
-import runpy, sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ABSENT:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-ABSENT = set(sys.argv[1].split(","))
-sys.meta_path.insert(0, Absent())
-sys.argv = sys.argv[2:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
-def plain(name: str) -> str:
-    """Return a distribution's name as an index compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def locked() -> set[str]:
-    lock = (PROJECT / "requirements.lock").read_text()
-    return {plain(name) for name in re.findall(r"^([A-Za-z0-9_.-]+)==", lock, re.MULTILINE)}
-
-
-def of_tests_alone() -> set[str]:
-    """Return the modules here of which no locked distribution is a source."""
-    pinned = locked()
-    absent = set()
-    for module, sources in packages_distributions().items():
-        if module not in OURS and not {plain(source) for source in sources} & pinned:
-            absent.add(module)
-    return absent
 
 
 def imported(file: Path) -> set[str]:
@@ -88,30 +62,13 @@ def test_commands_import_locked_packages_alone() -> None:
     assert found == OPTIONAL
 
 
-def without_test_packages(*arguments: str, cwd: Path) -> str:
-    """Run a command as in an environment that never ran the tests; return what it prints."""
-    absent = of_tests_alone() - {"pip", "setuptools", "pkg_resources", "_distutils_hack"}
-    assert {"pyarrow", "fairlearn", "pytest", "polars"} <= absent
-    python, _, app, *search = INVOKE
-    done = subprocess.run(
-        [python, "-P", "-c", WITHOUT, ",".join(sorted(absent)), app, *search, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_an_export_needs_no_package_of_tests(tmp_path: Path) -> None:
-    without_test_packages("bench.export", str(RESULTS / "noise"), "--out", "tables", cwd=tmp_path)
+    run_fresh("bench.export", str(RESULTS / "noise"), "--out", "tables", cwd=tmp_path)
     made = {path.name for path in (tmp_path / "tables").iterdir()}
     assert {"runs.csv", "runs.parquet", "cells.csv", "cells.parquet", "table.tex", "cells.pdf"} <= made
 
 
-# Commands that pages name, each list in one directory.
+# Commands that run in a fresh environment here, each list in one directory. Pages' own commands run likewise.
 COMMANDS = {
     "releases": (
         "thresholds --records scored.csv --epsilon 20 --security mpyc --plot --out curves",
@@ -121,34 +78,99 @@ COMMANDS = {
     "benchmarks": (
         "bench.run noise --quick --security mpyc --repetitions 1 --out noise",
         "bench.validate --results noise --json",
+        "reproduce utility --quick --repetitions 2 --out utility",
     ),
 }
+LONGER = {
+    "first steps": ("quickstart",),
+    "security": (
+        "bench.timing --programs pi_rw --security ring --minutes 1 --out timing",
+        "bench.tampering --security rep4-ring --minutes 1 --out tampering",
+    ),
+}
+ON_HOSTS = ("hosts.collect --out collected", "hosts.clean")
+OF_OWNERS = ("hosts.policy", "hosts.log")
+# For people who change the project: they run where the tests' packages are.
+OF_CONTRIBUTORS = {"check", "docs", "test"}
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_commands_run_where_no_test_ever_ran(kind: str, tmp_path: Path) -> None:
+def run_by_pages() -> set[str]:
+    """Return the commands that pages' blocks run, which tests/project/test_documents.py does."""
+    found = set()
+    for page in pages():
+        for snippet in page.snippets:
+            if snippet.language == "sh" and not snippet.not_run:
+                found |= set(re.findall(r"^\s*\./inv ([\w.-]+)", snippet.text, re.MULTILINE))
+    return found
+
+
+def test_every_command_runs_where_no_test_ever_ran() -> None:
+    here = {text.split()[0] for lists in (COMMANDS, LONGER) for texts in lists.values() for text in texts}
+    here |= {text.split()[0] for text in (*ON_HOSTS, *OF_OWNERS)} | {"send"}
+    assert set(namespace.task_names) - run_by_pages() - here == OF_CONTRIBUTORS
+
+
+def scored(directory: Path) -> None:
+    """Write scored.csv, the scores of 400 clients."""
     rows = ["client_id,group,label,score"]
     for number in range(400):
         group = "ab"[number % 2]
         label = number // 2 % 2
         rows.append(f"c{number},{group},{label},{(number * 37 % 60 + 40 * label) / 100}")
-    (tmp_path / "scored.csv").write_text("\n".join(rows) + "\n")
+    (directory / "scored.csv").write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_commands_run_where_no_test_ever_ran(kind: str, tmp_path: Path) -> None:
+    scored(tmp_path)
     for text in COMMANDS[kind]:
-        printed = without_test_packages(*text.split(), cwd=tmp_path)
+        printed = run_fresh(*text.split(), cwd=tmp_path)
         if "--json" in text:
             assert json.loads(printed)
 
 
-def test_what_is_absent_here_is_noticed(tmp_path: Path) -> None:
-    """A command whose package is absent fails: the stand-in for a fresh environment works."""
+@pytest.mark.mpspdz
+@pytest.mark.parametrize("kind", LONGER)
+def test_longer_commands_run_where_no_test_ever_ran(kind: str, tmp_path: Path) -> None:
+    for text in LONGER[kind]:
+        assert run_fresh(*text.split(), cwd=tmp_path)
+
+
+def test_commands_for_hosts_run_where_no_test_ever_ran(tmp_path: Path) -> None:
+    model = MODELS["mpyc"]
+    with site(tmp_path, model.parties) as made:
+        set_up(made, model)
+        run = "weights --hosts hosts.toml --security mpyc --epsilon 1 --population people --out results"
+        run_fresh(*run.split(), cwd=made.home)
+        for text in ON_HOSTS:
+            assert run_fresh(*text.split(), cwd=made.home)
+        for text in OF_OWNERS:
+            assert run_fresh(*text.split(), "--directory", str(made.directory(0)), cwd=made.home)
+
+
+@pytest.mark.mpspdz("rep4-ring")
+def test_a_client_sends_where_no_test_ever_ran(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("client_id,group,label\nme,a,0\nme,a,1\n")
+    run = (
+        "weights --invite for-clients --clients 1 --groups a,b --labels 0,1 --max-count 1000 --epsilon 20 "
+        "--security rep4-ring --population people --out out"
+    )
+    invitation = tmp_path / "for-clients" / "client-0.json"
+    with ThreadPoolExecutor() as pool:
+        parties = pool.submit(run_fresh, *run.split(), cwd=tmp_path)
+        until(lambda: invitation.exists() or parties.done())
+        sent = run_fresh("send", "--records", "mine.csv", "--invitation", str(invitation), cwd=tmp_path)
+        assert "all 4 parties have its values" in sent
+        assert parties.result()
+
+
+def test_what_is_absent_there_is_noticed(tmp_path: Path) -> None:
+    """A command whose package is absent fails: the environment has what is locked, and nothing else."""
     (tmp_path / "app.py").write_text(
         "import pandas as pd\npd.DataFrame({'a': [1]}).to_parquet('a.parquet')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", WITHOUT, "pyarrow,fastparquet", "app.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    python = fresh_invoke()[0]
+    done = subprocess.run([python, "-P", "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "ImportError" in done.stderr
+    for absent in ("pyarrow", "fairlearn", "pytest", "polars"):
+        assert subprocess.run([python, "-c", f"import {absent}"], capture_output=True, check=False).returncode

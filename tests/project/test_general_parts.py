@@ -12,7 +12,7 @@ import pytest
 from fairshares.harness.releases.registry import RELEASES
 from fairshares.harness.request.fields import Option, OptionGroup, Options, optional
 from fairshares.harness.request.readers import as_given
-from fairshares.harness.request.releases import ReleaseCall, Source
+from fairshares.harness.request.releases import ReleaseCall, SourceOptions
 
 GENERAL = "fairshares.harness.request."  # its modules know no release
 LEAST = 2
@@ -45,14 +45,14 @@ def test_each_field_of_a_general_part_is_offered_by_several_releases() -> None:
     offered_by = offering(RELEASES)
     alone = {field: tasks for field, tasks in offered_by.items() if len(tasks) < LEAST}
     assert alone == {}, "A field of one release goes into a class of its own folder."
-    assert {("Protect", "cap"), ("Inputs", "input_path"), ("Source", "records")} <= offered_by.keys()
+    assert {("Protect", "cap"), ("Inputs", "input_path"), ("SourceOptions", "records")} <= offered_by.keys()
 
 
 @pytest.mark.parametrize("others", [{}, {"d", "e"}, {"d"}])
 def test_a_field_is_of_those_releases_that_do_not_leave_it_out(
     others: Collection[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Wide(Source):
+    class Wide(SourceOptions):
         weather = optional(as_given, "the weather")
 
     class LeavingItOut(ReleaseCall):

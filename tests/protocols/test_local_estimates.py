@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairshares.protocols.local_dp.estimators import (
-    Tally,
+    ReportTally,
     estimate_gaps,
     estimate_means,
     estimate_sizes,
@@ -38,7 +38,7 @@ def test_reports_are_counted_and_added_up() -> None:
 
 def test_estimates_by_hand() -> None:
     """Sums 6 and -3 over a c n = 3/8 * 40 and 3/8 * 80; sizes (55 - 30) / (1/2) and (65 - 30) / (1/2)."""
-    tallied = Tally(np.array([55, 65]), np.array([6.0, -3.0]))
+    tallied = ReportTally(np.array([55, 65]), np.array([6.0, -3.0]))
     means = estimate_means(tallied, EASY, [40, 80])
     assert [mean.value for mean in means] == pytest.approx([0.4, -0.1])
     (gap,) = estimate_gaps(tallied, EASY, [40, 80])
@@ -49,7 +49,7 @@ def test_estimates_by_hand() -> None:
 
 
 def test_estimates_are_in_the_declared_range() -> None:
-    tallied = Tally(np.array([5500, 6500]), np.array([600.0, -300.0]))
+    tallied = ReportTally(np.array([5500, 6500]), np.array([600.0, -300.0]))
     rate = MechanismR(EASY.grr, EASY.truth, ValueRange(0, 1))
     for sizes in ([4000, 8000], None):
         for estimate, start in ((estimate_means, 1 / 2), (estimate_gaps, 0)):
@@ -62,15 +62,15 @@ def test_estimates_are_in_the_declared_range() -> None:
 
 
 def test_what_is_too_little_to_say_anything() -> None:
-    tallied = Tally(np.array([5, 7]), np.array([2.0, -3.0]))
+    tallied = ReportTally(np.array([5, 7]), np.array([2.0, -3.0]))
     for sizes in ([1, 11], None):
         (gap,) = estimate_gaps(tallied, EASY, sizes)
         assert (gap.low, gap.high, gap.says_something) == (-2, 2, False)
-    unseen = estimate_means(Tally(np.array([0, 12]), np.array([0.0, 1.0])), EASY)[0]
+    unseen = estimate_means(ReportTally(np.array([0, 12]), np.array([0.0, 1.0])), EASY)[0]
     assert math.isnan(unseen.value) and not unseen.says_something
     absent = estimate_means(tallied, EASY, [0, 12])[0]
     assert math.isnan(absent.value) and (absent.low, absent.high) == (-1, 1)
-    nobody = Tally(np.array([0, 0]), np.array([0.0, 0.0]))
+    nobody = ReportTally(np.array([0, 0]), np.array([0.0, 0.0]))
     assert not estimate_means(nobody, EASY)[0].says_something
     assert math.isnan(estimate_gaps(nobody, EASY, [0, 0])[0].value)
     for sizes in ([6, 7], [12], [-1, 13]):

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fairshares.protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means, tally
+from fairshares.protocols.local_dp.estimators import ReportTally, estimate_gaps, estimate_means, tally
 from fairshares.protocols.local_dp.exact_privacy import distribution_of_r
 from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
 from fairshares.protocols.noise.exact_sampling import discrete_laplace
@@ -73,7 +73,7 @@ def test_reports_of_m_l() -> None:
     assert distance((1000 * reports.groups + reports.values).tolist(), distribution) < dkw_bound(N)
 
 
-def drawn(mechanism: Mechanism, runs: int) -> list[Tally]:
+def drawn(mechanism: Mechanism, runs: int) -> list[ReportTally]:
     reports = mechanism.perturb(np.tile(GROUPS, runs), np.tile(VALUES, runs))
     return [
         tally(Reports(groups, values), mechanism)
@@ -81,7 +81,9 @@ def drawn(mechanism: Mechanism, runs: int) -> list[Tally]:
     ]
 
 
-def held(tallies: Sequence[Tally], claimed: Mechanism, sizes: list[int] | None) -> tuple[list[float], bool]:
+def held(
+    tallies: Sequence[ReportTally], claimed: Mechanism, sizes: list[int] | None
+) -> tuple[list[float], bool]:
     """Return the share of runs in which each mean and each gap is in its interval; whether any says much."""
     good, says = np.zeros(6), False
     for tallied in tallies:

@@ -21,7 +21,7 @@ from fairshares.harness.inputs.shares import copies_of
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import HEAD_BYTES, info_of
 from fairshares.harness.uploads.keys import SealingParty, secrets_in, unseal
 from fairshares.harness.uploads.opening import open_envelope
@@ -98,11 +98,11 @@ def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
 
 def counts(
     task: Task, directory: Path, accepted: Collection[str] | None = None, shares: Path | None = None
-) -> list[Count]:
+) -> list[UploadCount]:
     """Return each party's count. Args: directory: of keys; shares: with `party-<i>`, if not beside them."""
     made = []
     for party in range(len(task.parties)):
-        made.append(Count(opener(task, party, directory), accepted))
+        made.append(UploadCount(opener(task, party, directory), accepted))
         made[-1].add((shares or directory / "shares") / f"party-{party}", 0)
     return made
 

@@ -24,6 +24,7 @@ from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server
 from fairshares.harness.party_reports import line_of
+from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.clients import checks
 from fairshares.protocols.json_values import JsonObject
 from tests.support.running import ChargedToNobody
@@ -32,7 +33,7 @@ TERMS = {"form": "product", "groups": ["a", "b"]}
 SECONDS = 20.0
 VALUES = [np.array([1, 0, 2**31]), np.array([0, 7, 0, 1, -1, 3])]  # two clients, and one
 
-Tamper = Callable[[int, str, masks.Words], masks.Words]  # (party, what it sends, words) -> words
+Tamper = Callable[[int, str, Words], Words]  # (party, what it sends, words) -> words
 
 
 class RunningMachine(Machine):
@@ -42,7 +43,7 @@ class RunningMachine(Machine):
         return True
 
 
-def honest(_party: int, _what: str, words: masks.Words) -> masks.Words:
+def honest(_party: int, _what: str, words: Words) -> Words:
     return words
 
 
@@ -78,7 +79,7 @@ class Run:
     lies: Tamper = honest
     to_send: float = SECONDS
     most_failures: int = 1
-    shown: dict[tuple[int, int], masks.Words] = field(default_factory=dict)
+    shown: dict[tuple[int, int], Words] = field(default_factory=dict)
     over: bool = False
 
     @property
@@ -141,7 +142,7 @@ class Run:
         def send(payload: bytes) -> None:
             front.sendall(struct.pack("<I", len(payload)) + payload)
 
-        def receive(count: int) -> masks.Words:
+        def receive(count: int) -> Words:
             size = count * self.width
             packed = b""
             while len(packed) < 4 + size:

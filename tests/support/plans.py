@@ -4,12 +4,12 @@ from typing import Any
 
 from fairshares.harness.cli.report import tell
 from fairshares.harness.cli.terminal import Output, ending_well
-from fairshares.harness.forecast.requested import Plan, class_of_sizes, planned
+from fairshares.harness.forecast.requested import RequestPlan, class_of_sizes, planned
 from fairshares.harness.releases.registry import RELEASES, REQUESTS
 from fairshares.harness.views import plan as view
 
 
-def plan_of(task: str = "weights", **texts: Any) -> Plan:
+def plan_of(task: str = "weights", **texts: Any) -> RequestPlan:
     """Return a plan. Args: texts: by name, of the task's request and of `Expected`."""
     kind = REQUESTS[task]
     sizes = {name for options in RELEASES.values() for name in options.expected.declared}

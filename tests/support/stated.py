@@ -10,7 +10,7 @@ from msgspec import structs
 from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.inputs.record_schema import DEFAULT_MAX_COUNT, Cap, RecordDomain
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
-from fairshares.harness.privacy.manifest import Inputs, Manifest
+from fairshares.harness.privacy.manifest import Manifest, StatedInputs
 from fairshares.harness.privacy.statement import PrivacyStatement, state_privacy
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.releases.files import files_to_json
@@ -60,7 +60,7 @@ def statement_of(
     return state_privacy(prepared, compared)
 
 
-def manifest_of(task: str, result: EngineResult, privacy: StatedPrivacy, inputs: Inputs) -> Manifest:
+def manifest_of(task: str, result: EngineResult, privacy: StatedPrivacy, inputs: StatedInputs) -> Manifest:
     """Return the manifest of an uncharged release that took four seconds."""
     return Manifest(
         **structs.asdict(computation_of(result, wall_s=4.0, share_s=0.125)),

@@ -27,7 +27,7 @@ from fairshares.harness.pipeline.tasks import (
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from fairshares.harness.uploads.client import count_earlier, share as share_records
 from fairshares.harness.uploads.counted_records import check_cap_is_a_number, records_left
-from fairshares.harness.uploads.counting import Count, Opener, opener_of
+from fairshares.harness.uploads.counting import Opener, UploadCount, opener_of
 from fairshares.harness.uploads.files import SUFFIX, check_place, place_of_party, write_file
 from fairshares.harness.uploads.keys import FILE, party_with_keys
 from fairshares.harness.uploads.lists import described, new_uploads, read_lists, write_uploads
@@ -150,7 +150,7 @@ def uploads(options: UploadsOptions) -> None:
     key = opener.task.signer(options.party, options.keys)
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = Count(opener)
+        count = UploadCount(opener)
         count.add(place_of_party(options.shares, options.party))
     population = None if options.population == UNCHARGED else options.population
     report = count.report()
@@ -174,7 +174,7 @@ def aggregate(options: AggregateOptions) -> None:
         announce(warning)
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = Count(opener, agreement.accepted, options.out.with_name(f"{options.out.name}.partial"))
+        count = UploadCount(opener, agreement.accepted, options.out.with_name(f"{options.out.name}.partial"))
         opened_by = None if options.cluster is None else on_cluster(options.cluster)
         count.add(place_of_party(options.shares, options.party), opened_by=opened_by)
         header = count.write(options.out, agreement.left_out)

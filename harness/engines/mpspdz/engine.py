@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, PhaseCosts, Prepared
+from fairshares.harness.engines.execution import Job, PhaseCosts, PreparedJob
 from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
@@ -89,7 +89,7 @@ class MpSpdzEngine(Engine):
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:
         return is_cached(self.program_hash(job, model))
 
-    def _program(self, job: Job, model: SecurityModel) -> Prepared:
+    def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
         installation = find_installation()
         assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
@@ -117,7 +117,7 @@ class MpSpdzEngine(Engine):
         else:
             links[LIBRARY] = str(library)
             environment = ENVIRONMENT
-        return Prepared(
+        return PreparedJob(
             job=job,
             model=model,
             engine_version=installation.version,
@@ -130,7 +130,7 @@ class MpSpdzEngine(Engine):
             fault_of_links=fault,
         )
 
-    def _part(self, prepared: Prepared, party: int) -> EnginePart:
+    def _part(self, prepared: PreparedJob, party: int) -> EnginePart:
         machine, *words = prepared.command
         reads = [machine]
         reads += prepared.links.values()

@@ -171,8 +171,8 @@ MACHINES: dict[str, MachineKind] = {
 PartyCount = Annotated[int, Meta(ge=2, le=MOST_PARTIES)]
 BatchSize = Annotated[int, Meta(ge=1, le=10**7)]
 BucketSize = Annotated[int, Meta(ge=3, le=5)]
-SecurityBits = Annotated[int, Meta(ge=1, le=128)]
-Words = Annotated[tuple[Annotated[str, Meta(max_length=1000)], ...], Meta(max_length=100)]
+MachineSecurityBits = Annotated[int, Meta(ge=1, le=128)]
+OptionWords = Annotated[tuple[Annotated[str, Meta(max_length=1000)], ...], Meta(max_length=100)]
 
 
 class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -193,9 +193,9 @@ class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     parties: PartyCount
     batch_size: BatchSize | None = None
     bucket_size: BucketSize | None = None
-    security_bits: SecurityBits | None = None
-    compile_options: Words = ()
-    run_options: Words = ()
+    security_bits: MachineSecurityBits | None = None
+    compile_options: OptionWords = ()
+    run_options: OptionWords = ()
 
     @property
     def kind(self) -> MachineKind:

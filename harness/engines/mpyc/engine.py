@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, Prepared
+from fairshares.harness.engines.execution import Job, PreparedJob
 from fairshares.harness.engines.mpyc.installed import fault_of_installation
 from fairshares.harness.engines.parties.config import Embedded
 from fairshares.harness.engines.program_hash import program_hash
@@ -45,10 +45,10 @@ class EmbeddedEngine(Engine):
         job.check_parties(model)
         return program_hash(job, (self.version(),))
 
-    def _program(self, job: Job, model: SecurityModel) -> Prepared:
-        return Prepared(job, model, self.version(), self.program_hash(job, model))
+    def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
+        return PreparedJob(job, model, self.version(), self.program_hash(job, model))
 
-    def _part(self, prepared: Prepared, party: int) -> EnginePart:  # noqa: ARG002
+    def _part(self, prepared: PreparedJob, party: int) -> EnginePart:  # noqa: ARG002
         job = prepared.job
         model = prepared.model
         assert model.statistical_security_bits is not None, "the model masks what it compares"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 from fairshares.harness.engines.mpyc.connection import PeerConnection, Peers, not_elements
 from fairshares.harness.engines.mpyc.elements import ELEMENT_BYTES, decode, encode
 from fairshares.harness.engines.mpyc.interfaces import (
+    BigIntegers,
     Field,
     FieldArray,
-    Integers,
     Runtime,
     SecureArray,
     Splitting,
@@ -26,7 +26,7 @@ from fairshares.harness.inputs.rings import FIELD
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 Parameters = ParamSpec("Parameters")
 
 
@@ -67,7 +67,7 @@ class Exchange:
         methods["transfer"] = _coroutine(asyncoro, self._transfer)
         self._mpc._loop.set_exception_handler(self._note_failure)
 
-    def run(self, awaited: Awaitable[Result]) -> Result:
+    def run(self, awaited: Awaitable[T]) -> T:
         """Run the event loop until this is done; return its result.
 
         Raises the error that ended the run, whichever step or connection had it.
@@ -108,7 +108,7 @@ class Exchange:
         shape = own.shape
         field = _field_of(array.sectype.field)
         await mpc.returnType((array, shape), len(senders), 1)
-        awaited: list[asyncio.Future[bytes] | bytes | Integers] = []
+        awaited: list[asyncio.Future[bytes] | bytes | BigIntegers] = []
         for sender in senders:
             if sender != mpc.pid:
                 awaited.append(self._receive(sender, own.size))
@@ -158,7 +158,7 @@ class Exchange:
         own = shares.value.reshape(-1)
         first = mpc._program_counter[0] % parties
         senders = [(first + i) % parties for i in range(needed)]
-        points: list[tuple[int, Integers]] = []
+        points: list[tuple[int, BigIntegers]] = []
         if mpc.pid in senders:
             for party, share in enumerate(self._split(field, own)):
                 if party == mpc.pid:
@@ -188,10 +188,10 @@ class Exchange:
     def _is_secret(self, x: SecureArray | FieldArray) -> "TypeIs[SecureArray]":
         return isinstance(x, self._mpc.SecureObject)
 
-    def _split(self, field: Field, secrets: FieldArray | Integers) -> Sequence[Integers]:
+    def _split(self, field: Field, secrets: FieldArray | BigIntegers) -> Sequence[BigIntegers]:
         return self._thresha.np_random_split(field, secrets, self._mpc.threshold, len(self._mpc.parties))
 
-    def _send(self, party: int, elements: Integers) -> None:
+    def _send(self, party: int, elements: BigIntegers) -> None:
         self._send_message(party, encode(elements))
 
     def _send_message(self, party: int, message: bytes) -> None:
@@ -201,14 +201,14 @@ class Exchange:
         step = self._mpc._program_counter[0]
         return self._mpc.parties[party].protocol.receive(step, count * ELEMENT_BYTES)
 
-    def _points(self, senders: list[int], messages: list[bytes], count: int) -> list[tuple[int, Integers]]:
+    def _points(self, senders: list[int], messages: list[bytes], count: int) -> list[tuple[int, BigIntegers]]:
         return [
             (sender + 1, _decode(sender, message, count))
             for sender, message in zip(senders, messages, strict=True)
         ]
 
 
-def _decode(sender: int, message: bytes, count: int) -> Integers:
+def _decode(sender: int, message: bytes, count: int) -> BigIntegers:
     try:
         return decode(message, count)
     except ValueError as error:
@@ -226,15 +226,15 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _coroutine(
-    asyncoro: ModuleType, method: Callable[Parameters, Awaitable[Result]]
-) -> Callable[Parameters, Awaitable[Result]]:
+    asyncoro: ModuleType, method: Callable[Parameters, Awaitable[T]]
+) -> Callable[Parameters, Awaitable[T]]:
     """Return a coroutine of MPyC's."""
 
-    async def body(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    async def body(*args: Parameters.args, **kwargs: Parameters.kwargs) -> T:
         return await method(*args, **kwargs)
 
     body.__annotations__.clear()  # MPyC would take the last for the type of what it returns
-    coroutine: Callable[Parameters, Awaitable[Result]] = asyncoro.mpc_coro(body)
+    coroutine: Callable[Parameters, Awaitable[T]] = asyncoro.mpc_coro(body)
     return coroutine
 
 

@@ -12,9 +12,9 @@ from typing import Protocol, Self, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
-Integers: TypeAlias = npt.NDArray[np.object_]
+BigIntegers: TypeAlias = npt.NDArray[np.object_]
 """Python's integers, of any size."""
 
 Shape: TypeAlias = tuple[int, ...]
@@ -25,7 +25,7 @@ class FieldArray(Protocol):
 
     field: Field
     shape: Shape
-    value: Integers
+    value: BigIntegers
 
     def reshape(self, shape: Shape | int) -> Self:
         """Return the same elements in another shape."""
@@ -36,7 +36,7 @@ class Field(Protocol):
 
     modulus: int
 
-    def array(self, values: Integers, *, check: bool = True) -> FieldArray:
+    def array(self, values: BigIntegers, *, check: bool = True) -> FieldArray:
         """Return field elements."""
 
 
@@ -44,7 +44,7 @@ class SecureType(Protocol):
     """A type of secret-shared numbers."""
 
     field: Field
-    array: Callable[[Integers | FieldArray | None, Shape], SecureArray]
+    array: Callable[[BigIntegers | FieldArray | None, Shape], SecureArray]
 
 
 class SecureArray(Protocol):
@@ -67,7 +67,7 @@ class SecureArray(Protocol):
     def __neg__(self) -> Self: ...
 
 
-Lanes: TypeAlias = SecureArray | Integers
+Lanes: TypeAlias = SecureArray | BigIntegers
 """A vector's lanes: secret-shared, or opened."""
 
 
@@ -76,7 +76,7 @@ class MakeArray(Protocol):
 
     sectype: SecureType
 
-    def __call__(self, values: Integers | FieldArray | None, shape: Shape | None = None) -> SecureArray:
+    def __call__(self, values: BigIntegers | FieldArray | None, shape: Shape | None = None) -> SecureArray:
         """Share values of this party, or stand for another's of a shape."""
 
 
@@ -110,7 +110,7 @@ class Runtime(Protocol):
     _loop: asyncio.AbstractEventLoop
     _program_counter: Sequence[int]
 
-    def run(self, awaited: Awaitable[Result]) -> Result:
+    def run(self, awaited: Awaitable[T]) -> T:
         """Run the event loop until something is computed."""
 
     def start(self) -> Awaitable[None]:
@@ -134,7 +134,7 @@ class Runtime(Protocol):
     def input(self, own: SecureArray, *, senders: int) -> SecureArray:
         """Share an array that one party has."""
 
-    def output(self, secret: SecureArray) -> Awaitable[Integers]:
+    def output(self, secret: SecureArray) -> Awaitable[BigIntegers]:
         """Open an array to all parties."""
 
     @overload
@@ -147,8 +147,8 @@ class Runtime(Protocol):
 
     @overload
     def gather(
-        self, awaited: Sequence[asyncio.Future[bytes] | bytes | Integers]
-    ) -> Awaitable[list[bytes | Integers]]:
+        self, awaited: Sequence[asyncio.Future[bytes] | bytes | BigIntegers]
+    ) -> Awaitable[list[bytes | BigIntegers]]:
         """Return messages and own shares, once they are here."""
 
     def returnType(  # noqa: N802
@@ -175,16 +175,16 @@ class IntegerType(Protocol):
 class Runs(Protocol):
     """Runs the event loop until something is computed, and returns it."""
 
-    def __call__(self, awaited: Awaitable[Result], /) -> Result: ...
+    def __call__(self, awaited: Awaitable[T], /) -> T: ...
 
 
 class Splitting(Protocol):
     """MPyC's module of threshold secret sharing."""
 
     def np_random_split(
-        self, field: Field, secrets: FieldArray | Integers, threshold: int, parties: int, /
-    ) -> Sequence[Integers]:
+        self, field: Field, secrets: FieldArray | BigIntegers, threshold: int, parties: int, /
+    ) -> Sequence[BigIntegers]:
         """Return each party's shares of secrets."""
 
-    def np_recombine(self, field: Field, points: Sequence[tuple[int, Integers]], /) -> FieldArray:
+    def np_recombine(self, field: Field, points: Sequence[tuple[int, BigIntegers]], /) -> FieldArray:
         """Return the secrets of some parties' shares, by their coordinates."""

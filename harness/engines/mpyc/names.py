@@ -12,7 +12,7 @@ from typing import ClassVar, NoReturn, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from fairshares.harness.engines.mpyc.interfaces import Integers, Lanes, SecureArray
+from fairshares.harness.engines.mpyc.interfaces import BigIntegers, Lanes, SecureArray
 from fairshares.harness.engines.mpyc.party_runtime import PartyRuntime
 from fairshares.harness.errors import DomainOverflow, UnsupportedFeature
 from fairshares.protocols.circuits.noise import MAX_INPUT_WIDTH
@@ -156,7 +156,7 @@ class _Vector(Value, name="vector"):
 class OpenedVector(_Vector, name="cint"):
     """MP-SPDZ's cint: known to all while the program runs, not while it is laid out."""
 
-    _lanes: Integers
+    _lanes: BigIntegers
 
     def __init__(self, value: ProgramValue, size: int | None = None) -> None:
         self._lanes = value._lanes if isinstance(value, OpenedVector) else _constants(value, size)
@@ -411,7 +411,7 @@ def _printed(value: ProgramValue) -> str:
     raise unsupported(f"printing {type(value).__name__}")
 
 
-def _constants(value: ProgramValue, size: int | None) -> Integers:
+def _constants(value: ProgramValue, size: int | None) -> BigIntegers:
     if isinstance(value, int):
         return np.full(_count(1 if size is None else size), _integer(value), dtype=object)
     if isinstance(value, list | tuple) and value:

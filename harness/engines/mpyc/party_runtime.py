@@ -8,7 +8,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fairshares.harness.engines.mpyc.interfaces import Field, FieldArray, Integers, Runs, Runtime, SecureArray
+from fairshares.harness.engines.mpyc.interfaces import (
+    BigIntegers,
+    Field,
+    FieldArray,
+    Runs,
+    Runtime,
+    SecureArray,
+)
 from fairshares.harness.engines.parties.working_directory import bits_file, values_file
 from fairshares.harness.errors import ShareError, refuse
 from fairshares.harness.inputs.rings import FIELD
@@ -37,7 +44,7 @@ class PartyRuntime:
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
 
-    def share(self, party: int, read: Callable[[], Integers], *shape: int) -> SecureArray:
+    def share(self, party: int, read: Callable[[], BigIntegers], *shape: int) -> SecureArray:
         """Return secret values of a shape, which `party` reads by `own_elements` or `own_bits`."""
         own = self.array(read()) if party == self.mpc.pid else self.array(None, shape)
         return self.mpc.input(own, senders=party)
@@ -72,7 +79,7 @@ class PartyRuntime:
             ),
         )
 
-    def own_elements(self, size: int) -> Integers:
+    def own_elements(self, size: int) -> BigIntegers:
         """Return the next field elements of this party's input file."""
         raw = self._read(self._elements).read(size * FIELD.value_bytes)
         if len(raw) < size * FIELD.value_bytes:
@@ -80,7 +87,7 @@ class PartyRuntime:
         words = FIELD.from_bytes(raw)
         if not np.array_equal(words, FIELD.reduce(words)):
             raise ShareError(f"Party {self.mpc.pid} was given an input value that is no field element.")
-        integers: Integers = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
+        integers: BigIntegers = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
         return integers
 
     def _read(self, path: Path) -> BinaryIO:
@@ -89,7 +96,7 @@ class PartyRuntime:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]
 
-    def own_bits(self, width: int, lanes: int) -> Integers:
+    def own_bits(self, width: int, lanes: int) -> BigIntegers:
         """Return `width` rows of bits of this party's next `lanes` integers."""
         while len(self._words) < lanes and (line := self._read(self._integers).readline()):
             self._words += line.split()
@@ -110,13 +117,13 @@ def install_fast_splitting() -> None:
     """Have MPyC use `split` if it applies; its own system call per coefficient takes 2/5 of a run."""
     import mpyc.thresha
 
-    general: Callable[[Field, FieldArray | Integers, int, int], Sequence[Integers]] = (
+    general: Callable[[Field, FieldArray | BigIntegers, int, int], Sequence[BigIntegers]] = (
         mpyc.thresha.np_random_split
     )
 
     def np_random_split(
-        field: Field, secrets: FieldArray | Integers, threshold: int, parties: int
-    ) -> Sequence[Integers]:
+        field: Field, secrets: FieldArray | BigIntegers, threshold: int, parties: int
+    ) -> Sequence[BigIntegers]:
         if (field.modulus, threshold, parties) != (FIELD.modulus, 1, 3):
             return general(field, secrets, threshold, parties)
         return split(secrets if isinstance(secrets, np.ndarray) else secrets.value)
@@ -124,7 +131,7 @@ def install_fast_splitting() -> None:
     mpyc.thresha.np_random_split = np_random_split
 
 
-def split(secrets: Integers) -> list[Integers]:
+def split(secrets: BigIntegers) -> list[BigIntegers]:
     """Share field elements, shape (n,), by a linear f with f(0) = secret; return f(1), f(2), f(3).
 
     Guarantees: each share alone is uniform but for 2^-127, and independent of the secret: f(1) by

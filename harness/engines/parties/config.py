@@ -9,17 +9,14 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Size
-from fairshares.harness.engines.parties.layouts import NoShares, OwnNoise, Shares
+from fairshares.harness.bounds import Address, Port, Size
+from fairshares.harness.engines.parties.layouts import NoShares, OwnNoise, ShareLayout
 from fairshares.harness.engines.parties.working_directory import CONFIG
 from fairshares.harness.errors import PartyConfigError
-from fairshares.harness.online.gateway_config import GatewayConfig, Port
+from fairshares.harness.online.gateway_config import GatewayConfig
 
 MOST_PARTIES = 64
 PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]
-Address = tuple[Annotated[str, Meta(min_length=1, max_length=255)], Port]
-"""A host and a port."""
-
 Block = tuple[Annotated[int, Meta(ge=1, le=64)], Size]
 """Width and lanes of a block of fair bits: so many integers, each of so many bits."""
 
@@ -91,7 +88,7 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     engine: PartyEngine
     addresses: Annotated[tuple[Address, ...], Meta(max_length=MOST_PARTIES)] = ()
     fair_bits: tuple[Block, ...] = ()
-    shares: Shares = NoShares()
+    shares: ShareLayout = NoShares()
     own_noise: OwnNoise | None = None
     rounds: RoundsOfColumns | None = None
     gateway: GatewayConfig | None = None

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
-from fairshares.harness.engines.execution import LONGEST_PRINTED, PROJECT, Address, Printed
+from fairshares.harness.bounds import Address
+from fairshares.harness.engines.execution import LONGEST_PRINTED, PROJECT, Printed
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Size
-from fairshares.harness.engines.parties.noise_terms import NoiseTerms, Positive
+from fairshares.harness.engines.parties.noise_terms import NoiseTerms, PositiveInteger
 from fairshares.harness.engines.parties.working_directory import (
     DATA,
     SHARED_BITS,
@@ -25,7 +25,7 @@ from fairshares.harness.errors import ShareError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from fairshares.harness.engines.parties.randomness import Randomness
+    from fairshares.harness.engines.parties.randomness import PartyRandomness
     from fairshares.harness.inputs.rings import Ring
     from fairshares.protocols.arrays import Words
 
@@ -48,7 +48,7 @@ class NoShares(Struct, frozen=True, tag="none", forbid_unknown_fields=True):
         return b""
 
 
-class Column(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
+class AdditiveShares(Struct, frozen=True, tag="column", forbid_unknown_fields=True):
     """Additive shares of values, one after the other, in the file that the engine reads."""
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
@@ -75,9 +75,9 @@ class Slots(Struct, frozen=True, kw_only=True, tag="slots", forbid_unknown_field
         per_lane: Slots that the program counts in one lane.
     """
 
-    slots: Positive
+    slots: PositiveInteger
     width: Annotated[int, Meta(ge=1, le=64)]
-    per_lane: Positive
+    per_lane: PositiveInteger
 
     def lay_out(self, values: Path, party: int, directory: Path) -> None:
         """Turn the file of values, a word for each slot, into a file of bits.
@@ -138,7 +138,7 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
         return b""
 
 
-Shares: TypeAlias = NoShares | Column | Slots | ReplicatedShares
+ShareLayout: TypeAlias = NoShares | AdditiveShares | Slots | ReplicatedShares
 """How a party's shares of clients' values lie."""
 
 
@@ -157,7 +157,7 @@ class NoiseBehindColumn(Struct, frozen=True, kw_only=True, tag="behind", forbid_
     samples: Size
     noise: NoiseTerms
 
-    def drawn(self, randomness: Randomness) -> npt.ArrayLike:
+    def drawn(self, randomness: PartyRandomness) -> npt.ArrayLike:
         """Return the party's own noise, shape (samples,)."""
         return randomness.noise(self.noise, self.samples)
 
@@ -186,7 +186,7 @@ class SumsOfColumn(Struct, frozen=True, kw_only=True, tag="sums", forbid_unknown
     sums: tuple[Annotated[tuple[Size, ...], Meta(min_length=1)], ...]
     noise: NoiseTerms | None
 
-    def drawn(self, randomness: Randomness) -> npt.ArrayLike:
+    def drawn(self, randomness: PartyRandomness) -> npt.ArrayLike:
         """Return the party's own noise, shape (sums,); zeros if joint noise is added."""
         if self.noise is None:
             return [0] * len(self.sums)

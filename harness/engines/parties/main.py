@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from fairshares.harness.engines.parties import sandbox
 from fairshares.harness.engines.parties.certificates import expecting, make_key, trust
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine, read_config
-from fairshares.harness.engines.parties.randomness import Randomness, integers_as_text
+from fairshares.harness.engines.parties.randomness import PartyRandomness, integers_as_text
 from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
     DATA,
@@ -47,7 +47,7 @@ CLAIMED_EXIT = 17
 _EMBEDDED_ENGINE = "fairshares.harness.engines.mpyc.party"
 
 
-def main(randomness: Randomness | None = None) -> int:
+def main(randomness: PartyRandomness | None = None) -> int:
     """Run the party of the current directory; return its exit code.
 
     Args:
@@ -55,7 +55,7 @@ def main(randomness: Randomness | None = None) -> int:
             the environment changes that.
     """
     try:
-        return _main(Randomness() if randomness is None else randomness)
+        return _main(PartyRandomness() if randomness is None else randomness)
     except LostPeerError as error:
         print(line_of_lost_peer(str(error)), flush=True)
     except FairSharesError as error:
@@ -66,7 +66,7 @@ def main(randomness: Randomness | None = None) -> int:
     return 1
 
 
-def _main(randomness: Randomness) -> int:
+def _main(randomness: PartyRandomness) -> int:
     die_with_parent()
     _dump_no_core()
     os.umask(0o077)
@@ -157,7 +157,7 @@ def _dump_no_core() -> None:
 
 
 def _run_with_gateway(
-    config: PartyConfig, gateway: GatewayConfig, engine: VirtualMachine, randomness: Randomness
+    config: PartyConfig, gateway: GatewayConfig, engine: VirtualMachine, randomness: PartyRandomness
 ) -> int:
     """Talk to clients here, with the virtual machine as a child; neither outlives the other."""
     from fairshares.harness.online.gateway import (  # a party without clients should not pay
@@ -205,7 +205,7 @@ def _new_file(name: str) -> int:
     return os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
 
 
-def _supply_inputs(config: PartyConfig, randomness: Randomness) -> None:
+def _supply_inputs(config: PartyConfig, randomness: PartyRandomness) -> None:
     """Put values with own noise, shares of clients' bits, and own bits in memory for the engine."""
     if config.own_noise is not None:
         column = config.shares.column(config.party)

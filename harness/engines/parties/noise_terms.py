@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 if TYPE_CHECKING:
     from fairshares.protocols.noise.added import DistributedNoise
 
-Positive = Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
+PositiveInteger = Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
 
 
 class NoiseTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,9 +17,9 @@ class NoiseTerms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     distribution: Literal["laplace", "gaussian"]
     rate: Annotated[str, Meta(max_length=1 << 12)]
-    edge: Positive
-    parties: Positive
-    honest: Positive
+    edge: PositiveInteger
+    parties: PositiveInteger
+    honest: PositiveInteger
 
     def noise(self) -> DistributedNoise:
         """Return the noise with these terms, or raise ValueError."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairshares.protocols.arrays import Integers
 
 
-class Randomness:
+class PartyRandomness:
     """A party's source of fair bits and of its own noise.
 
     A process has no other: no file, variable or argument takes its place.

@@ -9,12 +9,12 @@ from pathlib import Path
 from threading import Thread
 
 from fairshares.harness.engines.parties.config import PartyConfig, RoundsOfColumns
-from fairshares.harness.engines.parties.randomness import Randomness, integers_as_text
+from fairshares.harness.engines.parties.randomness import PartyRandomness, integers_as_text
 from fairshares.harness.engines.parties.working_directory import DATA, bits_file, values_file
 from fairshares.harness.system.processes import die_with_parent
 
 
-def begin(config: PartyConfig, rounds: RoundsOfColumns, columns: int, randomness: Randomness) -> None:
+def begin(config: PartyConfig, rounds: RoundsOfColumns, columns: int, randomness: PartyRandomness) -> None:
     """Put pipes where the engine reads, and a process that fills them from the descriptor `columns`."""
     values_out, values_in = os.pipe()
     bits_out, bits_in = os.pipe()
@@ -47,7 +47,7 @@ def _fill(
     values: int,
     bits: int,
     *,
-    randomness: Randomness,
+    randomness: PartyRandomness,
 ) -> None:
     """Fill the engine's pipes until all rounds are done, or no further column comes."""
     with open(columns, "rb") as waiting, open(values, "wb", 0) as to_values, open(bits, "wb", 0) as to_bits:

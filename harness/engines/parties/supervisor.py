@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import Thread
 from typing import BinaryIO, Generic, TypeAlias
 
-from fairshares.harness.engines.execution import Address, Job, parse_outputs
+from fairshares.harness.bounds import Address
+from fairshares.harness.engines.execution import Job, parse_outputs
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
     LaidOutParty,
@@ -178,7 +179,7 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Waiting(Generic[Process]):
+class CertifiedParties(Generic[Process]):
     """Parties on any machines, each with its certificate, which wait for the others' to go on.
 
     Attributes:
@@ -237,7 +238,9 @@ class Waiting(Generic[Process]):
 
 
 @contextmanager
-def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Iterator[Waiting[Process]]:
+def started(
+    parties: Sequence[LaidOutParty[Process]], timeout_s: float
+) -> Iterator[CertifiedParties[Process]]:
     """Start parties on any machines, and yield them once all wait.
 
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
@@ -258,7 +261,7 @@ def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Itera
                     f"{process.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[number] = certificate
-        yield Waiting(processes, certificates, deadline - time.monotonic(), timeout_s)
+        yield CertifiedParties(processes, certificates, deadline - time.monotonic(), timeout_s)
     finally:
         with uninterrupted():
             for handle in to_end:
@@ -270,7 +273,7 @@ def started(parties: Sequence[LaidOutParty[Process]], timeout_s: float) -> Itera
 class WaitingParties:
     """A job's parties on this machine, which wait until they may go."""
 
-    def __init__(self, job: Job, waiting: Waiting[LocalProcess]) -> None:
+    def __init__(self, job: Job, waiting: CertifiedParties[LocalProcess]) -> None:
         self._job = job
         self._waiting = waiting
 

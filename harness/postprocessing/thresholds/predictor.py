@@ -24,7 +24,7 @@ from fairshares.harness.errors import (
     WriteError,
     cannot,
 )
-from fairshares.harness.inputs.columns import Name, Names, as_names, one_column
+from fairshares.harness.inputs.columns import TypedName, TypedNames, as_names, one_column
 from fairshares.harness.inputs.record_schema import shown
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from fairshares.harness.system.result_files import SCHEMA, read_result, result_path, write_json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Samples: TypeAlias = "npt.ArrayLike | IntoFrame | IntoSeries"
 """Values of samples: an array, or a frame or series that narwhals knows."""
 
-Randomness: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
+RandomStateLike: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
 """A seed or generator; None: the system's randomness."""
 
 
@@ -80,7 +80,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         estimator: Estimator | None = None,
         unseen_group: str | float = ERROR,
         positive_label: str | None = None,
-        labels: Sequence[Name] | None = None,
+        labels: Sequence[TypedName] | None = None,
     ) -> None:
         self.rules = rules
         self.estimator = estimator
@@ -150,7 +150,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return copy.deepcopy(self)
 
     @property
-    def classes_(self) -> Names:
+    def classes_(self) -> TypedNames:
         """The sorted classes: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
@@ -161,7 +161,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return int(getattr(self.estimator, _NUMBER_OF_FEATURES))
 
     @property
-    def feature_names_in_(self) -> Names:
+    def feature_names_in_(self) -> TypedNames:
         """The estimator's names of features."""
         return np.asarray(getattr(self.estimator, _NAMES_OF_FEATURES))
 
@@ -170,8 +170,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         X: Samples,  # noqa: N803
         *,
         sensitive_features: Samples,
-        random_state: Randomness = None,
-    ) -> Names:
+        random_state: RandomStateLike = None,
+    ) -> TypedNames:
         """Predict each sample's class, one of `classes_`.
 
         Args:
@@ -206,7 +206,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sample_weight: npt.ArrayLike | None = None,
         *,
         sensitive_features: Samples,
-        random_state: Randomness = None,
+        random_state: RandomStateLike = None,
     ) -> float:
         """Return the accuracy of `predict` on y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
@@ -299,7 +299,7 @@ def _scores(given_scores: Samples) -> Floats:
     return scores
 
 
-def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Series[str]:
+def _groups(given: Samples, index: pd.Index[TypedName] | None, samples: int) -> pd.Series[str]:
     """Return the groups of so many samples, as in a file; raises RecordsError as `predict`.
 
     Args:
@@ -308,7 +308,7 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
         samples: The number of samples.
     """
     groups = _collected(one_column(given, "sensitive_features"))
-    values: pd.Series[Name] | Names
+    values: pd.Series[TypedName] | TypedNames
     if isinstance(groups, nw.Series):
         of_rows = nw.maybe_get_index(groups)
         if isinstance(index, pd.Index) and of_rows is not None and not index.equals(of_rows):
@@ -330,7 +330,7 @@ def _groups(given: Samples, index: pd.Index[Name] | None, samples: int) -> pd.Se
     return as_names(pd.Series(values))
 
 
-def _uniform(count: int, random_state: Randomness) -> Floats:
+def _uniform(count: int, random_state: RandomStateLike) -> Floats:
     """Draw from [0, 1), by default 53 bits each of the system's randomness."""
     if random_state is None:
         bits = np.frombuffer(os.urandom(8 * count), dtype="<u8") >> np.uint64(11)

@@ -1,7 +1,7 @@
 """One run's way through the ledger: its population, its charge, and its outcome."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from fairshares.harness.privacy.ledger.populations import (
     refuse_misspelt,
     spent_text,
 )
+from fairshares.harness.system.progress import Say
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget
 
@@ -32,8 +33,6 @@ LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 UNCHARGED = "none"  # the population of records whose privacy nobody has to count
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
-
-Say = Callable[[str], None]  # receives sentences for the user before a run
 
 
 def nothing_said(_sentence: str) -> None:

@@ -9,7 +9,7 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, optional
 from fairshares.harness.request.readers import as_given, parse_threshold
-from fairshares.harness.request.releases import ReleaseCall, ScoredSource, Source, form_help
+from fairshares.harness.request.releases import ReleaseCall, ScoredSource, SourceOptions, form_help
 from fairshares.harness.request.request import Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ConfusionCall(ReleaseCall):
     source = OptionGroup(
         PredictedSource,
         score={"help": "with --threshold: the column of scores; default: score"},
-        records={"help": f"{Source.records.help}; prediction (a label); with --threshold: score"},
+        records={"help": f"{SourceOptions.records.help}; prediction (a label); with --threshold: score"},
     )
     threshold = optional(parse_threshold, "predict the positive label from this score on")
 

@@ -44,7 +44,7 @@ CONFIDENCE = Fraction(95, 100)
 SIZES = (0, 10, 100, 1000, 10_000, 100_000, 1_000_000)  # sizes of cells whose privacy is shown
 
 
-Estimate = Annotated[float, Meta(ge=0, le=2 * MOST_COUNT)]
+EstimatedCount = Annotated[float, Meta(ge=0, le=2 * MOST_COUNT)]
 """An estimated count of records, or an end of its interval."""
 
 
@@ -63,8 +63,8 @@ class CountFile(Struct, frozen=True, kw_only=True):
     schema: Literal[1] = 1
     groups: Names
     labels: Names
-    counts: list[list[Estimate]]
-    counts_interval: list[list[tuple[Estimate, Estimate]]]
+    counts: list[list[EstimatedCount]]
+    counts_interval: list[list[tuple[EstimatedCount, EstimatedCount]]]
     confidence: Share
     relative_error: Annotated[float, Meta(gt=0, le=1)]
     error_from: Annotated[int, Meta(ge=1, le=MOST_COUNT)]

@@ -44,7 +44,7 @@ _FURTHER = 6.0  # standard deviations beyond which rounding is not looked at
 
 
 @dataclass(frozen=True)
-class Sums:
+class GroupSums:
     """A group's noisy sums, in steps.
 
     Attributes:
@@ -61,12 +61,12 @@ class Sums:
         return self.from_below + self.from_above
 
     @property
-    def mirrored(self) -> "Sums":
+    def mirrored(self) -> "GroupSums":
         """The sums of the values with their signs changed."""
-        return Sums(self.from_above, self.from_below)
+        return GroupSums(self.from_above, self.from_below)
 
 
-class Table:
+class SurvivalTable:
     """Survival functions of the noise Z(u) = (1 + u) E' - (1 - u) E, with random rounding, by direction u.
 
     Row k is for all directions whose absolute value is within half a row of k / 256, up to 1.25. It is
@@ -166,11 +166,11 @@ class Table:
 
 
 @lru_cache(maxsize=4)
-def table_of(noise: Noise, power: int | None) -> Table:
+def table_of(noise: Noise, power: int | None) -> SurvivalTable:
     """Return the table of a noise and of rounding by 2^power / 16 of its root mean square, None for none."""
     if power is None:
-        return Table(noise, 0.0)
-    return Table(noise, _COARSEST * 2.0**power * float(mean_square_error(noise)) ** 0.5)
+        return SurvivalTable(noise, 0.0)
+    return SurvivalTable(noise, _COARSEST * 2.0**power * float(mean_square_error(noise)) ** 0.5)
 
 
 def _power(clients: float, noise: Noise) -> int:
@@ -183,7 +183,7 @@ def _power(clients: float, noise: Noise) -> int:
     return max(0, int(np.ceil(np.log2(share / _COARSEST))))
 
 
-def upper_end(sums: Sums, table: Table, failure: float) -> float:
+def upper_end(sums: GroupSums, table: SurvivalTable, failure: float) -> float:
     """Return the largest u from -1 on that a group's mean may have by its sums, or infinity.
 
     Computes: a true mean u has from_below - from_above - u size = -Z(u). Means for which this is below -q(u)
@@ -259,7 +259,7 @@ class Group:
         means: Cells that cover the possible means, likewise.
     """
 
-    def __init__(self, sums: Sums, noise: Noise, steps: int, *, rounded: bool) -> None:
+    def __init__(self, sums: GroupSums, noise: Noise, steps: int, *, rounded: bool) -> None:
         """Find the group's window.
 
         A size so small that the group seems empty with probability 1 - `_MAIN` needs no further interval.

@@ -9,7 +9,7 @@ from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, as_text, optional
 from fairshares.harness.request.plans import Expected
 from fairshares.harness.request.readers import as_given, in_module, parse_range, whole
-from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, Source
+from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, SourceOptions
 from fairshares.harness.request.request import Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class DeclaredValues(DeclaredDomain):
         return RecordDomain(tuple(sorted(self.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
-class ValuedSource(Source):
+class ValuedSource(SourceOptions):
     """The source of performance values."""
 
     value = optional(as_given, "the column of values; default: value")

@@ -35,7 +35,7 @@ from fairshares.harness.releases.base import (
     plan_release,
 )
 from fairshares.harness.releases.files import ResultFile, needed_file, table_in
-from fairshares.harness.releases.gap.intervals import Group, Sums, difference_intervals, mean_interval
+from fairshares.harness.releases.gap.intervals import Group, GroupSums, difference_intervals, mean_interval
 from fairshares.harness.releases.gap.spec import PI_GAP, PI_GAP_SLOTS
 from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
@@ -246,7 +246,7 @@ def groups_of(opened: Floats, noise: Noise, values: ValueGrid) -> list[Group]:
     """Return the groups of unbiased sums, shape (2 groups,)."""
     rounded = values.rounding is Rounding.RANDOM
     return [
-        Group(Sums(below, above), noise, values.steps, rounded=rounded)
+        Group(GroupSums(below, above), noise, values.steps, rounded=rounded)
         for below, above in opened.reshape(-1, 2).tolist()
     ]
 

@@ -16,7 +16,7 @@ from fairshares.harness.request.readers import (
     parse_path,
     parse_tolerance,
 )
-from fairshares.harness.request.releases import ReleaseCall, ScoredSource, Source
+from fairshares.harness.request.releases import ReleaseCall, ScoredSource, SourceOptions
 from fairshares.harness.request.request import BesideTraining, Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class ThresholdsCall(ReleaseCall):
     source = OptionGroup(
         ScoredSource,
         records={
-            "help": f"{Source.records.help}; score (from 0 to 1, of records that the model was not trained "
-            "on)"
+            "help": f"{SourceOptions.records.help}; score (from 0 to 1, of records that the model was not "
+            "trained on)"
         },
     )
     thresholds = optional(

@@ -78,7 +78,7 @@ class WeightsCall(ReleaseCall):
             )
 
 
-class Invitations(Options):
+class InvitationOptions(Options):
     """Clients that are invited to send during the run."""
 
     invite = optional(
@@ -116,7 +116,7 @@ class WeightsOptions(ReleaseOptions):
     """The options of `weights`."""
 
     call = OptionGroup(WeightsCall, epsilon={"unless": "add"})
-    invitations = OptionGroup(Invitations)
+    invitations = OptionGroup(InvitationOptions)
     earlier = OptionGroup(RunsOfAChain)
 
     def invited(self) -> Invited | None:

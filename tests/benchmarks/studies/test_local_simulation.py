@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.local_simulation import ClientValues, simulate
-from fairshares.protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means
+from fairshares.protocols.local_dp.estimators import ReportTally, estimate_gaps, estimate_means
 from fairshares.protocols.local_dp.randomizers import MechanismL, MechanismR, ValueRange
 
 RATES = ValueRange(0, 1)
@@ -22,7 +22,7 @@ def test_estimates_are_those_of_the_library() -> None:
         truth = [values.tolist() for values in (simulated.sizes, simulated.means)]
         assert truth == [[15_000, 9000, 8000], pytest.approx([(3.5 + 7.2) / 15, 0.1, 0.6])]
         for run in (0, 1):
-            tally, sizes = Tally(simulated.counts[run], simulated.sums[run]), simulated.sizes.tolist()
+            tally, sizes = ReportTally(simulated.counts[run], simulated.sums[run]), simulated.sizes.tolist()
             assert tally.clients == 32_000
             means = [mean.value for mean in estimate_means(tally, simulated.mechanism, sizes)]
             assert simulated.estimated_means()[run] == pytest.approx(means)

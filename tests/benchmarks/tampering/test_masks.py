@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_in
 
 from benchmarks.tampering.attack import Change, Kind, Message, build_interposer
 from fairshares.harness.engines.engine import EnginePart
-from fairshares.harness.engines.execution import Prepared
+from fairshares.harness.engines.execution import PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpspdz.peer_certificates import ENVIRONMENT
 from fairshares.harness.engines.parties.config import VirtualMachine
@@ -35,7 +35,7 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opene
     """Return what a run opens less its noise, None if it ends, of clients that send; a message is changed."""
     part_of, order = MpSpdzEngine._part, [""]
 
-    def tampering(self: MpSpdzEngine, prepared: Prepared, party: int) -> EnginePart:
+    def tampering(self: MpSpdzEngine, prepared: PreparedJob, party: int) -> EnginePart:
         part = part_of(self, prepared, party)
         assert isinstance(part.engine, VirtualMachine)
         loaded = {

@@ -14,7 +14,7 @@ from fairshares.harness.system.stores import File
 from fairshares.harness.uploads import counting, envelope_files
 from fairshares.harness.uploads.aggregates import check_own, extract_values, read_uploads
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.envelope import KEY, TASK, bound_in, identity_of, info_of
 from fairshares.harness.uploads.keys import read_party
 from fairshares.harness.uploads.lists import UploadReport, _read_list, common_uploads, write_uploads
@@ -45,7 +45,7 @@ def _served(content: bytes) -> Iterator[None]:
 
 def _read_file_of_envelopes(data: bytes) -> None:
     """Count a file; raise ShareError if nothing in it is an upload."""
-    count = Count(_OPENER)
+    count = UploadCount(_OPENER)
     with _served(data):
         count.add(_PLACE, 0)
     if count.identities - {name for name, _ in (*_SEALED, _STRICT)}:
@@ -91,13 +91,13 @@ def _read_aggregate(path: Path) -> None:
 
 def _read_checkpoint(path: Path) -> None:
     """Go on from a partial count; raise ShareError if nothing of it is taken up."""
-    if not Count(_OPENER, None, path).identities:
+    if not UploadCount(_OPENER, None, path).identities:
         raise ShareError("There is no partial count.")
 
 
 def _read_plain_checkpoint(data: bytes) -> None:
     """Go on from a partial count with any content, as whoever knows the task can seal one."""
-    count, path = Count(_OPENER), _PLACE / "plain.partial"
+    count, path = UploadCount(_OPENER), _PLACE / "plain.partial"
     sealed = _TASK.parties[0].keys[0].seal(data, count._info)
     path.write_bytes(len(sealed).to_bytes(8, "big") + sealed)
     _read_checkpoint(path)
@@ -111,7 +111,7 @@ def _list() -> bytes:
 
 
 def _aggregate() -> bytes:
-    count = Count(_OPENER)
+    count = UploadCount(_OPENER)
     with _served(_FIRST + _SEALED[1][1][0]):
         count.add(_PLACE, 0)
     count.write(_PLACE / "seed.aggregate", {CHANGED: 1})
@@ -121,7 +121,7 @@ def _aggregate() -> bytes:
 def _checkpoint() -> tuple[bytes, bytes]:
     """Return a checkpoint's file, and the content of its first seal."""
     path, plain = _PLACE / "seed.partial", list[bytes]()
-    count, key = Count(_OPENER, None, _PLACE / "seed.partial"), type(_TASK.parties[0].keys[0])
+    count, key = UploadCount(_OPENER, None, _PLACE / "seed.partial"), type(_TASK.parties[0].keys[0])
     original = key.seal
 
     def seal(own: object, content: bytes, info: bytes) -> bytes:

@@ -14,9 +14,14 @@ from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import main as party
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine
-from fairshares.harness.engines.parties.layouts import Column, NoiseBehindColumn, RingName, SumsOfColumn
+from fairshares.harness.engines.parties.layouts import (
+    AdditiveShares,
+    NoiseBehindColumn,
+    RingName,
+    SumsOfColumn,
+)
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms
-from fairshares.harness.engines.parties.randomness import Randomness
+from fairshares.harness.engines.parties.randomness import PartyRandomness
 from fairshares.harness.engines.parties.working_directory import DATA
 from fairshares.harness.errors import OptionError, ShareError, UnsupportedError
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
@@ -91,7 +96,7 @@ def test_other_numbers_of_values_or_samples_are_refused(domain: Ring) -> None:
 
 def test_sums_that_get_joint_noise_get_none_of_the_partys_own() -> None:
     sums = SumsOfColumn(ring="ring64", values=2, sums=((0,), (0, 1)), noise=None)
-    entered = sums.with_noise(column(RING, [5, -7]), sums.drawn(Randomness()))
+    entered = sums.with_noise(column(RING, [5, -7]), sums.drawn(PartyRandomness()))
     assert integers(RING, entered) == [5, -2]
 
 
@@ -118,10 +123,10 @@ def test_a_party_draws_from_the_operating_system_into_memory(
         party=1,
         common_names=("P0", "P1"),
         engine=VirtualMachine(argv=("/bin/false",)),
-        shares=Column(),
+        shares=AdditiveShares(),
         own_noise=SumsOfColumn(ring="ring64", values=2, sums=((0,), (1,)), noise=TERMS),
     )
-    party._supply_inputs(config, Randomness())
+    party._supply_inputs(config, PartyRandomness())
     assert sizes == [2 * BITS // 8]
     link = Path(DATA, "Input-Binary-P1-0")
     assert integers(RING, link.read_bytes()) == [60, 160]

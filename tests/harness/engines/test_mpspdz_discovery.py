@@ -323,7 +323,7 @@ Spent 0.01 seconds (0.5 MB, 3 rounds) on correlated randomness generation.
         ),
         (
             RING_LOG.replace("0.000154849 seconds", "-2.1e-05 seconds"),
-            {"online": (0.00160415, 701, 13), "offline": (0.0, 0, 0)},
+            {"online": (0.00160415, 189, 11), "offline": (0.0, 512, 2)},
         ),
         ("Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds\n", {}),
     ],

@@ -18,7 +18,7 @@ from fairshares.harness.engines.parties import main as party
 from fairshares.harness.engines.parties.config import PartyConfig, VirtualMachine, write_config
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.layouts import Slots
-from fairshares.harness.engines.parties.randomness import Randomness
+from fairshares.harness.engines.parties.randomness import PartyRandomness
 from fairshares.harness.engines.parties.working_directory import DATA
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import ShareError
@@ -55,7 +55,7 @@ def test_whatever_its_number_it_draws_them_all(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(DATA).mkdir()
-    party._supply_inputs(config_of(number, fair_bits=[[63, 3], [5, 2]]), Randomness())
+    party._supply_inputs(config_of(number, fair_bits=[[63, 3], [5, 2]]), PartyRandomness())
     assert drawn == [63, 63, 63, 5, 5]
     link = Path(DATA, f"Input-P{number}-0")
     assert link.read_text().split() == ["0", "1", "2", "3", "4"]

@@ -29,11 +29,11 @@ from fairshares.harness.engines.parties.config import (
 )
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
 from fairshares.harness.engines.parties.layouts import (
-    Column,
+    AdditiveShares,
     NoiseBehindColumn,
     NoShares,
     ReplicatedShares,
-    Shares,
+    ShareLayout,
     Slots,
     SumsOfColumn,
 )
@@ -79,7 +79,7 @@ OTHERS = [
         shares=shares,
         own_noise=own,
     )
-    for shares in (NoShares(), Column(), Slots(slots=8, width=2, per_lane=63))
+    for shares in (NoShares(), AdditiveShares(), Slots(slots=8, width=2, per_lane=63))
     for own in (None, NoiseBehindColumn(ring="field127", values=0, samples=4, noise=NOISE))
 ]
 
@@ -152,7 +152,7 @@ def test_a_party_that_is_told_more_than_it_knows_says_so_and_claims_nothing(tmp_
 NUMBERS = [10, 11, 12, 13, 14, 15]
 
 
-def laid_out(shares: Shares, held: bytes, directory: Path) -> Path:
+def laid_out(shares: ShareLayout, held: bytes, directory: Path) -> Path:
     """Lay shares out for party 1 in a new directory, and return that."""
     values = directory / "values"
     values.write_bytes(held)
@@ -173,10 +173,10 @@ def words(numbers: Sequence[int]) -> bytes:
 
 
 def test_a_column_lies_where_the_engine_reads_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    party_directory = laid_out(Column(), words(NUMBERS), tmp_path)
+    party_directory = laid_out(AdditiveShares(), words(NUMBERS), tmp_path)
     assert files_of(party_directory) == {f"{DATA}/Input-Binary-P1-0": words(NUMBERS)}
     monkeypatch.chdir(party_directory)
-    assert (Column().column(1), Column().bits()) == (words(NUMBERS), b"")
+    assert (AdditiveShares().column(1), AdditiveShares().bits()) == (words(NUMBERS), b"")
 
 
 def test_slots_become_bits_that_precede_the_partys_own(
@@ -228,7 +228,7 @@ def job(spec: ProtocolSpec, arguments: tuple[str, ...], own: DistributedNoiseInp
 def test_each_form_and_path_has_its_layout() -> None:
     replicated = replace(PART, replicated=ReplicatedShares(head=b"", order=(1, 0)))
     by_replication = (SPLIT_ROWS[0], "replicated", *SPLIT_ROWS[2:])
-    assert _shares_of(job(PI_RW, SPLIT_ROWS), replicated) == Column()
+    assert _shares_of(job(PI_RW, SPLIT_ROWS), replicated) == AdditiveShares()
     assert _shares_of(job(PI_RW, by_replication), replicated) == replicated.replicated
     with pytest.raises(UnsupportedError, match="pi_rw takes replicated shares, which this engine cannot"):
         _shares_of(job(PI_RW, by_replication), PART)

@@ -17,8 +17,8 @@ from fairshares.harness.party_reports import (
     Failure,
     LostPeer,
     MalformedReportError,
+    ProcessReport,
     ReadyReport,
-    Report,
     line_of,
     line_of_failure,
     report_in,
@@ -26,7 +26,7 @@ from fairshares.harness.party_reports import (
 )
 
 SERVED = ClientsServed(sent_bytes=1, received_bytes=2, absent=3, failed=0, complained=5)
-ALL: list[Report] = [
+ALL: list[ProcessReport] = [
     ReadyReport(),
     Failure("It failed – ünicode."),
     LostPeer("It lost party 2."),
@@ -37,13 +37,13 @@ ALL: list[Report] = [
 
 
 @pytest.mark.parametrize("report", ALL, ids=lambda report: type(report).__name__)
-def test_a_report_is_read_as_it_was_written(report: Report) -> None:
+def test_a_report_is_read_as_it_was_written(report: ProcessReport) -> None:
     line = line_of(report)
     assert "\n" not in line and report_in(line) == report
     assert reports_in(["OUT n 1", line, "Time = 1 seconds"]) == [report]
 
 
-def changed(report: Report, **fields: Any) -> str:
+def changed(report: ProcessReport, **fields: Any) -> str:
     told = {**msgspec.to_builtins(report), **fields}
     return (
         MARK + msgspec.json.encode({name: value for name, value in told.items() if value is not ...}).decode()

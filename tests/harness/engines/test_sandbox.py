@@ -27,7 +27,7 @@ import pytest
 from msgspec import structs
 
 from fairshares.harness.engines.engine import Engine
-from fairshares.harness.engines.execution import MadeUpJob, Prepared
+from fairshares.harness.engines.execution import MadeUpJob, PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import handle, sandbox
@@ -159,18 +159,18 @@ def stand_in(directory: Path) -> Path:
     return machine
 
 
-def prepared(engine: Engine, model: SecurityModel, source: Path, programs: Path) -> Prepared:
+def prepared(engine: Engine, model: SecurityModel, source: Path, programs: Path) -> PreparedJob:
     """Return the run of a program, which the engine for MP-SPDZ finds compiled."""
     job = MadeUpJob(program_spec(source.stem, source.stem), source, ())
     if isinstance(engine, MpSpdzEngine):
         command, links = (str(source), "-ip", "hosts"), {"Programs": str(programs)}
-        return Prepared(job, model, "1", "1", command=command, links=links, fault_of_links="untried")
-    return Prepared(job, model, engine.version() or "", "1")
+        return PreparedJob(job, model, "1", "1", command=command, links=links, fault_of_links="untried")
+    return PreparedJob(job, model, engine.version() or "", "1")
 
 
 @contextmanager
 def waiting_parties(
-    engine: Engine, ready: Prepared, directory: Path
+    engine: Engine, ready: PreparedJob, directory: Path
 ) -> Iterator[tuple[list[LocalProcess], dict[int, str]]]:
     """Start all parties of a run, and yield them with their certificates; end what is left of them."""
     parties: list[LocalProcess] = []

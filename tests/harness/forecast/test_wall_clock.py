@@ -11,7 +11,7 @@ from fairshares.harness.engines.mpspdz.cache import keep
 from fairshares.harness.engines.mpspdz.compiler import cache_directory
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.forecast.plan import (
-    PlannedRelease,
+    ExpectedRelease,
     WallClock,
     plan_model,
     plan_releases,
@@ -29,7 +29,7 @@ from tests.support.requests import request_of
 
 RELEASE = request_of(MODELS["ring"], next(iter(PI_RW.input_forms.values())), Fraction(1), Fraction(1, 2**40))
 SHARES = {"a": Fraction(1, 2), "b": Fraction(1, 2)}
-ASKED = PlannedRelease(RELEASE, WeightsStatistic(spec=PI_RW), 90, 300, SHARES, SHARES, 1000, 0, 0)
+ASKED = ExpectedRelease(RELEASE, WeightsStatistic(spec=PI_RW), 90, 300, SHARES, SHARES, 1000, 0, 0)
 
 
 @pytest.mark.parametrize("kind", RecordKind)

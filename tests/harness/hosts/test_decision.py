@@ -19,7 +19,6 @@ from fairshares.harness.charged import Chargeable
 from fairshares.harness.errors import FairSharesError, PolicyError
 from fairshares.harness.hosts.decision import (
     Action,
-    Allowed,
     Attempt,
     Benchmark,
     Contact,
@@ -27,6 +26,7 @@ from fairshares.harness.hosts.decision import (
     Ground,
     HostRules,
     Look,
+    Permitted,
     Ports,
     Refused,
     Release,
@@ -440,7 +440,7 @@ def check_against_the_naive(decisions: int) -> None:
 
 
 def check_totals_and_charge(
-    host: Naive, action: Release, event: PrivacyEvent, decision: Allowed, about: str
+    host: Naive, action: Release, event: PrivacyEvent, decision: Permitted, about: str
 ) -> None:
     """Charge an allowed run, and see what it and its population have spent."""
     assert decision.rule is not None, about
@@ -456,7 +456,7 @@ def check_less_knowledge_allows_it(host: Naive, coordinator: str, action: Action
     if isinstance(action, Release):
         rules = read(host.fields).host_rules
         for earlier in (replace(action, event=None), replace(action, event=None, upload_task=None)):
-            assert isinstance(decide(rules, coordinator, earlier), Allowed), about
+            assert isinstance(decide(rules, coordinator, earlier), Permitted), about
 
 
 def test_the_decision_is_the_naive_one() -> None:
@@ -476,7 +476,7 @@ def test_policies_of_1_0_are_read_and_allow_no_more_than_they_did() -> None:
         before = replace(host, of_1_0=True).grounds(coordinator, action)
         if isinstance(action, Look):  # version 1.0 asked for no model when it looked
             continue
-        if isinstance(decision, Allowed):
+        if isinstance(decision, Permitted):
             assert not before, f"seed {seed}: {host}, {coordinator!r}, {action}"
             if isinstance(action, Release) and action.event is not None:
                 host.charge(action, action.event)
@@ -585,7 +585,7 @@ def test_benchmarks_run_in_models_that_a_table_accepts_or_the_owner_names() -> N
         ({"benchmark": False}, set()),
     ):
         rules = read(fields | given).host_rules
-        taken = {model for model in MODELS if isinstance(decide(rules, "", Benchmark(model)), Allowed)}
+        taken = {model for model in MODELS if isinstance(decide(rules, "", Benchmark(model)), Permitted)}
         assert taken == models
     with pytest.raises(PolicyError, match="benchmark runs of 'ring' only, not of 'mpyc'"):
         allowed(decide(read(fields).host_rules, "", Benchmark("mpyc")))

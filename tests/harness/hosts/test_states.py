@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fairshares.harness.engines.execution import Prepared
+from fairshares.harness.engines.execution import PreparedJob
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.certificates import check
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState
@@ -425,12 +425,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
     Their directories are in memory where there is such a place, as each order of requests writes some files.
     """
-    prepared: dict[object, Prepared] = {}
+    prepared: dict[object, PreparedJob] = {}
     known_environment, known_machine = environment(), hardware()
     known_version = EmbeddedEngine().version()
     prepare = EmbeddedEngine.prepared
 
-    def prepared_once(self: EmbeddedEngine, job: Any, model: Any) -> Prepared:
+    def prepared_once(self: EmbeddedEngine, job: Any, model: Any) -> PreparedJob:
         key = (job.spec.name, tuple(job.arguments))
         if key not in prepared:
             prepared[key] = prepare(self, job, model)

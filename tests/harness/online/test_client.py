@@ -39,6 +39,7 @@ from fairshares.harness.online.session import Server
 from fairshares.harness.party_reports import ClientsServed, reports_in
 from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.protocols.arrays import Words
 from tests.support.events import a_run
 from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, send_values, until
 from tests.support.running import ChargedToNobody
@@ -83,7 +84,7 @@ def test_every_client_draws_a_seed_of_its_own_for_every_run(
     """A party that could guess a seed could change masks so that no sum of theirs shows it."""
     seeds: list[bytes] = []
 
-    def stretch(seed: bytes, *sizes: int) -> masks.Words:
+    def stretch(seed: bytes, *sizes: int) -> Words:
         seeds.append(seed)
         return subsets(seed, *sizes)
 
@@ -110,7 +111,7 @@ def test_a_client_does_not_send_on_a_tampered_mask(
     The client says so, and all parties go on without it.
     """
 
-    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
+    def tamper(party: int, sends: str, words: Words) -> Words:
         changed = words.copy()
         if party == 2 and sends == what:
             changed[-1:] += np.uint64(by)
@@ -236,7 +237,7 @@ def test_a_client_is_charged_right_before_its_masked_values_and_for_nothing_less
 ) -> None:
     """What its budget does not cover is not sent; what was not sent is not charged."""
 
-    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
+    def tamper(party: int, sends: str, words: Words) -> Words:
         return words + np.uint64(party == 2 and sends == changed)
 
     async def charged(run: Run) -> int:

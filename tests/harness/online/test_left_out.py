@@ -14,6 +14,7 @@ from fairshares.harness.online import masks, messages as wire
 from fairshares.harness.online.gateway import ClientFailure
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.party_reports import ClientsServed, reports_in
+from fairshares.protocols.arrays import Words
 from tests.support.fronts import VALUES, Run, connect, play, send
 
 MINE, OTHERS = 0, 1  # of the clients: the one that fails, the one that does not
@@ -141,7 +142,7 @@ def test_a_party_that_lies_about_a_client_has_it_left_out_and_nothing_else(
     """The client is told, and what it sent counts nowhere: parties see the same digests, or none."""
     own = slice(0, 4) if client == 0 else slice(4, 12)
 
-    def lie(party: int, what: str, words: masks.Words) -> masks.Words:
+    def lie(party: int, what: str, words: Words) -> Words:
         changed = words.copy()
         if party == 2 and what == at:
             changed[own] = 0

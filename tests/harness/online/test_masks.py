@@ -9,12 +9,13 @@ import pytest
 from fairshares.harness.errors import MaskError
 from fairshares.harness.online import masks
 from fairshares.harness.online.client import check_masks
+from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.clients import CHECKS
 
 HALF = 2**63
 
 
-def words(*values: int) -> masks.Words:
+def words(*values: int) -> Words:
     return np.array([value % 2**64 for value in values], dtype=np.uint64)
 
 
@@ -69,7 +70,7 @@ def test_at_most_half_of_all_subsets_miss_a_change(change: int, changed: tuple[i
     assert len(set(off)) > 1 and max(off.count(by) for by in off) <= 4
 
 
-def opened_by_honest_parties(own: masks.Words, offsets: masks.Words, seed: bytes, parts: int) -> bytes:
+def opened_by_honest_parties(own: Words, offsets: Words, seed: bytes, parts: int) -> bytes:
     count = len(offsets) // parts
     sums = masks.subset_sums(own, masks.subsets(seed, len(own), count), parts, count)
     return masks.to_bytes(sums.reshape(-1) + offsets)

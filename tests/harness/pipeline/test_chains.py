@@ -30,7 +30,7 @@ from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import SharesSource
 from fairshares.harness.privacy.ledger.charge import SPENT, Account
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.manifest import SIGNATURES, Inputs
+from fairshares.harness.privacy.manifest import SIGNATURES, StatedInputs
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
 from fairshares.harness.request.request import BY_EPSILON, SIGNED
@@ -130,7 +130,7 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert (total.counts.table - offset(total.counts.noise)).ravel().tolist() == [5, 2, 0, 3]
     alone = REWEIGHINGS["kamiran-calders"](total.counts)
     assert np.array_equal(total.weights.interval, alone.interval)
-    assert manifest.inputs == Inputs(clients=10, uploads=10)
+    assert manifest.inputs == StatedInputs(clients=10, uploads=10)
     assert manifest.privacy == first.manifest.privacy
     assert [file.privacy for file in files] == [manifest.privacy]
     with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* others have arrived"):

@@ -22,7 +22,7 @@ from fairshares.harness.errors import ShareError
 from fairshares.harness.pipeline import cluster, cluster_client
 from fairshares.harness.pipeline.cluster import on_cluster, unprotected
 from fairshares.harness.pipeline.cluster_client import FAILED, HEAD, OPENED, READY
-from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.keys import SIGNING
 from tests.conftest import PROJECT
 from tests.harness.engines.test_sandbox import PROCESS_KINDS, SECURED, Surroundings, text_of
@@ -121,7 +121,7 @@ def test_what_a_cluster_has_unpickled_finds_that_aggregations_input_alone(
         monkeypatch.setattr(cluster, "PROJECT", tmp_path / "project")
     code = REPORTING.format(intruder=text_of(tried))
     with hostile_cluster(tmp_path, code) as address, pytest.raises(ShareError) as error:
-        Count(own).add(tmp_path / "shares" / "party-0", opened_by=on_cluster(address))
+        UploadCount(own).add(tmp_path / "shares" / "party-0", opened_by=on_cluster(address))
     found = re.search(r"lost its workers: (\d+) tried, done ([\d ]*)\.;", str(error.value))
     assert found is not None, str(error.value)
     done = [tried[int(place)] for place in found[2].split()]
@@ -191,7 +191,9 @@ def test_what_its_process_says_is_bounded_and_checked(
     if (len(answer) and not answer.startswith(TWO)) or answer.endswith(struct.pack(">B", OPENED)):
         stand_in(code.replace("; sys.stdin.read()", ""), tmp_path, monkeypatch)
     with pytest.raises(ShareError, match=said) as error:
-        Count(opener(task, 0, tmp_path)).add(tmp_path / "shares" / "party-0", opened_by=on_cluster("tcp://c"))
+        UploadCount(opener(task, 0, tmp_path)).add(
+            tmp_path / "shares" / "party-0", opened_by=on_cluster("tcp://c")
+        )
     assert str(error.value).isprintable() and len(str(error.value)) < 2000
 
 

@@ -17,8 +17,8 @@ from fairshares.harness.errors import ResultFileError
 from fairshares.harness.inputs.record_schema import Cap
 from fairshares.harness.pipeline import manifest_of_run as report
 from fairshares.harness.privacy.manifest import (
-    Inputs,
     Manifest,
+    StatedInputs,
     opened_by,
     read_manifest,
     read_statement,
@@ -134,12 +134,12 @@ RESULT = EngineResult(
 )
 
 
-NOBODY = Inputs(clients=0)
+NOBODY = StatedInputs(clients=0)
 
 
 def a_manifest(epsilon: Fraction) -> Manifest:
     privacy = stated(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE).stated
-    inputs = Inputs(clients=1, uploads=1, max_count=1)
+    inputs = StatedInputs(clients=1, uploads=1, max_count=1)
     return manifest_of("weights", RESULT, privacy, inputs)
 
 

@@ -25,7 +25,7 @@ from fairshares.harness.pipeline.sources import (
     terms_of,
 )
 from fairshares.harness.privacy.ledger.accountants import NoiseEvent
-from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.privacy.manifest import StatedInputs
 from fairshares.harness.privacy.statement import SHIFTED, state_privacy
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.releases.base import Statistic, statistic_of
@@ -311,7 +311,7 @@ def test_clients_have_a_connection_each_unless_there_are_many(
     assert fed.sending is not None and list(fed.values) == [None, None]
     assert [upload.values for upload in fed.sending.uploads] == [3 * clients // uploads] * uploads
     assert fed.sending.parts == uploads
-    assert fed.public(form) == Inputs(clients=clients, uploads=uploads, max_count=10)
+    assert fed.public(form) == StatedInputs(clients=clients, uploads=uploads, max_count=10)
 
 
 def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -> None:

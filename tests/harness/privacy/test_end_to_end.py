@@ -10,7 +10,7 @@ import pytest
 
 from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.pipeline.manifest_of_run import combined_manifest
-from fairshares.harness.privacy.manifest import Inputs
+from fairshares.harness.privacy.manifest import StatedInputs
 from fairshares.harness.privacy.statement import end_to_end
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.weights.spec import PI_RW
@@ -104,7 +104,7 @@ def test_of_several_runs_all_that_may_fail_adds_up() -> None:
         result = EngineResult(
             model=MODELS[name], outputs={}, engine="mp-spdz", engine_version="rigged", program_hash=""
         )
-        run = manifest_of("weights", result, one, Inputs(clients=1))
+        run = manifest_of("weights", result, one, StatedInputs(clients=1))
         both = combined_manifest("both", {"first": run, "second": run}).privacy.end_to_end
         shown = SHOWN.search(both)
         assert shown is not None and shown[1] == "2"

@@ -36,7 +36,7 @@ from fairshares.harness.system.documents import DECLARATION, Refusal, read_toml
 from fairshares.harness.training.features import read_features
 from fairshares.harness.uploads.aggregates import extract_values, read_header, read_uploads
 from fairshares.harness.uploads.counted_records import records_left
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.keys import read_party, secrets_in, signing_key
 from fairshares.harness.uploads.lists import read_lists
 from fairshares.harness.uploads.signatures import read_fingerprints
@@ -128,7 +128,7 @@ def shares(path: Path) -> object:
     shutil.copytree(GOLDEN / "party-0", directory)
     path.rename(directory / f"{'0' * 64}.share")
     task = read_task(GOLDEN / "task.json")
-    count = Count(Opener(task, 0, task.secrets(0, GOLDEN / "keys-0"), task.allowed))
+    count = UploadCount(Opener(task, 0, task.secrets(0, GOLDEN / "keys-0"), task.allowed))
     count.add(directory)
     assert len(count.identities) == 3 and count.unsound
     raise FairSharesError("it is left out, with its reason")

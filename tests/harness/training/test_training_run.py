@@ -30,7 +30,7 @@ from fairshares.harness.pipeline.release import settings_of
 from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Status
-from fairshares.harness.privacy.manifest import Inputs, given, read_statement
+from fairshares.harness.privacy.manifest import StatedInputs, given, read_statement
 from fairshares.harness.privacy.statement import INFERRED, together
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.security_models import get_model
@@ -108,7 +108,7 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
     assert total.epsilon <= 9 and trained.manifest.privacy.epsilon_requested == 9
     (charge,) = charges(chosen)
     assert (charge.task, charge.exact, charge.status) == ("train", total, Status.DONE)
-    assert trained.manifest.inputs == Inputs(clients=CLIENTS, in_training=30, max_count=EACH)
+    assert trained.manifest.inputs == StatedInputs(clients=CLIENTS, in_training=30, max_count=EACH)
     written = json.loads((tmp_path / "out" / "model.json").read_text())
     assert written["privacy"] == as_json(trained.manifest.privacy)
     loaded = LogisticModel.load(tmp_path / "out")

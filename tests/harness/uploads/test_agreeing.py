@@ -17,7 +17,7 @@ from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKin
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.pipeline.sources import PartyInputs, SharesSource
 from fairshares.harness.security_models import MODELS, SecurityModel
-from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.lists import (
     UploadReport,
     _read_list,
@@ -162,7 +162,7 @@ def test_a_name_that_is_no_text_is_listed(tmp_path: Path) -> None:
     share(client(0), SPLIT, RING, tmp_path)
     Path(os.fsdecode(os.fsencode(tmp_path / "party-0") + b"/\xff.share")).write_bytes(b"?")
     task = trial(DOMAIN, SPLIT, RING, tmp_path)
-    count = Count(opener(task, 0, tmp_path))
+    count = UploadCount(opener(task, 0, tmp_path))
     count.add(tmp_path / "party-0")
     write_uploads(count.report(), tmp_path / "party-0.uploads")
     assert _read_list(tmp_path / "party-0.uploads") == count.report()

@@ -25,7 +25,7 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.uploads import counting
 from fairshares.harness.uploads.aggregates import check_aggregates, extract_values, read_uploads
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, Opener
+from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.lists import common_uploads, read_lists, write_uploads
 from fairshares.harness.uploads.reasons import OTHER_KEY, UNCOVERED, UNOPENED, UNREADABLE, WRONG_SIZE
 from fairshares.harness.uploads.task import Task
@@ -57,7 +57,7 @@ def uploaded(task: Task, shares: Path, how_many: int) -> list[str]:
     return [upload(task, [1 << i, 0, 1, 0], shares) for i in range(how_many)]
 
 
-def sums(task: Task, made: list[Count]) -> list[int]:
+def sums(task: Task, made: list[UploadCount]) -> list[int]:
     """Return what all parties' counts stand for, by column."""
     return revealed(task, [count.values for count in made])
 
@@ -92,7 +92,7 @@ def test_rows_stand_in_the_order_of_identities(tmp_path: Path) -> None:
 def test_processes_count_as_one_does(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uploaded(task, tmp_path / "shares", 12)
     monkeypatch.setattr(counting, "_AT_ONCE", 2)
-    one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
+    one, two = (UploadCount(opener(task, 0, tmp_path)) for _ in range(2))
     for count, processes in ((one, 0), (two, 2)):
         count.add(tmp_path / "shares" / "party-0", processes)
     assert one.identities == two.identities and len(one.identities) == 12
@@ -118,10 +118,10 @@ def test_a_process_that_is_killed_is_said(
     some.mkdir()
     for path in sorted(place.iterdir())[:6]:
         (some / path.name).write_bytes(path.read_bytes())
-    Count(own, None, partial).add(some, 2)
+    UploadCount(own, None, partial).add(some, 2)
     with pytest.raises(ShareError, match="go on by the same command"):
-        Count(Dying(own.task, own.party, own.keys), None, partial).add(place, 2)
-    count = Count(own, None, partial)
+        UploadCount(Dying(own.task, own.party, own.keys), None, partial).add(place, 2)
+    count = UploadCount(own, None, partial)
     assert len(count.identities) == 6
     count.add(place, 2)
     assert np.array_equal(count.values, counts(task, tmp_path)[0].values)
@@ -185,11 +185,11 @@ def test_what_a_client_does_not_allow_is_left_out_everywhere(task: Task, tmp_pat
         )
         names[epsilon] = identity
         (tmp_path / f"{epsilon}.share").write_bytes(envelopes[0])
-    count = Count(replace(opener(task, 0, tmp_path), policy=allowing(("weights",), "3/2", "1/1048576")))
+    count = UploadCount(replace(opener(task, 0, tmp_path), policy=allowing(("weights",), "3/2", "1/1048576")))
     count.add(tmp_path)
     assert [*count.identities] == [names["2"]] and left_out(count.unsound) == {names["1"]: UNCOVERED}
     for policy in (task.allowed, allowing(("count",), "1", "1/1048576")):
-        count = Count(replace(opener(task, 0, tmp_path), policy=policy))
+        count = UploadCount(replace(opener(task, 0, tmp_path), policy=policy))
         count.add(tmp_path)
         assert not count.identities
 
@@ -214,17 +214,17 @@ def test_a_checkpoint_is_sealed_and_of_one_count(
     monkeypatch.setattr(counting, "_CHECKPOINT_S", 0)
     names = uploaded(task, tmp_path / "shares", 3)
     own, checkpoint = opener(task, 0, tmp_path), tmp_path / "partial"
-    count = Count(own, None, checkpoint)
+    count = UploadCount(own, None, checkpoint)
     count.add(tmp_path / "shares" / "party-0")
     assert bytes.fromhex(names[0]) not in checkpoint.read_bytes()
-    assert Count(own, None, checkpoint).identities == count.identities
+    assert UploadCount(own, None, checkpoint).identities == count.identities
     for other in (
-        Count(own, {bytes(32).hex()}, checkpoint),
-        Count(replace(own, policy=allowing(("weights",), "1", "1/9")), None, checkpoint),
+        UploadCount(own, {bytes(32).hex()}, checkpoint),
+        UploadCount(replace(own, policy=allowing(("weights",), "1", "1/9")), None, checkpoint),
     ):
         assert not other.identities and not other.values.any()
     checkpoint.write_bytes(changed(checkpoint.read_bytes(), 50))
-    assert not Count(own, None, checkpoint).identities
+    assert not UploadCount(own, None, checkpoint).identities
 
 
 @pytest.mark.parametrize("uploads", [0, 1, 3])
@@ -239,9 +239,9 @@ def test_rows_are_taken_up_from_a_checkpoint(
     bad = next((tmp_path / "shares" / "party-0").iterdir())
     bad.write_bytes(changed(bad.read_bytes(), 100))
     own, checkpoint = opener(task, 0, tmp_path), tmp_path / "partial"
-    count = Count(own, None, checkpoint)
+    count = UploadCount(own, None, checkpoint)
     count.add(tmp_path / "shares" / "party-0")
-    again = Count(own, None, checkpoint)
+    again = UploadCount(own, None, checkpoint)
     assert again.identities == count.identities and len(again.identities) == uploads
     assert np.array_equal(again.values, count.values)
 
@@ -261,14 +261,14 @@ def cluster(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def do_midway(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Have something done once, when the first uploads have come back and are kept."""
-    original = Count._save
+    original = UploadCount._save
 
-    def save(self: Count) -> None:
+    def save(self: UploadCount) -> None:
         original(self)
-        monkeypatch.setattr(Count, "_save", original)
+        monkeypatch.setattr(UploadCount, "_save", original)
         action()
 
-    monkeypatch.setattr(Count, "_save", save)
+    monkeypatch.setattr(UploadCount, "_save", save)
     monkeypatch.setattr(counting, "_CHECKPOINT_S", 0)
 
 
@@ -282,7 +282,7 @@ def test_a_cluster_counts_as_one_process_does(
 ) -> None:
     """A worker dies, or stands still, with what it was given; the other one takes that over."""
     place, pid = tmp_path / "shares" / "party-0", next(iter(cluster.workers.values())).pid
-    one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
+    one, two = (UploadCount(opener(task, 0, tmp_path)) for _ in range(2))
     one.add(place, 0)
     do_midway(monkeypatch, lambda: os.kill(pid, befalls))
     two.add(place, opened_by=on_cluster(cluster.scheduler_address))
@@ -314,7 +314,7 @@ def test_a_count_goes_on_once_a_killed_scheduler_is_started_again(
     uploaded(task, tmp_path / "shares", 40)
     monkeypatch.setattr(counting, "_AT_ONCE", 2)
     place, own, checkpoint = tmp_path / "shares" / "party-0", opener(task, 0, tmp_path), tmp_path / "partial"
-    one = Count(own)
+    one = UploadCount(own)
     one.add(place, 0)
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
     with free_ports(1) as (port,):
@@ -322,8 +322,8 @@ def test_a_count_goes_on_once_a_killed_scheduler_is_started_again(
         with scheduler(port) as first:
             do_midway(monkeypatch, first.kill)
             with pytest.raises(ShareError, match="does not answer"):
-                Count(own, None, checkpoint).add(place, opened_by=on_cluster(address))
-        again = Count(own, None, checkpoint)
+                UploadCount(own, None, checkpoint).add(place, opened_by=on_cluster(address))
+        again = UploadCount(own, None, checkpoint)
         assert 0 < len(again.identities) < 40
         with scheduler(port):
             again.add(place, opened_by=on_cluster(address))

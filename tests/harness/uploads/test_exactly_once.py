@@ -24,7 +24,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule,
 from fairshares.harness.errors import ShareError
 from fairshares.harness.uploads import counting, opening
 from fairshares.harness.uploads.aggregates import read_uploads
-from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.keys import SealingKey
 from fairshares.harness.uploads.lists import UploadReport, common_uploads
 from fairshares.harness.uploads.task import Task
@@ -39,10 +39,10 @@ def task(tmp_path: Path) -> Task:
     return task
 
 
-def counted(task: Task, directory: Path, checkpoint: Path) -> Count:
+def counted(task: Task, directory: Path, checkpoint: Path) -> UploadCount:
     """Return party 0's count, whose batches are small and whose checkpoint is written after each."""
     with patch.object(counting, "_AT_ONCE", 4), patch.object(counting, "_CHECKPOINT_S", 0):
-        count = Count(opener(task, 0, directory), None, checkpoint)
+        count = UploadCount(opener(task, 0, directory), None, checkpoint)
         count.add(directory / "shares" / "party-0", 0)
     return count
 
@@ -79,7 +79,7 @@ def test_kills_at_any_point_lose_and_repeat_nothing(at: str, task: Task, tmp_pat
 
     while kills < 50:
         if checkpoint.exists():
-            resumed.add(len(Count(opener(task, 0, tmp_path), None, checkpoint).identities))
+            resumed.add(len(UploadCount(opener(task, 0, tmp_path), None, checkpoint).identities))
         draw.random()
         if in_child(work, draw.uniform(0, 0.05) if at == "a time" else None):
             out.unlink()
@@ -96,13 +96,13 @@ def test_two_processes_with_one_checkpoint_count_nothing_twice(task: Task, tmp_p
     own, checkpoint, shares = opener(task, 0, tmp_path), tmp_path / "partial", tmp_path / "shares" / "party-0"
     files = sorted(shares.iterdir())
     with patch.object(counting, "_CHECKPOINT_S", 0):
-        one, two = (Count(own, None, checkpoint) for _ in range(2))
+        one, two = (UploadCount(own, None, checkpoint) for _ in range(2))
         for number, (count, some) in enumerate([(one, files[:4]), (two, files[4:8]), (one, files[4:8])]):
             place = tmp_path / str(number)
             place.mkdir()
             (place / "bundle.share").write_bytes(b"".join(file.read_bytes() for file in some))
             count.add(place, 0)
-    count = Count(own, None, checkpoint)
+    count = UploadCount(own, None, checkpoint)
     count.add(shares, 0)
     assert len(count.identities) == 40
     assert (count.values == counts(task, tmp_path)[0].values).all()

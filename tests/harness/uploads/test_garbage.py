@@ -23,7 +23,7 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.system.stores import File
 from fairshares.harness.uploads import counting, envelope_files, task as task_module
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Count, CountedPart, Opener, _Later
+from fairshares.harness.uploads.counting import CountedPart, Opener, UploadCount, _Later
 from fairshares.harness.uploads.envelope import HEAD_BYTES
 from fairshares.harness.uploads.envelope_files import LeftOut
 from fairshares.harness.uploads.identities import Identities
@@ -69,7 +69,7 @@ class Work:
     def __init__(self) -> None:
         self.opened = self.merged = self.batches = 0
 
-    def counted(self, count: Count, place: Path) -> Count:
+    def counted(self, count: UploadCount, place: Path) -> UploadCount:
         """Count a place's uploads, and the work."""
         together, call = Opener.together, Opener.__call__
 
@@ -106,7 +106,7 @@ def test_repeated_identities_are_no_more_work_than_distinct_ones(
     for kind, claimed in (("distinct", None), ("repeated", identity)):
         bad = [poisoned(envelope, claimed) for _ in range(400)]
         all_of_them = {"first": [envelope, *bad], "last": [*bad, envelope], "absent": bad}[victim]
-        work, count = Work(), Count(opener(task, 0, tmp_path))
+        work, count = Work(), UploadCount(opener(task, 0, tmp_path))
         per_file = -(-len(all_of_them) // files)
         contents = [b"".join(all_of_them[i : i + per_file]) for i in range(0, len(all_of_them), per_file)]
         with served(contents):
@@ -141,9 +141,9 @@ class Watched(io.BytesIO):
         return part
 
 
-def bytes_read(task: Task, place: Path, content: bytes) -> tuple[int, Count]:
+def bytes_read(task: Task, place: Path, content: bytes) -> tuple[int, UploadCount]:
     """Count a file; return how many bytes of it were read."""
-    Watched.bytes_read, count = 0, Count(opener(task, 0, place))
+    Watched.bytes_read, count = 0, UploadCount(opener(task, 0, place))
     with served([content], Watched):
         count.add(place, 0)
     return Watched.bytes_read, count
@@ -185,7 +185,7 @@ def test_a_file_that_grows_or_is_cut_while_it_is_read(task: Task, tmp_path: Path
         (envelopes[0] + envelopes[1][:9], 1, {WRONG_SIZE: 1}),
         (envelopes[0], 1, {WRONG_SIZE: 1}),
     ):
-        count = Count(opener(task, 0, tmp_path))
+        count = UploadCount(opener(task, 0, tmp_path))
         with served([whole], lambda _, now=now: io.BytesIO(now)):  # type: ignore[misc]
             count.add(tmp_path, 0)
         assert len(count.identities) == sound
@@ -198,7 +198,7 @@ def test_batches_of_large_envelopes_are_small(
     monkeypatch.setattr(counting, "_BYTES_AT_ONCE", 3 * task.envelope_bytes(0))
     work = Work()
     with served([b"".join(sealed(task, number)[1][0] for number in range(7))]):
-        count = work.counted(Count(opener(task, 0, tmp_path)), tmp_path)
+        count = work.counted(UploadCount(opener(task, 0, tmp_path)), tmp_path)
     assert len(count.identities) == 7 and work.batches == 3
 
 
@@ -357,9 +357,9 @@ def check_interleaving(data: st.DataObject) -> None:
             with TemporaryDirectory() as temporary, served(held[-1]):
                 checkpoint = Path(temporary) / "partial"
                 with patch.object(counting, "_CHECKPOINT_S", data.draw(st.sampled_from([0.0, 1e9]))):
-                    count = Count(opener(task, party, place), None, checkpoint)
+                    count = UploadCount(opener(task, party, place), None, checkpoint)
                     count.add(place, waiting)
-                again = Count(opener(task, party, place), None, checkpoint)
+                again = UploadCount(opener(task, party, place), None, checkpoint)
                 again.add(place, waiting)
             assert {bytes.fromhex(name) for name in count.identities} == honest
             assert not count._claims and not again.gone
@@ -374,7 +374,7 @@ def check_interleaving(data: st.DataObject) -> None:
         assert agreement.accepted == {name.hex() for name in honest}
         assert revealed(task, [count.values for count in numbers]) == [2**HONEST - 1, 0, 0, 0]
         for party, contents in enumerate(held):
-            final = Count(opener(task, party, place), agreement.accepted)
+            final = UploadCount(opener(task, party, place), agreement.accepted)
             with served(contents):
                 final.add(place, waiting)
             assert np.array_equal(final.values, numbers[party].values)
@@ -394,7 +394,7 @@ def test_processes_and_a_cluster_count_among_garbage_as_one_process_does(
     chosen.shuffle(pieces)
     for number in range(0, len(pieces), 7):
         (place / f"{number}.share").write_bytes(b"".join(pieces[number : number + 7]))
-    one, two, three = (Count(opener(task, 0, tmp_path)) for _ in range(3))
+    one, two, three = (UploadCount(opener(task, 0, tmp_path)) for _ in range(3))
     one.add(place, 0)
     two.add(place, 2)
     with LocalCluster(2, threads_per_worker=1, dashboard_address=f"{HOST}:0", host=HOST) as cluster:
@@ -409,11 +409,11 @@ def test_a_files_name_is_none_of_its_uploads(task: Task, tmp_path: Path) -> None
     """Garbage under the name of somebody's upload is listed by that name, which the upload takes from it."""
     identity, (envelope, *_) = sealed(task)
     (tmp_path / f"{identity.hex()}.share").write_bytes(b"garbage")
-    count = Count(opener(task, 0, tmp_path))
+    count = UploadCount(opener(task, 0, tmp_path))
     count.add(tmp_path)
     assert {why: set(names) for why, names in count.unsound.items()} == {WRONG_SIZE: {identity.hex()}}
     (tmp_path / "other.share").write_bytes(envelope + b"garbage")
-    count = Count(opener(task, 0, tmp_path))
+    count = UploadCount(opener(task, 0, tmp_path))
     count.add(tmp_path)
     assert {why: set(names) for why, names in count.unsound.items()} == {
         WRONG_SIZE: {identity.hex(), hashlib.sha256(b"other").hexdigest()}

@@ -19,7 +19,7 @@ from moto.server import ThreadedMotoServer
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.errors import MissingPackageError, ShareError
 from fairshares.harness.system import stores
-from fairshares.harness.uploads.counting import Count
+from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.reasons import WRONG_SIZE
 from fairshares.harness.uploads.sending import Outcome, send
 from fairshares.harness.uploads.task import Task
@@ -86,11 +86,11 @@ def test_a_bucket_takes_uploads_once_and_a_party_counts_them(
     put(f"{bucket}party-0/[a-f]*.share", envelopes[0])  # a name is no pattern
     for i in range(1100):  # more than a page of a listing has
         put(f"{bucket}party-0/{i}.txt" if i % 2 else f"{bucket}{i}.share", b"other")
-    count = Count(opener(task, 0, tmp_path))
+    count = UploadCount(opener(task, 0, tmp_path))
     count.add(f"{bucket}party-0/", 0)
     assert {*count.identities} == {*names}
     assert left_out(count.unsound) == {names[0]: WRONG_SIZE}
-    expected = [Count(opener(task, i, tmp_path)) for i in range(3)]
+    expected = [UploadCount(opener(task, i, tmp_path)) for i in range(3)]
     for name, envelope in zip(names, envelopes, strict=True):
         (shares / "party-0" / f"{name}.share").write_bytes(envelope)
     expected[0].add(shares / "party-0", 0)
@@ -120,7 +120,7 @@ def test_an_sftp_server_takes_uploads_if_its_key_is_known(sftp: str, task: Task,
     shares, known = tmp_path / "shares", tmp_path / "home" / ".ssh" / "known_hosts"
     names = [upload(task, [1 << i, 0, 1, 0], shares) for i in range(4)]
     (tmp_path / "uploads" / f"{names[0]}.share").write_bytes(b"a stranger's")
-    count = Count(opener(task, 0, tmp_path))
+    count = UploadCount(opener(task, 0, tmp_path))
     known.write_text(f"{HOST} {write_key(tmp_path / 'other')}\n")
     for act in (lambda: send(shares, [sftp]), lambda: count.add(sftp, 0)):
         with pytest.raises(ShareError, match=r"key is not in .*known_hosts"):
@@ -134,7 +134,7 @@ def test_an_sftp_server_takes_uploads_if_its_key_is_known(sftp: str, task: Task,
 
 
 def test_a_store_that_refuses_is_said(bucket: str, task: Task, tmp_path: Path) -> None:
-    count = Count(opener(task, 0, tmp_path))
+    count = UploadCount(opener(task, 0, tmp_path))
     for place in ("s3://nobodys/2027/", f"{bucket}nothing/"):
         with pytest.raises(ShareError, match=f"Cannot read {place}"):
             count.add(place, 0)
@@ -188,7 +188,7 @@ def test_a_store_that_does_not_answer_is_left(
         {f"{Outcome.UNKNOWN} (it did not answer in time)": 1, f"{Outcome.FAILED} ({why})": 1}
     )
     with pytest.raises(ShareError, match="Cannot read s3://silent/: it did not answer in time"):
-        Count(opener(task, 0, tmp_path)).add("s3://silent/", 0)
+        UploadCount(opener(task, 0, tmp_path)).add("s3://silent/", 0)
     over.set()
 
 

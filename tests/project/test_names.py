@@ -1,0 +1,116 @@
+"""A class or a type has a name of its own: no two production modules define one name."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+import pytest
+
+from tests.support.untyped import PACKAGES, ROOT
+
+_BESIDE_A_CLASS = (
+    "`fairshares._arguments` has what a call's argument may be, and this class is what it becomes"
+)
+ALLOWED = {"Budget": _BESIDE_A_CLASS, "Features": _BESIDE_A_CLASS}
+"""Names that two modules define, each with the reason."""
+
+TYPE_VARIABLES = ("ParamSpec", "TypeVar")
+
+
+def statements(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield a module's statements, with those in its conditions and handlers of errors."""
+    for statement in block:
+        yield statement
+        if isinstance(statement, ast.If | ast.Try):
+            yield from statements(
+                inner for inner in ast.iter_child_nodes(statement) if isinstance(inner, ast.stmt)
+            )
+
+
+def type_names(source: str) -> dict[str, bool]:
+    """Return the names of a module's classes, type aliases and type variables, and whether it is a variable.
+
+    An alias without an annotation is known by its name, in which words begin with capital letters.
+    """
+    names = {}
+    for statement in statements(ast.parse(source).body):
+        if isinstance(statement, ast.ClassDef):
+            names[statement.name] = False
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            if ast.unparse(statement.annotation).endswith("TypeAlias"):
+                names[statement.target.id] = False
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name) and is_of_a_type(target.id):
+                    names[target.id] = is_type_variable(statement.value)
+    return names
+
+
+def is_of_a_type(name: str) -> bool:
+    """Return whether it is written as types are: neither as constants nor as variables."""
+    bare = name.lstrip("_")
+    return bare[:1].isupper() and not bare.isupper()
+
+
+def is_type_variable(value: ast.expr) -> bool:
+    return (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in TYPE_VARIABLES
+    )
+
+
+def defined_twice(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return each name that several modules define, with the modules; type variables may share a name."""
+    modules = defaultdict[str, list[str]](list)
+    types = set()
+    for module, source in sources.items():
+        for name, is_variable in type_names(source).items():
+            modules[name].append(module)
+            if not is_variable:
+                types.add(name)
+    return {name: where for name, where in modules.items() if len(where) > 1 and name in types}
+
+
+def production() -> dict[str, str]:
+    """Return the text of each module that users install, by its path."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def test_a_name_of_a_class_or_type_is_defined_in_one_module() -> None:
+    sources = production()
+    assert len(sources) > 200
+    twice = defined_twice(sources)
+    assert {name: modules for name, modules in twice.items() if name not in ALLOWED} == {}
+    assert twice.keys() == ALLOWED.keys(), "An exception that nothing needs goes."
+    assert {"fairshares/_arguments.py"} < {module for name in ALLOWED for module in twice[name]}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "class Column:\n    '''A column.'''",
+        "Column: TypeAlias = list[int]",
+        "Column = list[int]",
+        "if TYPE_CHECKING:\n    Column = list[int]\nelse:\n    Column = list",
+        "Column = TypeVar('Column')",
+    ],
+)
+def test_a_second_definition_is_found(second: str) -> None:
+    assert defined_twice({"one": "class Column: ...", "two": second}) == {"Column": ["one", "two"]}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "from one import Column",
+        "COLUMN = 1\ncolumn = 2\ncolumns: Column = 3",
+        "def f():\n    class Column: ...",
+    ],
+)
+def test_a_use_of_a_name_is_no_definition(second: str) -> None:
+    assert defined_twice({"one": "class Column: ...", "two": second}) == {}
+
+
+def test_type_variables_may_share_a_name() -> None:
+    text = "T_co = TypeVar('T_co', covariant=True)"
+    assert defined_twice({"one": text, "two": text}) == {}
