@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, ValidationError, convert
 
-from benchmarks.literal import FORMS, SPECS, literal_of
+from benchmarks.literal import FORMS, SPECS, TOGETHER, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median, model_name
 from benchmarks.papers import privfairfl
 from fairshares.harness.engines.mpspdz.machines import MACHINES, MachineSetting, machine_kind
@@ -380,6 +380,8 @@ def _variants(protocol: str) -> Sequence[str]:
     variants += [name for name, _ in others]
     if protocol in SPECS:
         variants += FORMS
+    if protocol == "pi_roc":
+        variants.append(TOGETHER)
     return variants
 
 

@@ -97,8 +97,8 @@ class RunOptions(Options):
         as_given,
         "table2 (weights and score curves as in PrivFairFL's Table 2), scale (its Figures 1 and 2), noise, "
         "network, clients (as the privacy unit), units (what plans predict from), preprocessing (noise made "
-        "ahead), paper or literal (its protocols as printed); or an experiment's .toml; or a program's .mpc: "
-        "it opens what it opens, and no guarantee here covers it",
+        "ahead), paper, literal or together (its protocols as printed); or an experiment's .toml; or a "
+        "program's .mpc: it opens what it opens, and no guarantee here covers it",
         example="table2",
         unless="resume",
     )

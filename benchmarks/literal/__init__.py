@@ -4,6 +4,7 @@ Their outputs are not private, whatever the epsilon.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fairshares.harness.engines.execution import MadeUpJob
@@ -12,6 +13,11 @@ from fairshares.protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_U
 from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
 FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # by a cell's variant
+TOGETHER = (
+    "literal-together"  # the variant of Protocol 4 with its thresholds in vectors, a program of its own
+)
+VARIANTS = (*FORMS, TOGETHER)
+_LANES = 200_000  # of a vector of comparisons: more gain little, and take more memory
 _SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi_roc, at each threshold
 
 
@@ -45,9 +51,19 @@ SPECS: Mapping[str, ProtocolSpec] = {
 }
 
 
+TOGETHER_SPEC = replace(
+    SPECS["pi_roc"],
+    name="pi_roc_together_literal",
+    arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
+)
+
+
 def literal_of(cell: Mapping[str, str | int | float]) -> ProtocolSpec | None:
     """Return a cell's literal protocol; None if the cell's variant is not a literal form."""
-    if cell.get("variant") not in FORMS:
+    variant = cell.get("variant")
+    if variant == TOGETHER:
+        return TOGETHER_SPEC if cell.get("protocol") == "pi_roc" else None
+    if variant not in FORMS:
         return None
     return SPECS.get(str(cell.get("protocol")))
 
@@ -60,8 +76,13 @@ def literal_source(spec: ProtocolSpec) -> Path:
 def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> MadeUpJob:
     """Return a literal cell's job. Each party draws bits for the noise."""
     protocol = str(cell["protocol"])
-    spec = SPECS[protocol]
-    told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}
+    told: dict[str, str | int | float] = {**cell, "data": MADE_UP, "parties": model.parties}
+    if cell["variant"] == TOGETHER:
+        spec = TOGETHER_SPEC
+        told["at_once"] = max(1, min(int(cell["thresholds"]), _LANES // int(cell["records"])))
+    else:
+        spec = SPECS[protocol]
+        told["form"] = FORMS[str(cell["variant"])]
     samples = _SAMPLES[protocol]
     for factor in ("samples", "thresholds"):
         if factor in spec.arguments:

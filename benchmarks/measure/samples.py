@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from fairshares.harness.engines.execution import TIMES, PhaseCosts, Printed
+from fairshares.harness.engines.mpspdz.machines import FILE_ENDING
 from fairshares.harness.errors import ResultFileError, WriteError
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.result_files import result_path
@@ -62,8 +63,10 @@ _ORDER = (
     "security_bits",
     "run_options",
 )
-# Factors of numbers that say nothing by themselves, with what a cell's name has before or after them.
+# Factors whose levels alone would say too little, with what a cell's name has around them. A machine may have
+# the name of a model.
 _IN_WORDS = {
+    "machine": f"{{}}{FILE_ENDING}",
     "threads": "{} threads",
     "parties": "{} parties",
     "batch_size": "batches of {}",
@@ -149,8 +152,10 @@ def cell_key(cell: Mapping[str, Level]) -> Cell:
 
 
 def model_name(cell: Mapping[str, Level]) -> str:
-    """Return the security model that a cell runs in, or the machine of MP-SPDZ that it runs on."""
-    return str(cell.get("security") or cell.get("machine") or "")
+    """Return the security model that a cell runs in, or the file of MP-SPDZ's machine that it runs on."""
+    if "machine" in cell:
+        return f"{cell['machine']}{FILE_ENDING}"
+    return str(cell.get("security", ""))
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:

@@ -4,10 +4,12 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
+from benchmarks.measure import given_files
 from benchmarks.measure.cell import Place
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, load
 from benchmarks.suites import Planned
@@ -88,7 +90,7 @@ def test_a_program_runs_on_every_machine_that_is_built(machine: str, directory: 
 def test_options_of_a_machine_are_factors_of_a_table(directory: Path) -> None:
     command = "my.mpc --machine shamir,replicated-ring-party.x --parties 3,4 --batch-size 100 --inputs given"
     shown = succeed("bench.run", *command.split(), "--repetitions", "1", "--out", "found", cwd=directory)
-    for said in ("shamir.4 parties.batches of 100", "timer 20", "takes 3 parties here, not 4"):
+    for said in ("shamir-party.x.4 parties.batches of 100", "timer 20", "takes 3 parties here, not 4"):
         assert said in shown
     samples = {
         (sample.cell["machine"], sample.cell["parties"]): sample
@@ -129,6 +131,21 @@ def test_a_party_finds_its_own_inputs_alone(directory: Path, scratch: Path) -> N
     sample = measured(scratch, machine="shamir", inputs="given")
     assert sample.status == FAILED
     assert "not enough inputs in given/Input-P1-0" in str(sample.reason)
+
+
+@needs_shamir
+def test_no_party_has_the_file_of_another(
+    directory: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = []
+
+    def copy(source: Path, target: Path) -> None:
+        copied.append((source.name, target.parent.parent.name))
+        shutil.copy(source, target)
+
+    monkeypatch.setattr(given_files, "shutil", SimpleNamespace(copyfile=copy))
+    assert measured(scratch, machine="shamir", inputs="given").status == OK
+    assert sorted(copied) == [("Input-P0-0", "party-0"), ("Input-P1-0", "party-1")]
 
 
 MISTAKES = {

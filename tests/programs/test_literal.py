@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.literal import SPECS, literal_job, literal_source
+from benchmarks.literal import SPECS, TOGETHER, TOGETHER_SPEC, literal_job, literal_source
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
@@ -33,7 +33,8 @@ def revealed(
     bits = np.array([[u >> i & 1 for u in draws] for i in range(16)], dtype=bool)
     given = xor_shares(bits, model.parties, np.random.default_rng(3)) if draws else None
     # Of few records; edaBits are made by the thousand, which takes spdz2k minutes.
-    spec = replace(SPECS[protocol], uses_edabits=model.name != "spdz2k")
+    spec = TOGETHER_SPEC if protocol == TOGETHER else SPECS[protocol]
+    spec = replace(spec, uses_edabits=model.name != "spdz2k")
     result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model=model, work=work)
     return [value for values in result.outputs.values() for value in values]
 
@@ -85,9 +86,10 @@ def test_weights_are_of_noisy_counts(model: SecurityModel, tmp_path: Path) -> No
 def test_curves_are_of_noisy_counts_at_each_threshold(model: SecurityModel, tmp_path: Path) -> None:
     label, group = drawn(RECORDS) >> 31 & 1, drawn(RECORDS) >> 30 & 1
     score, draws = (drawn(RECORDS) >> 8) % (ONE + 1), some_draws(8 * THRESHOLDS)
-    for form in EACH_FORM:
+    for form in (*EACH_FORM, 1, 2, THRESHOLDS):  # the last ones are numbers of thresholds in a vector
         arguments = (MADE_UP, form, model.parties, RECORDS, THRESHOLDS, EPSILON)
-        curves = np.array(revealed("pi_roc", arguments, draws, model, tmp_path / form)).reshape(
+        protocol = "pi_roc" if form in EACH_FORM else TOGETHER
+        curves = np.array(revealed(protocol, arguments, draws, model, tmp_path / str(form))).reshape(
             2, 3, THRESHOLDS
         )
         assert curves[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2
