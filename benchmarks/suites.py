@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta, ValidationError, convert
 
-from benchmarks.literal import FORMS, SPECS, TOGETHER, literal_of
+from benchmarks.literal import FORMS, TOGETHER, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median, model_name
 from benchmarks.papers import privfairfl
 from fairshares.harness.engines.mpspdz.machines import MACHINES, MachineSetting, machine_kind
 from fairshares.harness.errors import ExperimentError, OptionError
 from fairshares.harness.inputs.federation_size import MOST
+from fairshares.harness.pipeline.literal_protocols import SPECS
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.networks import parse_network

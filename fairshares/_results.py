@@ -42,7 +42,7 @@ from fairshares.harness.releases.weights.statistic import Weights
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.reweighing.sample_weight import sample_weight
 from fairshares.harness.system.documents import as_json
-from fairshares.harness.system.files import is_directory
+from fairshares.harness.system.files import as_path, is_directory
 from fairshares.harness.system.result_files import not_result, result_path, write_files
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part
@@ -110,7 +110,7 @@ class Result(Shown, Generic[T]):
         """
         files = {**files_to_json(self._earlier.files), MANIFEST: self.manifest}
         with naming(PYTHON):
-            write_files(Path(directory), files, "directory")
+            write_files(as_path(directory, "directory"), files, "directory")
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()

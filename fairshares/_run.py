@@ -22,7 +22,7 @@ from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_nam
 from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_results import EarlierFiles
-from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
+from fairshares.harness.pipeline.preprocessing import MadePiece, joint_noise_of, preprocess
 from fairshares.harness.pipeline.release import (
     of_noise,
     run_on_records,
@@ -38,18 +38,19 @@ from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.request.fields import as_text, refuse_unknown
 from fairshares.harness.request.readers import parse_choice, parse_unit
 from fairshares.harness.request.request import AccountOptions, Where, parse_pieces
+from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import as_path
 from fairshares.harness.training.features import Features, features_from_json, read_features
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.views import ledger as ledger_view, plan as plan_view
 from fairshares.harness.views.run_summary import CAP_STEPS, STEPS, one_machine, view_of
-from fairshares.protocols.json_values import JsonValue
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from fairshares._arguments import Argument, Records
 
-    _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[dict[str, JsonValue]]]
+    _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[MadePiece]]
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _PLANNED = {name for options in RELEASES.values() for name in options.expected.declared}
@@ -176,7 +177,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
 def _features_of(declared: Argument) -> Features:
     """Return the features that a call declares by a file or by a dict."""
     if isinstance(declared, str | Path):
-        return read_features(Path(declared))
+        return read_features(as_path(declared, "features"))
     if not isinstance(declared, Mapping):
         raise OptionError(
             f"{named('features')} says the range or the categories of each column, as "
@@ -197,7 +198,7 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
             if name not in kind.declared and (given[name] is None or name == "privacy_unit"):
                 del given[name]  # nobody gave it; a task without a choice of the unit has one
         refuse_unknown(given, {*_PLANNED, *kind.declared} - _OF_RUNS)
-        source = None if from_records is None else _source(from_records, columns)
+        source = None if from_records is None else _source(from_records, columns, "from_records")
         given = _read(given, kind.declared)
         of_plan_alone = _PLANNED - _OF_BOTH
         of_call = kind.declared.keys() - of_plan_alone
@@ -231,24 +232,20 @@ def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.Da
         _columns_of_task(task, given)
         if given.get("records") is not None:
             raise OptionError(f"Noise is made without records; leave out {named('records')}.")
-        pieces = make(task, runs, given, begin)
+        pieces = [as_json(piece) for piece in make(task, runs, given, begin)]
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
-def _noise_of_release(
-    task: str, runs: int, given: dict[str, Argument], begin: Progress
-) -> list[dict[str, JsonValue]]:
-    """Make the noise of so many runs of a release, and return the costs of each."""
+def _noise_of_release(task: str, runs: int, given: dict[str, Argument], begin: Progress) -> list[MadePiece]:
+    """Make the noise of so many runs of a release, and return the pieces."""
     kind = CALLS[task]
     call = kind(**_read(given, kind.declared))
     stock = stock_of(call.where, call.account)
     return preprocess(joint_noise_of(of_noise(call)), stock, runs, call.where.timeout, begin)
 
 
-def _noise_of_training(
-    _task: str, runs: int, given: dict[str, Argument], begin: Progress
-) -> list[dict[str, JsonValue]]:
-    """Make the noise of so many trainings, and return the costs of each."""
+def _noise_of_training(_task: str, runs: int, given: dict[str, Argument], begin: Progress) -> list[MadePiece]:
+    """Make the noise of so many trainings, and return the pieces."""
     from fairshares.harness.training.training_run import preprocessed as made_for  # as in `trained`
 
     features = _features_of(given.pop("features", {}))
@@ -307,16 +304,16 @@ def _plain(value: Argument) -> Argument:
     return value
 
 
-def _source(records: Records, columns: Mapping[str, Argument]) -> Named:
+def _source(records: Records, columns: Mapping[str, Argument], field: str = "records") -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
     A column is None, the name of another one, also as the only item of a list, or values of shape (n,) or
-    (n, 1). The group may be several of these.
+    (n, 1). The group may be several of these. `field` is what the caller calls the records.
     """
     if isinstance(records, Mapping):
         records = table_of(records)
-    elif isinstance(records, str):
-        records = Path(records)
+    elif isinstance(records, str | Path):
+        records = as_path(records, field)
     names: dict[str, str | list[str]] = {}
     arrays: dict[str, ColumnValues] = {}
     for role, column in columns.items():

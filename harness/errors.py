@@ -5,10 +5,12 @@ client itself reads it. From then on it holds sizes, names and party numbers onl
 """
 
 import re
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import PurePath
 
 EXTRAS = {
     "dp_accounting": "accounting",
@@ -29,6 +31,8 @@ def as_flag(field: str, value: object = "") -> str:
 
 def as_keyword(field: str, value: object = "") -> str:
     """Return a field in a call: `cap=10`, `groups=["a", "b"]`; capitals stand for any value."""
+    if isinstance(value, PurePath):
+        return f'{field}="{value}"'
     parts = value.split(",") if isinstance(value, str) else [str(value)]
     as_they_are = not isinstance(value, str) or not value or value.isupper()
     values = [part if as_they_are or _NUMBER.fullmatch(part) else f'"{part}"' for part in parts]
@@ -58,6 +62,34 @@ def as_call(name: str) -> str:
     )
 
 
+Written = str | bool | float | PurePath | None
+"""What an option is given, True for a switch; nothing is written of an empty text, 0, False or None."""
+
+
+def typed(**values: Written) -> str:
+    """Return the given options as users type them, each after a space; `True` stands for a switch."""
+    written = []
+    for name, value in values.items():
+        if value is True:
+            written.append(f" {as_flag(name)}")
+        elif value:
+            written.append(f" {as_flag(name, shlex.quote(str(value)))}")
+    return "".join(written)
+
+
+def as_typed_command(name: str, fields: Mapping[str, Written]) -> str:
+    """Return a command with options, as its user types it in a checkout."""
+    return f"{as_command(name)}{typed(**fields)}"
+
+
+def as_written_call(name: str, fields: Mapping[str, Written]) -> str:
+    """Return a call with keywords, or how whoever imports the package starts the command with options."""
+    if name not in CALLS:
+        return f"{as_call(name)}{typed(**fields)}"
+    keywords = [as_keyword(field, value) for field, value in fields.items() if value]
+    return f"{as_call(name)}({', '.join(keywords)})"
+
+
 @dataclass(frozen=True)
 class Surface:
     """How messages name what their reader writes.
@@ -65,15 +97,18 @@ class Surface:
     Attributes:
         field: A request's field, and its value if there is one.
         command: A command, without what follows its name.
+        call: A command with options, or a call with keywords: fields by name, without those that are empty.
     """
 
     field: Callable[[str, object], str]
     command: Callable[[str], str]
+    call: Callable[[str, Mapping[str, Written]], str]
 
 
-SHELL = Surface(as_flag, as_command)
-PYTHON = Surface(as_keyword, as_call)
-_SURFACE: ContextVar[Surface] = ContextVar("the surface that messages are written for", default=SHELL)
+SHELL = Surface(as_flag, as_command, as_typed_command)
+PYTHON = Surface(as_keyword, as_call, as_written_call)
+_SURFACE: ContextVar[Surface] = ContextVar("the surface that messages are written for", default=PYTHON)
+"""Python's, unless a program that speaks to a shell says otherwise: whoever calls any part has no flags."""
 
 
 def named(field: str, value: object = "") -> str:
@@ -84,7 +119,7 @@ def named(field: str, value: object = "") -> str:
 def named_option(name: str) -> str:
     """Return an option of commands, or the function of Python that does the same, as their user writes it."""
     surface = _SURFACE.get()
-    return as_call(name) if surface is PYTHON else surface.field(name, "")
+    return as_call(name) if surface == PYTHON else surface.field(name, "")
 
 
 def named_command(name: str) -> str:
@@ -92,10 +127,35 @@ def named_command(name: str) -> str:
     return _SURFACE.get().command(name)
 
 
+def surface_now() -> Surface:
+    """Return the surface that messages are written for, which another process may need to hear."""
+    return _SURFACE.get()
+
+
+def write_for(surface: Surface) -> None:
+    """Have messages written for a surface from now on: of a process that does nothing else."""
+    _SURFACE.set(surface)
+
+
+def named_call(name: str, **fields: Written) -> str:
+    """Return a command with options, or a call with keywords, as their user writes it."""
+    return _SURFACE.get().call(name, fields)
+
+
 @contextmanager
 def naming(surface: Surface) -> Iterator[None]:
-    """Have messages written for a surface in the block; raise MissingPackageError for extras."""
+    """Have messages written for a surface in the block; raise MissingPackageError as `telling_of_extras`."""
     token = _SURFACE.set(surface)
+    try:
+        with telling_of_extras():
+            yield
+    finally:
+        _SURFACE.reset(token)
+
+
+@contextmanager
+def telling_of_extras() -> Iterator[None]:
+    """Raise MissingPackageError where the block needs a package of an extra that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -106,8 +166,6 @@ def naming(surface: Surface) -> Iterator[None]:
             f"This needs the package {package}, which is not installed; "
             f"run `pip install 'fairshares[{EXTRAS[package]}]'`."
         ) from None
-    finally:
-        _SURFACE.reset(token)
 
 
 class FairSharesError(Exception):

@@ -17,9 +17,14 @@ class SecurityModel:
         corruptions: How many parties may collude, the same in all runs (a static adversary).
         adversary: "passive" (they follow the protocol) or "active" (they may not), by design.
         virtual_machine: MP-SPDZ's program, None for the embedded engine.
+        compile_options: Options of MP-SPDZ's compiler. They name the ring's bits, and how the machine turns
+            integers into bits: "-Y" by edaBits, or "-Z", "3" by splitting each share among 3 parties.
+        run_options: Options of the virtual machine.
         statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
             one, fails with probability 2^-b each; None without such a term.
         batches: The least and most material prepared at once; None for the machine's choice.
+        prepares_ands: Whether the machine also prepares material for ANDs of bits, of which plans count
+            whole batches.
         broken: Whether the engine falls short of `adversary`; see docs/explanation/limitations.md.
         cryptography: Further assumptions, in words.
         replicated: Whether all parties but one hold each share, so that no active one can change it.
@@ -45,6 +50,7 @@ class SecurityModel:
     replicated: bool = False
     fixed_batch: int | None = None
     is_bare: bool = False
+    prepares_ands: bool = True
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the batch size, None for the machine's choice.
@@ -149,6 +155,7 @@ MODELS: dict[str, SecurityModel] = {
             compile_options=_RING_SPLIT_3,
             paper_name="Replicated2k",
             batches=_AT_ONCE,
+            prepares_ands=False,
         ),
         SecurityModel(
             name="spdz2k",
@@ -206,6 +213,7 @@ MODELS: dict[str, SecurityModel] = {
             batches=_AT_ONCE,
             cryptography=_HASHES,
             replicated=True,
+            prepares_ands=False,
         ),
         SecurityModel(
             name="mpyc",

@@ -19,6 +19,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
+from fairshares.harness.errors import SHELL, naming
 from fairshares.harness.privacy.ledger.entries import default_path
 from fairshares.harness.security_models import MODELS, get_model
 
@@ -222,6 +223,13 @@ def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def project() -> Path:
     """Return the project's root."""
     return PROJECT
+
+
+@pytest.fixture
+def in_shell() -> Iterator[None]:
+    """Have messages written for a shell, as in a command: for tests of parts that call no command."""
+    with naming(SHELL):
+        yield
 
 
 @pytest.fixture

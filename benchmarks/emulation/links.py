@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import permutations
@@ -27,6 +26,7 @@ from fairshares.harness.errors import (
 from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.system.processes import has_output_within, leashed
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.system.threads import ContextPool
 
 _START_S = 20.0
 _PROBE_S = 0.1  # of round trips, and of traffic
@@ -149,7 +149,7 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 def _bits_per_s(here: socket.socket, there: socket.socket, network: NetworkProfile) -> float:
     """Return the rate at which bytes arrive, net of the wanted delay."""
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
-    with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
+    with ContextPool(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()
         sent = pool.submit(here.sendall, bytes(size))
         _receive(there, size)

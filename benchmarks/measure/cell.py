@@ -15,10 +15,10 @@ import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
-from benchmarks.literal import literal_job, literal_of, literal_source
+from benchmarks.literal import literal_job, literal_of, literal_protocol
 from benchmarks.measure.given_files import engine_with_files, reading_files
 from benchmarks.measure.given_numbers import engine_giving
-from benchmarks.measure.made_up import SourceAtHosts, made_up, public_integers
+from benchmarks.measure.made_up import SourceAtHosts, made_up
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import (
@@ -32,14 +32,32 @@ from benchmarks.suites import (
     spec_of,
 )
 from fairshares.harness.computation import Computation
-from fairshares.harness.engines.execution import PROGRAMS, TIMES, Conditions, Job, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import (
+    PROGRAMS,
+    TIMES,
+    Conditions,
+    EngineResult,
+    Job,
+    MadeUpJob,
+    PrivateJob,
+)
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
-from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial, Trial, inputs_of_size
+from fairshares.harness.hosts.trials import (
+    KnownTrial,
+    LiteralTrial,
+    NoiseTrial,
+    ProgramTrial,
+    ReleaseTrial,
+    inputs_of_size,
+    public_integers,
+)
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.literal_protocols import literal_source
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
@@ -141,19 +159,18 @@ class Place:
         network = cell.get("network", "none")
         if self._hosts is not None and network != "none":
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
-        if self._hosts is not None and literal_of(cell):
-            return "A literal protocol is measured here; hosts run its .mpc as a program of their owners."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
             return f"{model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
         if PROGRAM in cell and self._hosts is not None:
-            return "A program of your own runs on this machine only: no host compiles another's."
+            return _why_not_at_hosts(cell, model)
         if PROGRAM in cell:
             machine = machine_of(cell)
             refusal = None if machine is None else machine.refusal()
             return refusal or engine_of(model).availability(model)
         literal = literal_of(cell)
         if literal:
-            return engine_of(model).supports(literal, model, NO_INPUT)
+            where = self._runner(cell) or engine_of(model)
+            return where.supports(literal, model, NO_INPUT)
         has_rounds = cell["protocol"] == PI_ROUNDS.name
         if has_rounds and (self._hosts is not None or network != "none"):
             return "Rounds run on one machine, without an emulated network."
@@ -198,23 +215,28 @@ class Place:
         # The account remembers the piece, and charges nobody.
         settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
         manifest = run_release(statistic, source, settings, out, _silent).manifest
-        return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece["mpc_s"])
+        return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece.mpc_s)
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         began = time.monotonic()
         model = model_of(cell)
         network = emulated(parse_network(str(cell.get("network", "none"))))
         job = program_job(cell, self._programs)
-        engine = engine_of(model)
         if PROGRAM in cell:
             job = replace(job, compile_timeout_s=timeout_s)
-            given = cell.get("inputs", 0)
-            if isinstance(given, str):
-                model = reading_files(model)
-                engine = engine_with_files(model, self._inputs / given)
-            else:
-                engine = engine_giving(model, public_integers(model.parties, int(given)))
-        result = engine.run(job, model, Conditions(out, timeout_s, _silent, network))
+        conditions = Conditions(out, timeout_s, _silent, network)
+        given = cell.get("inputs", 0)
+        if PROGRAM in cell and self._hosts is not None:
+            result = _run_at_hosts(self._hosts, cell, job, conditions)
+        elif isinstance(given, str):
+            model = reading_files(model)
+            result = engine_with_files(model, self._inputs / given).run(job, model, conditions)
+        else:
+            integers = None
+            if PROGRAM in cell:
+                integers = public_integers(model.parties, int(given))
+            runner = self._runner(cell) or engine_giving(model, integers)
+            result = runner.run(job, model, conditions)
         computation = computation_of(result, time.monotonic() - began, share_s=0.0)
         return {**fields_of_record(computation), "phases": result.phases, "printed": result.printed}
 
@@ -227,6 +249,45 @@ class Place:
         if self._hosts is None:
             return None
         return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
+
+
+def _why_not_at_hosts(cell: Mapping[str, Level], model: SecurityModel) -> str | None:
+    """Return why no program of the user's own can be compiled here for hosts, None if it can."""
+    if machine_of(cell) is not None:
+        return "A program of your own runs at hosts in security models, not on any machine of MP-SPDZ."
+    if isinstance(cell.get("inputs"), str):
+        return "A program of your own reads public integers at hosts, and no files of inputs."
+    if model.virtual_machine is None:
+        return "A program of your own runs at hosts in models of MP-SPDZ only."
+    installation = find_installation()
+    return installation if isinstance(installation, str) else None
+
+
+def _run_at_hosts(
+    hosts: BenchmarkHosts, cell: Mapping[str, Level], job: MadeUpJob, conditions: Conditions
+) -> EngineResult:
+    """Compile a program of the user's own here, and run it at hosts whose owners allow its digest.
+
+    Raises PolicyError, with the digest, if an owner does not; UnsupportedError, CompileError, or as
+    `BenchmarkRunner.run`.
+    """
+    model = model_of(cell)
+    engine = MpSpdzEngine()
+    began = time.monotonic()
+    directory = conditions.work.with_name("compiled")
+    try:
+        compiled = engine.compiled_apart(job, model, directory)
+        compile_s = time.monotonic() - began
+        trial = ProgramTrial(
+            security=model.name,
+            compiled_by=str(engine.version()),
+            program=compiled.program,
+            integers=int(cell.get("inputs", 0)),
+        )
+        result = BenchmarkRunner(hosts, model, trial).run(compiled, model, conditions)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return replace(result, times={**result.times, "compile_s": compile_s})
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
@@ -295,9 +356,11 @@ def _silent(_step: str) -> None:
     """Ignore a step."""
 
 
-def trial_of(cell: Mapping[str, Level]) -> Trial:
-    """Return a cell's trial on hosts."""
+def trial_of(cell: Mapping[str, Level]) -> KnownTrial:
+    """Return the trial on hosts of a cell of what they have themselves."""
     model = model_of(cell).name
+    if literal_of(cell):
+        return LiteralTrial(security=model, literal=literal_protocol(cell))
     request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         return NoiseTrial(

@@ -1,12 +1,11 @@
-"""Inputs of measured runs, made up: random records, and public integers of any program."""
+"""Inputs of measured runs, made up: random records."""
 
-import random
 import zlib
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairshares.harness.hosts.trials import TERMS, inputs_of_size
+from fairshares.harness.hosts.trials import SEED, TERMS, inputs_of_size
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.inputs.records import ClientRecords
@@ -14,8 +13,6 @@ from fairshares.harness.pipeline.sources import PartyInputs, RecordsSource, RunC
 from fairshares.harness.privacy.stock import Piece
 from fairshares.protocols.arrays import Integers
 from fairshares.protocols.spec import CLIENTS
-
-SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients
 
 
 def made_up(size: FederationSize) -> ClientRecords:
@@ -55,13 +52,3 @@ class SourceAtHosts(Source):
         if run.release.form.path is not CLIENTS:
             return described
         return RecordsSource(made_up(self.size), TERMS).deliver(run, described, piece)
-
-
-def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
-    """Return each party's input to any program: integers below 2^16."""
-    rng = random.Random(SEED)
-    inputs = []
-    for _ in range(parties):
-        integers = [rng.randrange(1 << 16) for _ in range(each)]
-        inputs.append(tuple(integers))
-    return tuple(inputs)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from msgspec import to_builtins
 
+from fairshares.harness.engines.compiled import CompiledJob, place_of
 from fairshares.harness.engines.execution import (
     Conditions,
     EngineResult,
@@ -27,7 +28,7 @@ from fairshares.harness.errors import FairSharesError, HostUnfitError
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import answers_of_each, ask_all, at_once, fit_hosts, listener
 from fairshares.harness.hosts.inventory import Host
-from fairshares.harness.hosts.messages import Listen, RunTrial, StopListening, TimeLinks
+from fairshares.harness.hosts.messages import Listen, RunTrial, StopListening, TakeProgram, TimeLinks
 from fairshares.harness.hosts.remote_parties import (
     AgreedParties,
     ConnectedHosts,
@@ -41,6 +42,7 @@ from fairshares.harness.system.signals import uninterrupted
 from fairshares.protocols.json_values import JsonObject
 from fairshares.protocols.spec import InputForm, ProtocolSpec
 
+PIECE_BYTES = 1 << 20  # of a program in one message
 _CHECK_COUNTS_S = 600.0  # for which a check of the hosts counts
 
 
@@ -139,6 +141,8 @@ class BenchmarkRunner(Runner, MadeUpRunner):
 
         def ask(connection: HostConnection) -> None:
             connection.ask(RunTrial(party=connection.host.party, trial=self._trial))
+            if isinstance(job, CompiledJob):
+                _send_program(connection, job)
 
         try:
             at_once(ask, hosts.connections)
@@ -147,6 +151,15 @@ class BenchmarkRunner(Runner, MadeUpRunner):
         except FairSharesError:
             self._hosts.forget(self._model)
             raise
+
+
+def _send_program(connection: HostConnection, job: CompiledJob) -> None:
+    """Send a host the files of a program that its owner allows, piece by piece."""
+    for number, sent in enumerate(job.program.files):
+        with place_of(sent, job.programs).open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                at = file.tell() - len(piece)
+                connection.ask(TakeProgram(file=number, at=at, piece=piece))
 
 
 class _ReadyCell(ReadyParties):
@@ -183,7 +196,7 @@ def _look(connections: Sequence[HostConnection], model: SecurityModel, progress:
             **to_builtins(found.facts.machine),
             "environment": to_builtins(found.facts.environment),
             "engine_version": found.facts.engine_version,
-            "clock_offset_s": round(found.finding.skew_s, 3),
+            "clock_offset_s": round(found.answer.skew_s, 3),
         }
         for found in fit_hosts(connections, model, progress)
     ]

@@ -33,10 +33,9 @@ from benchmarks.measure.samples import (
 )
 from benchmarks.suites import EXPERIMENT, INPUTS, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
 from fairshares.harness.engines.program_hash import sources_of
-from fairshares.harness.errors import MixedResultsError, OptionError
+from fairshares.harness.errors import MixedResultsError, OptionError, typed
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
-from fairshares.harness.request.fields import typed
 from fairshares.harness.system.documents import as_type
 from fairshares.harness.system.files import working_directory
 from fairshares.harness.system.result_files import not_result, read_result, write_json

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -16,13 +17,21 @@ from benchmarks.papers.published_baselines import (
     protocol_4,
 )
 from fairshares.harness.errors import OptionError, named
+from fairshares.harness.privacy.audit.figures import (
+    DELTAS,
+    CurveFigures,
+    Figure,
+    Figures,
+    NoiseFigures,
+    ReleaseFigures,
+)
 from fairshares.harness.privacy.audit.releases import (
     OF_LOCAL_MECHANISMS,
     OF_RELEASES,
     OF_SAMPLERS,
     PAPERS_THRESHOLDS,
 )
-from fairshares.harness.privacy.audit.samplers import DELTAS, Audited, curve_figures
+from fairshares.harness.privacy.audit.samplers import Audited
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
 from fairshares.protocols.accounting.empirical import DeltaEstimate, estimate_delta
 from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, second_moment, values_moved
@@ -38,6 +47,24 @@ _OF_THE_TABLE = (
     "published: PrivFairFL's Protocol 1 with 16 fractional bits, revealed raw, or after rounding to "
     "an integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
 )
+
+
+@dataclass(frozen=True)
+class EmpiricalFigures(Figures):
+    """A lower bound of noise's delta, estimated from samples.
+
+    Attributes:
+        delta: The estimate.
+        delta_low: The lower end of its interval.
+        delta_high: The upper end.
+    """
+
+    delta: Fraction
+    delta_low: Fraction
+    delta_high: Fraction
+
+    def by_name(self) -> dict[str, Figure]:
+        return {"delta": self.delta, "delta_low": self.delta_low, "delta_high": self.delta_high}
 
 
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
@@ -74,11 +101,11 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
             "logarithm": log,
             "revealed": revealed,
         },
-        figures={
-            **curve_figures(curve, epsilon, Fraction(0)),  # the paper claims a delta of 0
-            "largest_noise": Fraction(max(abs(value) for value in distribution), unit),
-            "mean_square_error": second_moment(distribution) / unit**2,
-        },
+        figures=NoiseFigures(
+            CurveFigures.of(curve, epsilon, Fraction(0)),  # the paper claims a delta of 0
+            largest_noise=Fraction(max(abs(value) for value in distribution), unit),
+            mean_square_error=second_moment(distribution) / unit**2,
+        ),
         curve=curve,
         drawn=log != "mp-spdz",  # a curve that nobody could tell from the ideal logarithm's
         note=_OF_THE_TABLE,
@@ -106,11 +133,11 @@ def audit_truncated() -> Audited:
             "samples": TRUNCATED.samples,
             "confidence": str(CONFIDENCE),
         },
-        figures={
-            "delta": Fraction(estimate.value),
-            "delta_low": Fraction(estimate.low),
-            "delta_high": Fraction(estimate.high),
-        },
+        figures=EmpiricalFigures(
+            delta=Fraction(estimate.value),
+            delta_low=Fraction(estimate.low),
+            delta_high=Fraction(estimate.high),
+        ),
         note=_empirical(name, estimate),
     )
 
@@ -145,7 +172,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
             "groups": PAPERS_GROUPS,
             "neighboring_relation": str(relation),
         },
-        figures={"values_moved": moved, "epsilon": moved * epsilon, "epsilon_at_1e-6": Fraction(at)},
+        figures=ReleaseFigures(relation, moved, moved * epsilon, epsilon_at={"1e-6": Fraction(at)}),
     )
 
 

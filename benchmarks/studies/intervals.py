@@ -17,15 +17,15 @@ from fairshares.harness.inputs.record_schema import (
     ValueGrid,
 )
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.postprocessing.thresholds.choose import RATES
+from fairshares.harness.postprocessing.thresholds.constraints import RATES
 from fairshares.harness.releases.confusion.request import ConfusionRequest
 from fairshares.harness.releases.confusion.statistic import ConfusionStatistic, confusion
 from fairshares.harness.releases.gap.request import GapRequest
 from fairshares.harness.releases.gap.statistic import GapStatistic, gaps
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.reweighing.count_errors import CONFIDENCE
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
-from fairshares.harness.reweighing.intervals import CONFIDENCE
 from fairshares.harness.views.parts import Part
 from fairshares.protocols.accounting.calibration import NoisePlan
 from fairshares.protocols.arrays import Floats

@@ -5,7 +5,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -26,6 +25,7 @@ from benchmarks.tampering.attack import (
 )
 from benchmarks.tampering.operations import TOO_LONG, Operation
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.threads import ContextPool
 
 SEED = 20_261_122  # arbitrary, but fixed, so that a walk can be repeated
 
@@ -112,7 +112,7 @@ def sites(parties: Parties, turns: int) -> list[Site]:
     Whenever a walk ends, all models have had about as many changes.
     """
     rng = random.Random(SEED)
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    with ContextPool(_WORKERS) as pool:
         messages_of_each = pool.map(lambda attack: attack.messages(), parties.values())
         messages_by_place = dict(zip(parties, messages_of_each, strict=True))
     places_of_model = Counter(model for model, _, _ in messages_by_place)
@@ -163,7 +163,7 @@ def go_on(
         finally:
             free.append(parties)
 
-    pool = ThreadPoolExecutor(_WORKERS)
+    pool = ContextPool(_WORKERS)
     try:
         for number, attempted in enumerate(pool.map(attempt, left), 1 + len(wanted) - len(left)):
             append(path, attempted)

@@ -17,7 +17,7 @@ if __name__ == "__main__":
 from fairshares.harness import __version__
 from fairshares.harness.cli.command_line import OF_ALL, ROLES, check_command, checked, fill_in
 from fairshares.harness.command_name import as_called
-from fairshares.harness.errors import OptionError
+from fairshares.harness.errors import SHELL, OptionError, naming
 from fairshares.harness.system.signals import end_at_once
 
 
@@ -107,6 +107,11 @@ class Commands(Program):
         )
         with ending_well(output):
             super().execute()
+
+    def run(self, argv: list[str] | None = None, exit: bool = True) -> None:
+        """Run a command line, by default this process's; all that it says names flags and commands."""
+        with naming(SHELL):
+            super().run(argv, exit)
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
         """Run a command line, by default this process's, and exit."""

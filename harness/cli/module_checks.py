@@ -261,7 +261,8 @@ def _imports(text: str) -> Iterable[str]:
         if isinstance(node, ast.Import):
             imported = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            imported = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            imported = [node.module]
+            imported += [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
         yield from (name for name in imported if name.partition(".")[0] in (*PACKAGES, "tasks"))

@@ -12,9 +12,10 @@ from fairshares.harness.request.fields import (
     usual,
 )
 from fairshares.harness.request.readers import (
+    OneOf,
+    Whole,
     as_given,
     in_module,
-    one_of,
     parse_cap,
     parse_heads,
     parse_lost,
@@ -25,7 +26,6 @@ from fairshares.harness.request.readers import (
     parse_place,
     parse_population,
     parse_unit,
-    whole,
 )
 from fairshares.harness.request.request import (
     ACCEPTED_DELTA,
@@ -130,11 +130,11 @@ class TaskOptions(Options):
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
     admission = usual(
         "anyone",
-        one_of(in_module("fairshares.harness.uploads.task:ADMISSIONS")),
+        OneOf(in_module("fairshares.harness.uploads.task:ADMISSIONS")),
         "which clients the parties' servers let upload: anyone (default), certificate (they show one) or "
         "urls (each upload has one of its own); `share --to` refuses without",
     )
-    least_uploads = usual("100", whole(1, 10**9), "how many uploads a run counts at least")
+    least_uploads = usual("100", Whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
         help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
         "need the same kind of records"
@@ -147,7 +147,7 @@ class TaskOptions(Options):
         help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
         "thresholds"
     )
-    plan = optional(whole(1, 10**12), "says what so many uploads would take each party and all clients")
+    plan = optional(Whole(1, 10**12), "says what so many uploads would take each party and all clients")
 
 
 class KeysOptions(Options):
@@ -163,7 +163,7 @@ class KeysOptions(Options):
     )
     sealing = usual(
         "hybrid",
-        one_of(lambda: ("hybrid", "x25519")),
+        OneOf(lambda: ("hybrid", "x25519")),
         "hybrid (default: ML-KEM-768 and X25519, for uploads that outlast elliptic curves) or x25519",
     )
 
@@ -279,7 +279,7 @@ class NoiseOptions(Options):
     )
     delta = Spending.delta.optional(help="the δ of such a count; default: 2^-40")
     n = required(
-        whole(1, in_module("fairshares.harness.releases.noise_samples:MOST_SAMPLES")),
+        Whole(1, in_module("fairshares.harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
     )
@@ -290,7 +290,7 @@ class NoiseOptions(Options):
     prints = "noise.json"
 
 
-_SIZE = whole(2, 4096)
+_SIZE = Whole(2, 4096)
 
 
 class AuditOptions(
@@ -303,18 +303,18 @@ class AuditOptions(
     """Recompute privacy guarantees exactly: of a --sampler, of a --release, or of the reference set."""
 
     sampler = optional(
-        one_of(lambda: ("default", "published")),
+        OneOf(lambda: ("default", "published")),
         "default, or in a clone of the project published; instead of the reference set",
     )
     release = optional(
-        one_of(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
+        OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
         "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
         "count, thresholds, thresholds-of-records or cap, or, as in active models, "
         "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
         "thresholds-of-clients-active; instead of a sampler",
     )
     sensitivity = optional(
-        whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
+        Whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
         "of a sampler: by how much a count may move, up to 64; default: 1",
     )
     groups = optional(_SIZE, "of a release: how many; default: 2")
@@ -330,7 +330,7 @@ class AuditOptions(
     )
     security = Request.security.but(help="with --noise distributed: the model; see `./inv security`")
     cap = optional(
-        whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_CAP")),
+        Whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
     )
     plot = PLOT
@@ -420,7 +420,7 @@ class HostsLogOptions(Options):
     """Show what a host's agents refused, and how parties failed there."""
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
-    last = usual("20", whole(1, 10**6), "how many of the last events are shown; in JSON, all are")
+    last = usual("20", Whole(1, 10**6), "how many of the last events are shown; in JSON, all are")
     prints = "JSON"
 
 

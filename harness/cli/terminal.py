@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Event
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,10 +15,11 @@ from rich.progress import Progress as RichProgress, SpinnerColumn, TaskID, TextC
 from rich.text import Text
 
 from fairshares.harness.command_name import as_called
-from fairshares.harness.errors import SHELL, FairSharesError, naming
+from fairshares.harness.errors import FairSharesError, telling_of_extras
 from fairshares.harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
 from fairshares.harness.system.progress import listening
 from fairshares.harness.system.signals import take_interrupts
+from fairshares.harness.system.threads import ContextThread
 from fairshares.harness.views.parts import Part
 from fairshares.harness.views.rendering.text import printable, render
 from fairshares.protocols.json_values import JsonValue
@@ -128,7 +129,7 @@ def ending_well(of_command: Output) -> Iterator[None]:
     err.quiet = of_command.quiet
     before = len(SPENT)
     try:
-        with warnings.catch_warnings(), naming(SHELL):
+        with warnings.catch_warnings(), telling_of_extras():
             warnings.showwarning = lambda message, *_: announce(str(message))
             yield
         sys.stdout.flush()
@@ -246,7 +247,7 @@ def steps(names: dict[str, str]) -> Iterator[Steps]:
     )
     shown = Steps(display, names)
     ended = Event()
-    teller = Thread(target=shown.keep_telling, args=(ended,), daemon=True)
+    teller = ContextThread(target=shown.keep_telling, args=(ended,), daemon=True)
     teller.start()
     try:
         with display, listening(shown.count):

@@ -41,6 +41,7 @@ from fairshares.harness.engines.parties.layouts import (
     NoiseBehindColumn,
     NoShares,
     OwnNoise,
+    PublicIntegers,
     ReplicatedShares,
     RingName,
     ShareLayout,
@@ -68,6 +69,7 @@ _FAILED = "did not send all parties the same values in time"
 _COMPLAINED = "said that their masks do not fit: a party may cheat"
 
 _RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
+MOST_FILE_BYTES = 1 << 30  # that a program of which nothing is known writes into a file
 
 
 @dataclass(frozen=True)
@@ -270,12 +272,14 @@ class Engine(Runner, MadeUpRunner):
                 reads=part.reads,
                 packages=part.packages,
                 keeps_printed=job.keeps_printed and isinstance(part.engine, VirtualMachine),
+                most_file_bytes=MOST_FILE_BYTES if job.is_foreign else None,
             ),
             values=values,
             links=part.links,
             takes_noise=piece if job.spec.uses_piece else None,
             keeps_noise=piece if job.spec.makes_piece else None,
             notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
+            is_foreign=job.is_foreign,
         )
 
     def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:
@@ -387,6 +391,8 @@ def _phases_of(costs: Sequence[PartyCosts]) -> dict[str, tuple[PhaseCosts, ...]]
 
 def _shares_of(job: Job, part: EnginePart) -> ShareLayout:
     """Return how a party's shares lie, for the input form and path of a job."""
+    if job.is_foreign:
+        return PublicIntegers()
     if job.replicated:
         if part.replicated is None:
             raise UnsupportedError(f"{job.spec.name} takes replicated shares, which this engine cannot read.")

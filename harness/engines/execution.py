@@ -18,6 +18,7 @@ from fairshares.harness.engines.links import Network
 from fairshares.harness.errors import OutputError, UnsupportedError, refuse
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
@@ -179,6 +180,11 @@ class Job(ABC):
     @abstractmethod
     def values_of(self, party: int) -> Path | None:
         """Return the file of a party's values, None if it gets none from here."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the program is somebody else's: nothing is known of it, and its inputs are public."""
+        return False
 
     @property
     def is_production(self) -> bool:
@@ -350,7 +356,7 @@ class EngineResult:
         outputs: The opened integers by name of the `OUT` line, equal at all parties.
         times: The seconds that it took.
         left_out: The number of clients that the parties left out, by reason.
-        signed: See `fairshares.harness.hosts.signed_results`.
+        signed: What hosts signed of the run; see `fairshares.harness.hosts.signed_results`.
         hosts: The facts about the run that hosts signed.
         preprocessing: The noise that hosts had made ahead.
         phases: What each phase took, by its name, at each party: "online", "offline" (of several threads
@@ -372,7 +378,7 @@ class EngineResult:
     peak_memory_bytes: tuple[int, ...] = ()
     network: EmulatedNetwork | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    signed: tuple[Mapping[str, str], ...] = ()
+    signed: tuple[Signed, ...] = ()
     hosts: HostsRun | None = None
     preprocessing: Preprocessing | None = None
     phases: Mapping[str, tuple[PhaseCosts, ...]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from fairshares.harness.engines.compiled import CompiledJob
 from fairshares.harness.engines.execution import PROJECT, Job
 
 _CIRCUITS = "fairshares.protocols.circuits."
@@ -19,11 +20,15 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
     """Return a SHA-256 over the code of the program and its circuits, its arguments and `extra`.
 
+    A program that was compiled elsewhere counts by its digest.
+
     Guarantees: every change of the code changes it, but for comments, docstrings and layout. Circuits
     count by the names that they had up to version 1.0, `protocols.circuits`, so that noise made by 1.0 stays
     usable.
     [test: tests/programs/test_bytecode.py, tests/project/test_wheel.py]
     """
+    if isinstance(job, CompiledJob):
+        return hashlib.sha256(json.dumps([job.digest, list(extra)]).encode()).hexdigest()
     sources = [[path.name, _code(path.read_text(encoding="utf-8"))] for path in sources_of(job.source)]
     return hashlib.sha256(json.dumps([sources, list(job.arguments), list(extra)]).encode()).hexdigest()
 

@@ -42,7 +42,7 @@ def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> Sec
     if model is None:
         say(
             f"Security model: {chosen.name} (choose another with {named('security')}; "
-            f"{named_command('security')} lists them)"
+            f"{named_command('security')} lists them)."
         )
     return chosen
 

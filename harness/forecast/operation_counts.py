@@ -18,7 +18,6 @@ from fairshares.protocols.spec import ProtocolSpec
 
 _ROUNDS_TO_COMPARE = 9
 _ANDS_TO_COMPARE = {2: 118, 3: 242, 4: 305}  # of 64-bit integers, by the shares that become bits
-_ANDS_WITHOUT_TRIPLES = ("ring", "rep4-ring")  # the other models make material for ANDs in batches
 
 
 @dataclass
@@ -99,7 +98,7 @@ def _usage_with_keys(job: Job, counted: ProtocolSpec, model: SecurityModel) -> C
         inputs = int(arguments["records"]) * model.parties
     used = replace(used, inputs=inputs).then(usage_of_keys(arguments, _parties_that_split(model)))
     batch = job.batch(model)
-    if batch and model.name not in _ANDS_WITHOUT_TRIPLES:
+    if batch and model.prepares_ands:
         whole_batch = batch * WORD
         used.ands = math.ceil(used.ands / whole_batch) * whole_batch
     return used

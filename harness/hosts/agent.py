@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fairshares.harness.errors import FairSharesError, HostUnfitError
+from fairshares.harness.errors import SHELL, FairSharesError, HostUnfitError, naming
 from fairshares.harness.hosts import local_host, wire
 from fairshares.harness.hosts.decision import Benchmark, Contact
 from fairshares.harness.hosts.host_log import Event
@@ -284,15 +284,15 @@ class Work(wire.Answers):
         self._take(noise_proposed(self.host, message))
 
     def run_trial(self, message: RunTrial) -> None:
-        """Take a run on made-up records, in place of the last such run.
+        """Take a run on made-up records or integers, in place of the last such run.
 
         Guarantees: `aggregate` alone reads shares, after `propose`, which no connection with a benchmark run
         has.
         [test: tests/harness/hosts/test_preparation.py]
 
-        Raises PolicyError if the owner allows none, or as `trial_proposed`.
+        Raises PolicyError if the owner does not allow it, or as `trial_proposed`.
         """
-        self.host.ask_owner(Benchmark(message.trial.security))
+        self.host.ask_owner(Benchmark(message.trial.security, message.trial.foreign_program))
         self._take(trial_proposed(self.host, message))
 
     def _take(self, state: RunState) -> None:
@@ -363,7 +363,8 @@ class CoordinatorLink:
 def connected() -> Iterator[CoordinatorLink]:
     """Yield the connection of this process, which serves nothing else.
 
-    An interrupt ends the process with exit code 1.
+    Messages are for a shell, as coordinators and owners start this process by commands. An interrupt ends the
+    process with exit code 1.
     """
     take_interrupts()
     os.umask(0o077)
@@ -372,7 +373,7 @@ def connected() -> Iterator[CoordinatorLink]:
     outgoing = os.fdopen(os.dup(_STANDARD_OUTPUT), "wb")
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side
     try:
-        with ExitStack() as stack:
+        with naming(SHELL), ExitStack() as stack:
             yield CoordinatorLink(incoming, outgoing, stack)
     except KeyboardInterrupt:
         sys.exit(1)

@@ -35,6 +35,7 @@ class Ground(StrEnum):
     ATTEMPTS = "attempts"
     BENCHMARK = "benchmark"
     BENCHMARK_SECURITY = "benchmark_security"
+    BENCHMARK_PROGRAMS = "benchmark_programs"
     POPULATION = "population"
     TASKS = "tasks"
     SECURITY = "security"
@@ -113,6 +114,7 @@ class HostRules:
         coordinators: Whose runs it takes part in; None for everybody's.
         benchmark: Whether it takes part in benchmark runs.
         benchmark_security: Names of models for these; None for those that any rule accepts.
+        benchmark_programs: The digests of coordinators' own programs that it runs in these.
         port: Where its party listens.
         client_port: Where its gateway listens, and on the next port its virtual machine; 0 for nowhere.
         attempts: The most attempts to make one piece of noise.
@@ -122,6 +124,7 @@ class HostRules:
     coordinators: tuple[str, ...] | None = None
     benchmark: bool = False
     benchmark_security: tuple[str, ...] | None = None
+    benchmark_programs: tuple[str, ...] = ()
     port: int = 0
     client_port: int = 0
     attempts: int = 10
@@ -163,9 +166,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark run, or samples of noise, in a model; without one, a measurement of links."""
+    """A benchmark run, or samples of noise, in a model; without one, a measurement of links.
+
+    Attributes:
+        model: The name of the model.
+        program: The digest of a program of the coordinator's own; None for what every host has.
+    """
 
     model: str | None
+    program: str | None = None
 
 
 @dataclass(frozen=True)
@@ -327,12 +336,23 @@ def _refused_benchmark(rules: HostRules, action: Benchmark) -> Refused | None:
         )
     models = rules.models_of_benchmarks
     if action.model is None or action.model in models:
-        return None
+        return _refused_program(rules, action)
     accepted = f"of {listed([*models])} only" if models else "of no model"
     return Refused(
         Ground.BENCHMARK_SECURITY,
         f"Its policy allows benchmark runs {accepted}, not of {action.model!r}; choose another model, or ask "
         "its owner to add this one to benchmark_security, or to security of a table, in policy.toml.",
+    )
+
+
+def _refused_program(rules: HostRules, action: Benchmark) -> Refused | None:
+    if action.program is None or action.program in rules.benchmark_programs:
+        return None
+    return Refused(
+        Ground.BENCHMARK_PROGRAMS,
+        f"Its policy does not allow this program in {action.model}; its owner may allow it, with these "
+        f'options alone, by benchmark_programs = ["{action.program}"] at the top of policy.toml, above the '
+        "first table.",
     )
 
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
@@ -44,10 +43,11 @@ from fairshares.harness.hosts.signed_results import Statement, read_signed, shar
 from fairshares.harness.pipeline.sources import request_of_run
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
-from fairshares.harness.system.documents import Refusal
+from fairshares.harness.system.documents import Refusal, as_json
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.system.threads import ContextPool
 from fairshares.harness.uploads.signatures import Signed
-from fairshares.protocols.json_values import JsonObject
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -61,7 +61,7 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     Raises:
         Exception: The first error, in the order of the values, once all calls have ended.
     """
-    with ThreadPoolExecutor(max(1, len(each))) as pool:
+    with ContextPool(max(1, len(each))) as pool:
         return list(pool.map(function, each))
 
 
@@ -311,6 +311,19 @@ SHOWN = 17  # of a fingerprint
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 
+@dataclass(frozen=True)
+class HostAnswer:
+    """What a host told of itself, and what its time shows of its clock.
+
+    Attributes:
+        facts: What it told.
+        skew_s: The seconds by which its clock is ahead of this machine's, negative if it is behind.
+    """
+
+    facts: HostFacts
+    skew_s: float
+
+
 @dataclass
 class Finding:
     """The findings about one host.
@@ -318,41 +331,51 @@ class Finding:
     Attributes:
         host: The host.
         faults: A sentence for each fault, by a name in `LOOKED_AT`.
-        facts: What the host told, None if it told nothing.
-        skew_s: The seconds by which its clock is ahead of this machine's, negative if it is behind.
+        answer: What the host told; None if it told nothing.
     """
 
     host: Host
     faults: dict[str, str] = field(default_factory=dict)
-    facts: HostFacts | None = None
-    skew_s: float = 0.0
+    answer: HostAnswer | None = None
 
-    def marks(self) -> dict[str, bool | None]:
-        """Return whether each of `LOOKED_AT` is right, or None if that is unknown."""
-        known = None if self.facts is None else True
-        marks: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, known)
-        marks["ssh"] = True
-        if not self.host.client_port:
-            marks["clients"] = None  # it takes no clients
+    def marks(self) -> dict[str, bool]:
+        """Return whether each of `LOOKED_AT` is right, without those that were not checked."""
+        marks = {"ssh": True}
+        if self.answer is not None:
+            marks = dict.fromkeys(LOOKED_AT, True)
+            if not self.host.client_port:
+                del marks["clients"]  # it takes no clients
         for name in self.faults:
             marks[name] = False
         return marks
 
     def to_json(self) -> JsonObject:
         """Return the entry in `hosts.check --json`."""
-        facts = self.facts
-        return {
+        fields: dict[str, JsonValue] = {
             "party": self.host.party,
             "address": self.host.address,
             "fit": not self.faults,
-            "faults": self.faults,
-            "notices": facts.notices if facts else [],
-            "clock_ahead_s": round(self.skew_s, 3),
-            "commit": facts.commit if facts else None,
-            "engine_version": facts.engine_version if facts else None,
-            "party_can": [protection.value for protection in facts.unprotected] if facts else [],
-            "free_bytes": facts.free_bytes if facts else None,
-            "environment": to_builtins(facts.environment) if facts else None,
+            "faults": dict(self.faults),
+        }
+        if self.answer is None:
+            return fields | {
+                "notices": [],
+                "clock_ahead_s": 0.0,
+                "commit": None,
+                "engine_version": None,
+                "party_can": [],
+                "free_bytes": None,
+                "environment": None,
+            }
+        facts = self.answer.facts
+        return fields | {
+            "notices": list(facts.notices),
+            "clock_ahead_s": round(self.answer.skew_s, 3),
+            "commit": facts.commit,
+            "engine_version": facts.engine_version,
+            "party_can": [protection.value for protection in facts.unprotected],
+            "free_bytes": facts.free_bytes,
+            "environment": as_json(facts.environment),
         }
 
 
@@ -383,7 +406,12 @@ class ReachedHost:
 class Answered(ReachedHost):
     """A reached host that told its facts."""
 
-    facts: HostFacts
+    answer: HostAnswer
+
+    @property
+    def facts(self) -> HostFacts:
+        """What it told."""
+        return self.answer.facts
 
 
 def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
@@ -468,26 +496,25 @@ def _look(reached: ReachedHost, model: SecurityModel) -> Answered | None:
         name = "policy" if isinstance(error, PolicyError) else "directory"
         reached.faults[name] = str(error)
         return None
-    reached.finding.facts = facts
-    reached.finding.skew_s = skew_s(asked, facts.time, time.time())
-    _note_faults(reached.finding, facts)
-    return Answered(reached.finding, reached.connection, facts)
+    answer = HostAnswer(facts, skew_s(asked, facts.time, time.time()))
+    reached.finding.answer = answer
+    _note_faults(reached.host, answer, reached.faults)
+    return Answered(reached.finding, reached.connection, answer)
 
 
-def _note_faults(finding: Finding, facts: HostFacts) -> None:
-    """Note the faults that follow from a host's own facts."""
-    host = finding.host
-    faults = finding.faults
+def _note_faults(host: Host, answer: HostAnswer, faults: dict[str, str]) -> None:
+    """Add the faults that follow from a host's own facts."""
+    facts = answer.facts
     for what, stated in ((PROGRAMS, facts.programs), (CODE, facts.code)):
         if stated != sources_hash(*SOURCES[what]) and "project" not in faults:
             faults["project"] = (
                 f"{host.title}: the {what} in {host.project} (commit {facts.commit[:12]}) are not "
                 "those here; bring both to the same commit, without changes of their own."
             )
-    if abs(finding.skew_s) > MAX_SKEW_S:
-        direction = "ahead of" if finding.skew_s > 0 else "behind"
+    if abs(answer.skew_s) > MAX_SKEW_S:
+        direction = "ahead of" if answer.skew_s > 0 else "behind"
         faults["clock"] = (
-            f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {direction} this machine's; set both, "
+            f"{host.title}: its clock is {abs(answer.skew_s):.0f} s {direction} this machine's; set both, "
             "by NTP for example."
         )
     told = {

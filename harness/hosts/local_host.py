@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
@@ -47,6 +48,7 @@ from fairshares.harness.system.files import (
     write_whole,
 )
 from fairshares.harness.system.processes import birth
+from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.harness.uploads.signatures import Signed
 
 PROGRAMS = "programs and circuits"  # as sentences name them
@@ -61,9 +63,25 @@ NONCE_BYTES = 16
 _IDLE_S = 3600.0  # within which a run begins, from the connection's turn or the end of its last run on
 _TURNLESS_S = 600.0  # within which a connection takes the turn
 BY_HOST = "which the host ended"
-_BY_A_SIGNAL = "by a signal to its agent"  # as another connection's `clean` sends it, or this machine
 _AT_ONCE = 64  # the most connections to a listening agent, so that they take little memory
 _LINK_PROBES = 15  # round trips that are timed on a link
+
+
+@dataclass(frozen=True)
+class ConnectionEnd:
+    """How a connection ends.
+
+    Attributes:
+        request: The request by which it ends, or "" for none.
+        how: The end of a sentence about it.
+    """
+
+    request: str
+    how: str
+
+
+_BY_A_SIGNAL = ConnectionEnd("", "by a signal to its agent")
+"""A signal comes from another connection's `clean`, or from this machine. It tells nobody that it comes."""
 
 
 class LocalHost:
@@ -74,7 +92,7 @@ class LocalHost:
         stack: Is closed at the end of the connection.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         log: The host's log, for this connection.
-        ending: The request by which the connection ends, and how it ends. It is None until that is known.
+        ending: How the connection ends. It is None until that is known.
     """
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
@@ -83,9 +101,9 @@ class LocalHost:
         self.coordinator = coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
         self.log = HostLog(directory, coordinator)
-        self.ending: tuple[str, str] | None = None
+        self.ending: ConnectionEnd | None = None
         self._has_turn = False
-        self._idle: threading.Timer | None = None
+        self._idle: ContextTimer | None = None
         self._listening: list[socket.socket] = []
 
     def handlers(self) -> list[Answering]:
@@ -140,12 +158,13 @@ class LocalHost:
     def ends(self, request: str, how: str) -> None:
         """Learn how the connection ends, as `Answers.ends`."""
         if self.ending is None:
-            self.ending = (request, how)
+            self.ending = ConnectionEnd(request, how)
 
     def note_ended_party(self) -> None:
         """Note that a party that had begun was ended with the connection."""
-        request, how = self.ending or ("", _BY_A_SIGNAL)
-        self.log.write(Event.ENDED, request, f"A party that had begun was ended with its connection, {how}.")
+        ending = _BY_A_SIGNAL if self.ending is None else self.ending
+        sentence = f"A party that had begun was ended with its connection, {ending.how}."
+        self.log.write(Event.ENDED, ending.request, sentence)
 
     def _end_after(self, seconds: float, why: str) -> None:
         """End this connection after some time, in place of an earlier such limit.
@@ -155,7 +174,7 @@ class LocalHost:
             why: The sentence for the host's log and the coordinator.
         """
         self.run_begins()
-        self._idle = threading.Timer(seconds, self._end, [why])
+        self._idle = ContextTimer(seconds, self._end, [why])
         self._until_the_end.callback(self._idle.cancel)
         self._idle.daemon = True
         self._idle.start()
@@ -227,7 +246,7 @@ class LocalHost:
             refused.pop_all()  # the socket stays open
         self.stack.callback(listening.close)
         self._listening.append(listening)
-        threading.Thread(target=_greet_callers, args=(listening, greeting), daemon=True).start()
+        ContextThread(target=_greet_callers, args=(listening, greeting), daemon=True).start()
         return greeting
 
     def _leave_ports(self, _message: StopListening) -> None:
@@ -347,7 +366,7 @@ def _greet_callers(listening: socket.socket, greeting: str) -> None:
             reached, _ = listening.accept()
         except OSError:  # closed
             return
-        threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
+        ContextThread(target=_greet, args=(reached, greeting, free), daemon=True).start()
 
 
 def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> None:

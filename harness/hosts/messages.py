@@ -402,9 +402,9 @@ class Preprocess(Message[None], tag="preprocess", frozen=True, kw_only=True):
 
 
 class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
-    """Proposes a run on made-up records, or of samples of noise, in place of the last such run.
+    """Proposes a run on made-up records, of samples of noise, or of a program, in place of the last such run.
 
-    `ReleaseTrial` and `NoiseTrial` check their numbers.
+    Each kind of trial checks its numbers. The files of a program follow by `TakeProgram`.
     """
 
     STATES = NOT_RUNNING
@@ -412,6 +412,23 @@ class RunTrial(Message[None], tag="benchmark", frozen=True, kw_only=True):
 
     party: Party
     trial: Trial
+
+
+class TakeProgram(Message[None], tag="take_program", frozen=True, kw_only=True):
+    """Hands a host the next piece of a program that its owner allows.
+
+    Attributes:
+        file: The number of the file: 0 for the schedule, then the tapes in their order.
+        at: The byte of the file at which the piece begins.
+        piece: The bytes.
+    """
+
+    STATES = frozenset({State.PROMISED})
+    LONGEST = LONGEST
+
+    file: Size
+    at: Size
+    piece: Annotated[bytes, Meta(min_length=1, max_length=PIECE)]
 
 
 # Its inputs.
@@ -689,6 +706,7 @@ TO_AGENT = _by_name(
         Propose,
         Preprocess,
         RunTrial,
+        TakeProgram,
         CheckUploads,
         ReadList,
         TakeList,

@@ -7,7 +7,6 @@ The party's process makes the key of its links in its own directory. The owner's
 hosts hold, certifies that key for this run (`agree`). No request brings a certificate of a party.
 """
 
-import math
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Generic, Self
 
@@ -503,9 +503,27 @@ class Agreed(Waiting[RunAhead], Chargeable):
             begun=begun,
             certificates=certificates,
             owners=self.owners,
-            meets_by=time.monotonic() + _MEET_S,
+            meeting=MeetingTime(time.monotonic() + _MEET_S),
         )
         return Step(charged, None)
+
+
+@dataclass(frozen=True)
+class MeetingTime:
+    """The time that a party has to meet all others.
+
+    Attributes:
+        ends: Its end, by the monotonic clock.
+    """
+
+    ends: float
+
+
+class MeetingOver(Enum):
+    """What was found when a party's time to meet all others was over."""
+
+    MET_ALL = "it had met all others"
+    ALONE = "it had not, and was ended"
 
 
 @dataclass(frozen=True)
@@ -519,10 +537,8 @@ class Running(RunState):
         begun: The run's charge, or what else was written as it began.
         certificates: The certificates of the other parties' keys for this run, by party.
         owners: The certificates of the other parties' owners, by party.
-        meets_by: The time by which the party has to have met all others, by the monotonic clock. It is
-            infinite once that has been looked at.
+        meeting: The time that the party has to meet all others, or what was found at its end.
         met: The parties that this one has met, as far as that has been written.
-        is_alone: Whether the party was ended since it had not met all others in time.
     """
 
     party: int
@@ -531,9 +547,8 @@ class Running(RunState):
     begun: Begun
     certificates: Mapping[int, str]
     owners: Mapping[int, str]
-    meets_by: float
+    meeting: MeetingTime | MeetingOver
     met: frozenset[int] = frozenset()
-    is_alone: bool = False
 
     NAME = State.RUNNING
 
@@ -548,7 +563,7 @@ class Running(RunState):
     def last_state(self) -> PartyState:
         """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
         state = self.process.state()
-        if not self.is_alone:
+        if self.meeting is not MeetingOver.ALONE:
             return state
         alone = line_of_failure(f"It had not met all other parties after {_MEET_S:g} s.")
         return replace(state, lines=(*state.lines, alone))
@@ -570,10 +585,11 @@ class Running(RunState):
     def polled(self) -> Step[PartyEnd | None]:
         """Look at the party; answer with its last state if it has ended."""
         state = self.looked()
-        if time.monotonic() > state.meets_by:
-            is_alone = len(state.process.met()) < state.place.model.parties - 1
-            state = replace(state, meets_by=math.inf, is_alone=is_alone)
-            if is_alone:
+        if isinstance(state.meeting, MeetingTime) and time.monotonic() > state.meeting.ends:
+            if len(state.process.met()) == state.place.model.parties - 1:
+                state = replace(state, meeting=MeetingOver.MET_ALL)
+            else:
+                state = replace(state, meeting=MeetingOver.ALONE)
                 state.process.kill()
         code = state.process.exit_code()
         if code is None:
@@ -647,7 +663,7 @@ class Beginning(Running):
             begun=self.begun,
             certificates=self.certificates,
             owners=self.owners,
-            meets_by=self.meets_by,
+            meeting=self.meeting,
         )
 
 

@@ -41,6 +41,7 @@ FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
 STOCK = "stock"  # of noise made ahead
 COMMAND = "./inv hosts.policy"
+_DIGEST = re.compile("[0-9a-f]{64}")
 _DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
 # `./inv hosts.policy --directory DIR` checks this file, and shows what has been spent of it.
@@ -52,6 +53,8 @@ _DEFAULT = """\
 # benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
                              # reveal how fast this host and its network are. Without this line, in none.
 # benchmark_security = ["ring"]  # the models of these; without this line, those that a table below accepts
+# benchmark_programs = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+                             # coordinators' own programs in these, as a refusal names them. Without it, none
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
 name = "*"                   # any, under whatever name; no other table may stand beside it
@@ -119,7 +122,7 @@ def _rule(table: PopulationEntry) -> Rule:
     check_names("unit", [table["unit"]], ["", *PrivacyUnit])
     check_names("relation", [table["relation"]], ["", *NeighboringRelation])
     for name in table["upload_tasks"]:
-        if not re.fullmatch("[0-9a-f]{64}", name):
+        if not _DIGEST.fullmatch(name):
             raise PolicyError(
                 f"upload_tasks of population {table['name']!r} must be names of tasks, of 64 hexadecimal "
                 f"digits, as ./inv task prints them; got {name[:80]!r}."
@@ -199,12 +202,19 @@ class Policy:
     client_port: int = 0
     attempts: int = 10
     benchmark_security: list[str] | None = None
+    benchmark_programs: list[str] | None = None
 
     def __post_init__(self) -> None:
         for name, number in (("port", self.port), ("client_port", self.client_port)):
             if number not in range(1 << 16):
                 raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
         check_models(self.benchmark_security or [])
+        for digest in self.benchmark_programs or []:
+            if not _DIGEST.fullmatch(digest):
+                raise PolicyError(
+                    "benchmark_programs must be digests of programs, of 64 hexadecimal digits, as the "
+                    f"refusal of a program names its own; got {digest[:80]!r}."
+                )
         keys = [key_of(rule.name) for rule in self.host_rules.rules]
         twice = [rule.name for rule in self.host_rules.rules if keys.count(key_of(rule.name)) > 1]
         if twice:
@@ -226,6 +236,7 @@ class Policy:
             coordinators=None if self.coordinators is None else tuple(self.coordinators),
             benchmark=self.benchmark,
             benchmark_security=benchmark_security,
+            benchmark_programs=tuple(self.benchmark_programs or ()),
             port=self.port,
             client_port=self.client_port,
             attempts=self.attempts,
@@ -243,6 +254,7 @@ class Policy:
             "coordinators": self.coordinators,
             "benchmark": self.benchmark,
             "benchmark_security": [*rules.models_of_benchmarks] if self.benchmark else [],
+            "benchmark_programs": [*rules.benchmark_programs],
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,

@@ -10,10 +10,8 @@ The coordinator goes from value to value: `HostsBackend` before it is connected,
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from msgspec import to_builtins
 
 from fairshares.harness.engines.execution import (
     Backend,
@@ -47,13 +45,12 @@ from fairshares.harness.hosts.remote_parties import (
     refusal_at_hosts,
 )
 from fairshares.harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
-from fairshares.harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
+from fairshares.harness.pipeline.preprocessing import MadePiece, joint_noise_of, noise_job
 from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
 from fairshares.harness.releases.base import Answer, PreparedRelease
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.signatures import Signed
-from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 _LISTING_S = 3600.0  # for all of a host's list of uploads
@@ -253,7 +250,7 @@ class HostsRunner(Runner):
 
         Raises SignatureError, as `verify`; the hosts keep what they signed then, for `hosts.collect`.
         """
-        signers = [fingerprint(statement["certificate"].encode()) for statement in result.signed]
+        signers = [fingerprint(statement.certificate.encode()) for statement in result.signed]
         first, _ = verify(results, signers)[0]
         self.proposed.hosts.ask_each(Forget(run=first.ran.run))
 
@@ -280,7 +277,7 @@ def signed_result(parties: AgreedParties) -> EngineResult:
     ran = check_ended(names, agreed, ended, result.outputs).ran
     return replace(
         result,
-        signed=tuple(asdict(statement) for statement in ended if statement is not None),
+        signed=tuple(statement for statement in ended if statement is not None),
         hosts=what_hosts_ran(ran),
         preprocessing=noise_of(ran),
     )
@@ -292,24 +289,22 @@ def preprocess(
     runs: int,
     timeout_s: float,
     progress: Progress,
-) -> list[dict[str, JsonValue]]:
+) -> list[MadePiece]:
     """Have hosts make the noise of so many runs of a release ahead.
 
     Each host keeps its part of a piece once all hosts have signed that their parties ended well. After an
     error, the pieces that were finished stay.
-
-    Returns:
-        What each piece cost.
     """
     message = Preprocess(asked=prepared.release.to_json(), domain=prepared.domain.to_json())
     job = noise_job(joint_noise_of(prepared), [Path()] * hosts.model.parties)
-    pieces: list[dict[str, JsonValue]] = []
+    pieces: list[MadePiece] = []
     for number in range(runs):
         progress(f"piece {number + 1}")
         hosts.ask_each(message)
         with hosts.agreed_parties(job, timeout_s, progress) as parties:
             result = signed_result(parties)
-        made = {party: Signed(**statement) for party, statement in enumerate(result.signed)}
-        hosts.ask_each(Keep(made=by_number(made)))
-        pieces.append(what_it_took(result) | to_builtins(result.preprocessing))
+        hosts.ask_each(Keep(made=by_number(dict(enumerate(result.signed)))))
+        noise = result.preprocessing
+        assert noise is not None  # hosts sign which noise they make
+        pieces.append(MadePiece.by(result, noise.attempts, noise.piece))
     return pieces

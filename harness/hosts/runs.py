@@ -6,6 +6,8 @@ and what its end adds. `party_run.py` has the steps that they have in common.
 
 import hashlib
 import json
+import os
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -14,16 +16,37 @@ from pathlib import Path
 from typing import Self
 
 from fairshares.harness.charged import Chargeable
+from fairshares.harness.engines.compiled import CompiledJob, ProgramFile, place_of, tapes_in
 from fairshares.harness.engines.engine import left_out_by
 from fairshares.harness.engines.execution import Job, parse_outputs
 from fairshares.harness.engines.parties.handle import LocalProcess, PartyState
+from fairshares.harness.engines.parties.sandbox import missing
+from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError, OutputError
 from fairshares.harness.hosts import host_keys, local_host
 from fairshares.harness.hosts.guard import Guard, GuardedCharge, GuardedJob
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.local_host import LocalHost
-from fairshares.harness.hosts.messages import Agree, GetReport, Keep, Kill, Prepare, Preprocess, RunTrial
-from fairshares.harness.hosts.party_run import Begun, Fed, Over, PlannedRun, RunInputs, Running, RunPlace
+from fairshares.harness.hosts.messages import (
+    Agree,
+    GetReport,
+    Keep,
+    Kill,
+    Prepare,
+    Preprocess,
+    RunTrial,
+    TakeProgram,
+)
+from fairshares.harness.hosts.party_run import (
+    Begun,
+    Fed,
+    Over,
+    PlannedRun,
+    RunInputs,
+    Running,
+    RunPlace,
+    RunState,
+)
 from fairshares.harness.hosts.signed_results import (
     INVITED,
     NOTHING,
@@ -36,19 +59,20 @@ from fairshares.harness.hosts.signed_results import (
     sign,
 )
 from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
-from fairshares.harness.hosts.trials import Trial
+from fairshares.harness.hosts.trials import KnownTrial, ProgramTrial, Trial
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, noise_job, terms_of
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.privacy.ledger.entries import next_head
 from fairshares.harness.privacy.ledger.populations import Status
-from fairshares.harness.privacy.stock import new_name, shares_of
+from fairshares.harness.privacy.stock import PieceRecord, new_name, shares_of
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import create_file, write_whole
 from fairshares.harness.uploads.signatures import Signed
 
 NO_INPUTS = "It was asked for a run before it had any inputs."
 _PIECE = "piece"  # the directory of a run's noise, in the run's directory
+_PROGRAM = "Programs"  # the directory of a coordinator's program, likewise
 
 
 def _signed_end(
@@ -107,9 +131,7 @@ class UploadedInputs(RunInputs[Intent]):
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
         if message.clients is not None:
             raise HostUnfitError(NO_INPUTS)
-        release = PlannedRelease(
-            place, self.guard.job(self.inputs), self.source, self.heard, file=self.values
-        )
+        release = ReleaseOfUploads(place, self.guard.job(self.inputs), self.source, self.heard, self.values)
         if not self.noise_terms:
             return release
         return ReleaseWithPiece.of_terms(release, self.noise_terms, message.piece)
@@ -129,7 +151,7 @@ class InvitedInputs(RunInputs[Intent]):
         if message.clients is None:
             raise HostUnfitError(NO_INPUTS)
         inputs = self.guard.sent(message.clients.terms, message.clients.certificates)
-        return PlannedRelease(place, self.guard.job(inputs), INVITED, {}, file=None)
+        return ReleaseOfInvited(place, self.guard.job(inputs))
 
 
 @dataclass(frozen=True)
@@ -139,24 +161,14 @@ class PlannedRelease(PlannedRun[Intent]):
     Attributes:
         place: What the run has at its host.
         guarded: The job, and what will be charged for it.
-        source: Where the inputs come from.
-        heard: All hosts' lists of the uploads, by party.
-        file: The file with this party's inputs, or None if clients send them.
     """
 
     place: RunPlace
     guarded: GuardedJob
-    source: str
-    heard: Mapping[int, UploadList]
-    file: Path | None
 
     @property
     def job(self) -> Job:
         return self.guarded.job
-
-    @property
-    def values(self) -> Path | None:
-        return self.file
 
     @property
     def guard(self) -> Guard:
@@ -166,9 +178,13 @@ class PlannedRelease(PlannedRun[Intent]):
     def seen(self, party: int) -> dict[str, str]:
         return self.guard.seen(self.place.keys.all_histories(party))
 
+    @abstractmethod
+    def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
+        """Return the statement before the run, as `GuardedJob.intent`."""
+
     def intent(self, prepared: PreparedParty, message: Agree) -> Intent:
         self.guarded.check()
-        ahead = self.guarded.intent(prepared, message, self.source, self.heard)
+        ahead = self.ahead(prepared, message)
         histories = self.place.keys.all_histories(prepared.party)
         return self.guard.with_heads(ahead, histories, message.heads)
 
@@ -178,7 +194,41 @@ class PlannedRelease(PlannedRun[Intent]):
 
 
 @dataclass(frozen=True)
-class ReleaseWithPiece(PlannedRelease):
+class ReleaseOfInvited(PlannedRelease):
+    """A release to which clients send while it runs, so that its host has no file for it."""
+
+    @property
+    def values(self) -> None:
+        return None
+
+    def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
+        return self.guarded.intent(prepared, message, INVITED, {})
+
+
+@dataclass(frozen=True)
+class ReleaseOfUploads(PlannedRelease):
+    """A release of uploads, or of an aggregate.
+
+    Attributes:
+        source: Which of the two the inputs are, by a key of `SOURCES`.
+        heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
+        file: The file with this party's shares of the sums.
+    """
+
+    source: str
+    heard: Mapping[int, UploadList]
+    file: Path
+
+    @property
+    def values(self) -> Path:
+        return self.file
+
+    def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
+        return self.guarded.intent(prepared, message, self.source, self.heard)
+
+
+@dataclass(frozen=True)
+class ReleaseWithPiece(ReleaseOfUploads):
     """A release that takes a piece of noise made ahead.
 
     Attributes:
@@ -190,7 +240,7 @@ class ReleaseWithPiece(PlannedRelease):
     piece: str
 
     @classmethod
-    def of_terms(cls, release: PlannedRelease, noise_terms: str, piece: str) -> Self:
+    def of_terms(cls, release: ReleaseOfUploads, noise_terms: str, piece: str) -> Self:
         """Return a release that takes a piece of this noise, with the place where it will be."""
         pieces = shares_of(release.place.scratch / _PIECE, release.place.model.parties)
         guarded = replace(release.guarded, job=replace(release.guarded.job, pieces=pieces))
@@ -425,9 +475,9 @@ class Made(Over):
         check_made(self.own, host_keys.by_party(message.made), self.owners)
         self.process.keep()
         stock = self.planned.inputs.guard.stock
-        about = {"attempts": self.own.attempts}
+        record = PieceRecord(attempts=self.own.attempts)
         stock.keep(
-            self.planned.terms, self.own.piece, self.planned.made_at, about, counted=self.planned.counted
+            self.planned.terms, self.own.piece, self.planned.made_at, record, counted=self.planned.counted
         )
         return Step(Over(self.place, self.last), None)
 
@@ -444,7 +494,7 @@ class TrialInputs(RunInputs[BenchmarkIntent]):
         values: The file with this party's made-up inputs, or None if clients send them or noise is sampled.
     """
 
-    trial: Trial
+    trial: KnownTrial
     values: Path | None
 
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
@@ -456,20 +506,141 @@ class TrialInputs(RunInputs[BenchmarkIntent]):
         return PlannedTrial(self.trial, job, self.values)
 
 
-def trial_proposed(host: LocalHost, message: RunTrial) -> Fed[BenchmarkIntent]:
-    """Take a benchmark run. Raises as `ReleaseTrial.values`, or as `RunPlace.open`."""
+def trial_proposed(host: LocalHost, message: RunTrial) -> "Fed[BenchmarkIntent] | Promised":
+    """Take a benchmark run.
+
+    Raises HostUnfitError for a program that no host takes, or where a party could reach more than its run's
+    files; else as the trial's `values`, or as `RunPlace.open`.
+    """
     trial = message.trial
+    if isinstance(trial, ProgramTrial):
+        _check_program(trial)
     values = trial.values(message.party)  # first, so that what is refused leaves nothing behind
     place = RunPlace.open(host, RunKind.TRIAL, trial.model)
-    if values is None:
-        return Fed(place, TrialInputs(trial, None))
-    file = place.scratch / "values"
+    file = None
     try:
-        create_file(file, values)
+        if values is not None:
+            file = place.scratch / "values"
+            create_file(file, values)
+        if isinstance(trial, ProgramTrial):
+            for name in ("Schedules", "Bytecode"):
+                (place.scratch / _PROGRAM / name).mkdir(mode=0o700, parents=True)
+            return Promised(place, trial, file)
     except OSError:
         place.stack.close()
         raise
     return Fed(place, TrialInputs(trial, file))
+
+
+def _check_program(trial: ProgramTrial) -> None:
+    """Raise HostUnfitError unless this host may take a program, and shuts it off."""
+    fault = trial.program.fault()
+    if fault is not None:
+        raise HostUnfitError(fault)
+    version = engine_of(trial.model).version()
+    if version != trial.compiled_by:
+        raise HostUnfitError(
+            f"It was offered a program that {trial.compiled_by} compiled, and has {version or 'no MP-SPDZ'}; "
+            "compile with the version that all hosts have."
+        )
+    unprotected = missing()
+    if unprotected:
+        could = "; ".join(protection.value for protection in unprotected)
+        raise HostUnfitError(
+            f"It runs no program of a coordinator's own, as a party's process there could {could}; the page "
+            "on owning a host says what this takes."
+        )
+
+
+@dataclass(frozen=True)
+class Promised(RunState):
+    """A benchmark run of a program that the owner allows, and of which files are missing.
+
+    Attributes:
+        trial: The program, and its inputs.
+        values: The file with this party's integers, or None if it reads none.
+        file: The number of files that are there as a whole.
+        at: The number of bytes that are there of the next file.
+    """
+
+    trial: ProgramTrial
+    values: Path | None
+    file: int = 0
+    at: int = 0
+
+    NAME = State.PROMISED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [TakeProgram.leads_by(self.take)]
+
+    def take(self, message: TakeProgram) -> Step[None]:
+        """Take the next piece. With the last one all files are what the owner allowed.
+
+        Guarantees: no file has another name, more bytes or another content than the digest is of, and the
+        schedule names these tapes alone.  [test: tests/harness/hosts/test_programs_of_others.py]
+
+        Raises HostUnfitError for another piece, or OSError, and keeps nothing of it then.
+        """
+        program = self.trial.program
+        if (message.file, message.at) != (self.file, self.at):
+            raise HostUnfitError(
+                f"It waits for byte {self.at:,} of the program's file {self.file}, and got another piece."
+            )
+        expected = program.files[self.file]
+        path = place_of(expected, self.place.scratch / _PROGRAM)
+        size = self.at + len(message.piece)
+        if size > expected.size:
+            raise HostUnfitError(
+                f"It was sent more of {expected.name} than the {expected.size:,} bytes that its owner allows."
+            )
+        is_whole = size == expected.size
+        if is_whole:
+            before = path.read_bytes() if self.at else b""
+            self._check_content(expected, before + message.piece)
+        try:
+            with path.open("ab") as file:
+                file.write(message.piece)
+        except OSError:
+            with suppress(OSError):
+                if self.at:
+                    os.truncate(path, self.at)
+                else:
+                    path.unlink()
+            raise
+        if not is_whole:
+            return Step(replace(self, at=size), None)
+        if self.file + 1 < len(program.files):
+            return Step(replace(self, file=self.file + 1, at=0), None)
+        return Step(Fed(self.place, ProgramInputs(self.trial, self.values)), None)
+
+    def _check_content(self, expected: ProgramFile, content: bytes) -> None:
+        """Raise HostUnfitError unless a file is the one that the digest is of."""
+        program = self.trial.program
+        if hashlib.sha256(content).hexdigest() != expected.sha256:
+            raise HostUnfitError(
+                f"It was sent another {expected.name} than the one that its owner allows by its digest."
+            )
+        if expected is program.schedule and tapes_in(content) != [tape.name for tape in program.tapes]:
+            raise HostUnfitError(f"The schedule {expected.name} names other tapes than it was offered.")
+
+
+@dataclass(frozen=True)
+class ProgramInputs(RunInputs[BenchmarkIntent]):
+    """A program of the coordinator's, whole, and public integers.
+
+    Attributes:
+        trial: The program.
+        values: The file with this party's integers, or None if it reads none.
+    """
+
+    trial: ProgramTrial
+    values: Path | None
+
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
+        if message.clients is not None:
+            raise HostUnfitError(NO_INPUTS)
+        job = CompiledJob.of_program(self.trial.program, place.model, place.scratch / _PROGRAM)
+        return PlannedTrial(self.trial, job, self.values)
 
 
 @dataclass(frozen=True)

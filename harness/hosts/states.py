@@ -26,6 +26,7 @@ class State(StrEnum):
     PROPOSED = "it has accepted a run and not listed its uploads"
     GIVEN = "it has found an aggregate and not read it"
     LISTED = "it has listed its uploads and not added them up"
+    PROMISED = "it has allowed a program and has not got all of it"
     FED = "it has a run's inputs and has prepared no party"
     PREPARED = "it has prepared a party and not started it"
     STARTED = "its party has started and is not ready"

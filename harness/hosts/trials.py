@@ -4,19 +4,23 @@ A host answers where its owner's policy allows it, whether or not it has this pr
 makes its inputs itself, so that no record can be in such a run.
 """
 
+import random
 from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Size
+from fairshares.harness.engines.compiled import MOST_INTEGERS, CompiledProgram
 from fairshares.harness.engines.execution import Job
-from fairshares.harness.errors import HostUnfitError, OptionError
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import HostUnfitError, OptionError, UnsupportedError
 from fairshares.harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
 from fairshares.harness.inputs.federation_size import MOST, FederationSize
 from fairshares.harness.inputs.shares import copies_of, held_by
 from fairshares.harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
 from fairshares.harness.pipeline.jobs import make_job
+from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.pipeline.sources import PartyInputs, request_of_run
@@ -27,10 +31,12 @@ from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
-from fairshares.protocols.spec import CLIENTS, InputForm
+from fairshares.protocols.spec import CLIENTS, NO_INPUT, InputForm
 
 ModelName = Annotated[str, Meta(max_length=64)]
 """The name of a security model."""
+
+SEED = 20_220_523  # arbitrary; fixed so that all runs of a comparison have the same clients and integers
 
 TERMS: dict[str, JsonValue] = {"task": "benchmark"}
 """What clients that send in a benchmark are told. Whoever has something to protect refuses these terms."""
@@ -49,6 +55,11 @@ class _TrialOfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def model(self) -> SecurityModel:
         """The model whose parties run it."""
         return get_model(self.security)
+
+    @property
+    def foreign_program(self) -> str | None:
+        """The digest of a program of the coordinator's own; None for what every host has."""
+        return None
 
 
 class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
@@ -117,8 +128,79 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
         return
 
 
-Trial = ReleaseTrial | NoiseTrial
+class LiteralTrial(_TrialOfModel, tag="literal", frozen=True, kw_only=True):
+    """A trial of a protocol as printed in PrivFairFL, on records that its program makes up.
+
+    Each host compiles the program of its own clone.
+
+    Attributes:
+        literal: The protocol, with its numbers.
+    """
+
+    literal: LiteralProtocol
+
+    def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
+        """Return every party's job.
+
+        Raises OptionError, or UnsupportedError where this host has no such program or its model runs none.
+        """
+        reason = engine_of(self.model).refusal(self.literal.spec, self.model, NO_INPUT)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        return self.literal.job(self.model)
+
+    def values(self, party: int) -> None:  # noqa: ARG002
+        """Return None, as no party has an input; raise as `job`, so that nothing is begun in vain."""
+        self.job()
+
+
+class ProgramTrial(_TrialOfModel, tag="program", frozen=True, kw_only=True):
+    """A trial of a program of the coordinator's own, on public integers that each host makes.
+
+    The owner allows it by its digest. Its files follow in messages of their own.
+
+    Attributes:
+        compiled_by: The version of MP-SPDZ that compiled it.
+        program: Its files, and the options of its machine.
+        integers: The number of integers that each party reads.
+    """
+
+    compiled_by: Annotated[str, Meta(max_length=100)]
+    program: CompiledProgram
+    integers: Annotated[int, Meta(ge=0, le=MOST_INTEGERS)] = 0
+
+    @property
+    def foreign_program(self) -> str:
+        return self.program.digest(self.model)
+
+    def values(self, party: int) -> bytes | None:
+        """Return the integers that a party reads, a line each, or None if it reads none.
+
+        Raises HostUnfitError if the model has no such party.
+        """
+        if not 0 <= party < self.model.parties:
+            raise HostUnfitError("It was asked for a run of other parties than its model has.")
+        if not self.integers:
+            return None
+        integers = public_integers(party + 1, self.integers)[party]
+        return "".join(f"{integer}\n" for integer in integers).encode()
+
+
+KnownTrial = ReleaseTrial | NoiseTrial | LiteralTrial
+"""A trial of what every host has itself."""
+
+Trial = KnownTrial | ProgramTrial
 """What a benchmark run measures."""
+
+
+def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
+    """Return each party's input to any program: integers below 2^16, the same in every run."""
+    drawn = random.Random(SEED)
+    inputs = []
+    for _ in range(parties):
+        integers = [drawn.randrange(1 << 16) for _ in range(each)]
+        inputs.append(tuple(integers))
+    return tuple(inputs)
 
 
 def inputs_of_size(

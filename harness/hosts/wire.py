@@ -17,9 +17,10 @@ from msgspec import to_builtins
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
 from fairshares.harness.system.documents import MESSAGE, number_as_text, strict_json
+from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.protocols.json_values import JsonObject
 
-VERSION = 17  # of requests and answers; rises with each change of them
+VERSION = 18  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between two signs of life
 SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
 _PIECE_BYTES = 1 << 16  # of a line that are read at once
@@ -34,7 +35,7 @@ def limited(seconds: float, over: Callable[[str], object], why: str) -> Iterator
         over: The function, which gets the sentence.
         why: The sentence.
     """
-    timer = threading.Timer(seconds, over, [why])
+    timer = ContextTimer(seconds, over, [why])
     timer.daemon = True
     timer.start()
     try:
@@ -119,8 +120,8 @@ class Endpoint(ABC):
 
     def begin(self, incoming: BinaryIO) -> None:
         """Listen, and send signs of life, until it is over."""
-        threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
-        threading.Thread(target=self._beat, daemon=True).start()
+        ContextThread(target=self._listen, args=[incoming], daemon=True).start()
+        ContextThread(target=self._beat, daemon=True).start()
 
     def send(self, message: Mapping[str, object] | Message[object]) -> None:
         """Send a message."""

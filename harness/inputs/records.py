@@ -499,7 +499,9 @@ def _inferred_domain(
     domain = RecordDomain(groups, labels, max_count, inferred=True)
     if domain.with_kind(kind).score_columns > 1 and cut is None:
         positive = values_of(labels, texts.dtypes["label"])[-1]
-        most = [*groups[:_GROUPS_SHOWN], *(["…"] if len(groups) > _GROUPS_SHOWN else [])]
+        most = list(groups[:_GROUPS_SHOWN])
+        if len(groups) > _GROUPS_SHOWN:
+            most.append("…")
         raise RecordDomainError(
             f"{where} has {len(labels)} labels ({', '.join(map(shown, labels))}), and a score speaks for one "
             f"of two. Either make them two, as label == {positive!r} does, with "

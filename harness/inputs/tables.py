@@ -80,7 +80,8 @@ class Counted:
     def texts(self) -> Mapping[str, Sequence[str]]:
         """The values as texts of a CSV file."""
         texts = {name: as_text(values) for name, values in self.values.items()}
-        return {**texts, **{name: cross(parts) for name, parts in self.parts.items()}}
+        texts.update((name, cross(parts)) for name, parts in self.parts.items())
+        return texts
 
 
 class SourceRows:

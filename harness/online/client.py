@@ -9,7 +9,6 @@ import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +38,7 @@ from fairshares.harness.system.files import (
     working_directory,
 )
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.system.threads import ContextPool
 from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.clients import CHECKS, MOST_CHECKS
 from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
@@ -368,7 +368,7 @@ class LocalClients:
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # which leaves this thread's loop alone
         loop = runner.get_loop()
         task = loop.create_task(self._send_all(servers))
-        with ThreadPoolExecutor(1) as pool:
+        with ContextPool(1) as pool:
             pool.submit(_run_to_the_end, runner, task)
             try:
                 yield

@@ -11,12 +11,12 @@ import resource
 import socket
 import struct
 import sys
-import threading
 from pathlib import Path
 from typing import Protocol
 
 from fairshares.harness.engines.parties import sandbox
 from fairshares.harness.system.processes import die_with_parent
+from fairshares.harness.system.threads import ContextThread
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
 HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
@@ -103,7 +103,7 @@ def _serve(pipes: Pipes, address: str, described: JsonValue) -> None:
     waiting: queue.SimpleQueue[_Found | None] = queue.SimpleQueue()
     # By msgpack results are plain bytes, which are not unpickled.
     with Client(address, serializers=["msgpack"], deserializers=["msgpack"]) as client:
-        answering = threading.Thread(target=_answer, args=(pipes, waiting), daemon=True)
+        answering = ContextThread(target=_answer, args=(pipes, waiting), daemon=True)
         pipes.send(READY, str(sum(client.nthreads().values())).encode())
         answering.start()
         while (message := pipes.received()) is not None:

@@ -37,9 +37,10 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         "delta_bits": delta_bits,
         "nodes": plan.nodes,
         "kept": 0,
-        **(plan.own.arguments() if plan.own else {}),
-        **prepared.arguments,
     }
+    if plan.own is not None:
+        arguments.update(plan.own.arguments())
+    arguments.update(prepared.arguments)
     return PrivateJob(
         spec=spec,
         source=PROGRAMS / f"{spec.name}.mpc",

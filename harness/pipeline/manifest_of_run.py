@@ -67,16 +67,16 @@ def computation_of(
 
 def environment() -> Environment:
     """Return the machine, load and versions."""
+    packages = {"fairshares": __version__}
+    for name in ("mpyc", "numpy", "pandas"):
+        packages[name] = version(name)
     return Environment(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         python=platform.python_version(),
         platform=platform.platform(),
         cores=os.cpu_count(),
         load_average=list(os.getloadavg()),
-        packages={
-            "fairshares": __version__,
-            **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
-        },
+        packages=packages,
     )
 
 

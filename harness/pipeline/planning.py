@@ -85,4 +85,5 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         noise=noise,
         chain=release.charged_with,
         domain=domain,
+        family=plan.family,
     )

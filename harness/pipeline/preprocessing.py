@@ -7,28 +7,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from msgspec import Struct, convert
+from msgspec import UNSET, Struct, UnsetType
 
+from fairshares.harness.bounds import PerParty, Seconds
 from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, Progress
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, StockError, UsedNoiseError
-from fairshares.harness.privacy.stock import Piece, Stock, new_name, shares_of
+from fairshares.harness.privacy.stock import Piece, PieceRecord, Stock, new_name, shares_of
 from fairshares.harness.releases.base import Answer, PreparedRelease
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import scratch_directory
 from fairshares.protocols.circuits.coins import family_of
-from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
-from fairshares.protocols.json_values import JsonObject, JsonValue
-from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
+from fairshares.protocols.json_values import JsonObject
+from fairshares.protocols.spec import PI_PREPROCESS, ProtocolSpec
 
 
-class ShownCosts(Struct):
-    """The costs of a piece of noise that views show: its seconds, and the bytes that each party sent."""
+class MadePiece(Struct, frozen=True, kw_only=True):
+    """A piece of noise that was made, with its costs.
 
-    mpc_s: float
-    sent_bytes: list[int]
+    Attributes:
+        mpc_s: The seconds that it took.
+        sent_bytes: The bytes that each party sent for it.
+        attempts: How many runs began to make it.
+        piece: Its name, if hosts made it.
+    """
+
+    mpc_s: Seconds
+    sent_bytes: PerParty
+    attempts: int
+    piece: str | UnsetType = UNSET
+
+    @classmethod
+    def by(cls, result: EngineResult, attempts: int, piece: str | UnsetType = UNSET) -> Self:
+        """Return the piece that an engine has made, in one of so many attempts."""
+        seconds = result.times["mpc_s"]
+        assert seconds is not None  # an engine measures each run
+        return cls(mpc_s=seconds, sent_bytes=list(result.sent_bytes), attempts=attempts, piece=piece)
 
 
 @dataclass(frozen=True)
@@ -37,30 +55,25 @@ class MadeNoise:
 
     Attributes:
         place: Where it is, for people.
-        pieces: What each piece cost, as recorded.
+        pieces: The pieces, in the order in which they were made.
     """
 
     place: str
-    pieces: list[dict[str, JsonValue]]
-
-    @property
-    def costs(self) -> list[ShownCosts]:
-        """The costs of each piece."""
-        return convert(self.pieces, list[ShownCosts])
+    pieces: list[MadePiece]
 
     @property
     def seconds(self) -> list[float]:
         """The seconds of each piece."""
-        return [piece.mpc_s for piece in self.costs]
+        return [piece.mpc_s for piece in self.pieces]
 
     @property
     def sent_bytes(self) -> list[int]:
         """The bytes that all parties sent for each piece."""
-        return [sum(piece.sent_bytes) for piece in self.costs]
+        return [sum(piece.sent_bytes) for piece in self.pieces]
 
     def to_json(self) -> JsonObject:
         """Return what a command prints as JSON."""
-        return {"stock": self.place, "pieces": [*self.pieces]}
+        return {"stock": self.place, "pieces": [as_json(piece) for piece in self.pieces]}
 
 
 @dataclass(frozen=True)
@@ -72,12 +85,14 @@ class NoiseToMake:
         values: The number of samples.
         law: The samples' distribution, as arguments of the program.
         fair_bits: The random bits that each party draws per sample.
+        program: What the parties run to make it.
     """
 
     security: SecurityModel
     values: int
     law: tuple[str, ...]
     fair_bits: int
+    program: ProtocolSpec
 
 
 def joint_noise_of(prepared: PreparedRelease[Answer]) -> NoiseToMake:
@@ -88,13 +103,14 @@ def joint_noise_of(prepared: PreparedRelease[Answer]) -> NoiseToMake:
         plan.nodes,
         noise_arguments(plan.node_epsilon, plan.node_delta_bits, family_of(plan.coins)),
         fair_bits_per_sample(plan.coins),
+        PI_PREPROCESS,
     )
 
 
 def preprocess(
     noise: NoiseToMake, stock: Stock, runs: int, timeout_s: float, progress: Progress
-) -> list[dict[str, JsonValue]]:
-    """Make a piece of noise for each of `runs` runs; return the costs of each piece.
+) -> list[MadePiece]:
+    """Make a piece of noise for each of `runs` runs; return the pieces.
 
     Guarantees: a piece enters the stock only after every party has ended well. A failed piece leaves neither
     shares nor keys, and earlier pieces stay.  [test: tests/harness/pipeline/test_preprocessing.py]
@@ -102,7 +118,7 @@ def preprocess(
     model = noise.security
     engine = engine_of(model)
     terms = terms_of(noise)
-    pieces: list[dict[str, JsonValue]] = []
+    pieces: list[MadePiece] = []
     for number in range(runs):
         progress(f"piece {number + 1}")
         try:
@@ -110,27 +126,23 @@ def preprocess(
             with scratch_directory(stock.directory) as scratch:
                 job = noise_job(noise, shares_of(scratch / "piece", model.parties))
                 result = engine.run(job, model, Conditions(scratch / "parties", timeout_s, progress))
-                about = what_it_took(result) | {"attempts": attempts}
-                stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", about)
+                made = MadePiece.by(result, attempts)
+                record = PieceRecord(mpc_s=made.mpc_s, sent_bytes=made.sent_bytes, attempts=made.attempts)
+                stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", record)
         except OSError as error:
             raise StockError(
                 f"Cannot write noise to {stock.directory}: {error.strerror}; {number} of {runs} pieces were "
                 "made, and nothing of another one was left."
             ) from None
-        pieces.append(about)
+        pieces.append(made)
     return pieces
-
-
-def what_it_took(result: EngineResult) -> dict[str, JsonValue]:
-    """Return the recorded costs of a piece."""
-    return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 
 
 def noise_job(noise: NoiseToMake, directories: Sequence[Path]) -> MadeUpJob:
     """Return the job that makes a piece, with each party's directory."""
     return MadeUpJob(
-        spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
-        source=PROGRAMS / f"{PI_PREPROCESS.name}.mpc",
+        spec=noise.program,
+        source=PROGRAMS / f"{noise.program.name}.mpc",
         arguments=(str(noise.security.parties), str(noise.values), *noise.law),
         fair_bits=tuple((width, noise.values) for width in input_widths(noise.fair_bits)),
         pieces=tuple(directories),

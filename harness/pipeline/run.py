@@ -302,5 +302,8 @@ def publish(partial: Path, files: Sequence[ResultFile], manifest: Manifest, resu
         else:
             shutil.rmtree(leftover)
     if result.signed:
-        write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
+        write_json(
+            partial / SIGNATURES,
+            {"schema": SCHEMA, "signed": [as_json(statement) for statement in result.signed]},
+        )
     write_all(partial, {**files_to_json(files), MANIFEST: as_json(manifest)})

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from fairshares.harness.engines.registry import choose_model
-from fairshares.harness.errors import OptionError, UnsupportedError, named, named_command
+from fairshares.harness.errors import OptionError, UnsupportedError, named, named_call
 from fairshares.harness.inputs.encoding import shared_over
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from fairshares.harness.inputs.shares import copies_of
@@ -170,7 +170,7 @@ def _parties_of(files: Sequence[Path], model: SecurityModel, until: str) -> list
         if last < until:
             raise OptionError(
                 f"The last key of {party.name} expires on {last}, before the task ends on {until}. "
-                f"Ask the party for a later key ({named_command('keys')} {named('until')}), or end the task "
+                f"Ask the party for a later key ({named_call('keys', until='DAY')}), or end the task "
                 "earlier."
             )
     return parties

@@ -220,13 +220,8 @@ _SEED = 20_220_521  # arbitrary, but fixed, so that the same revealed values giv
 
 # Bounds on each rate, by its name, of each group at each threshold of `GroupCurves.points`. Shape (k, P, 2),
 # where the last axis has the lower and the upper bound. Neither rises along the thresholds, but for those of
-# `OF_BOTH_LABELS`.
+# accuracies and positive predictive values.
 RateBands = dict[str, Floats]
-
-
-# Rates of a group whose records of both labels are in the numerator or the denominator, in shares that vary
-# with the threshold. `population_bands` has them where they are asked for.
-OF_BOTH_LABELS = ("accuracy", "positive_predictive_value")
 
 
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
@@ -251,9 +246,11 @@ def population_bands(curves: GroupCurves, failure: float, also: Sequence[str] = 
     Args:
         curves: Exact or noisy.
         failure: The probability that some bound is wrong.
-        also: Names of `OF_BOTH_LABELS`. They follow from two more empirical distributions for each group: of
-            a score or nothing, by whether the record is positive, and by whether it is negative. So each of
-            the inequality's statements then fails with a smaller probability, and all bounds are wider.
+        also: Of "accuracy" and "positive_predictive_value", rates whose numerator or denominator has records
+            of both labels, in shares that vary with the threshold. They follow from two more empirical
+            distributions for each group: of a score or nothing, by whether the record is positive, and by
+            whether it is negative. So each of the inequality's statements then fails with a smaller
+            probability, and all bounds are wider.
     """
     above, below, (positives, negatives) = _count_bounds(curves, failure / 2)
     bands = _rate_bands(above, below)
@@ -276,7 +273,7 @@ def population_bands(curves: GroupCurves, failure: float, also: Sequence[str] = 
             _ratio_band(above[1], below[1] + above[0] + below[0]), positives + negatives
         )
         precision = _ratio_band(selected_positives, selected_negatives)
-        of_both = dict(zip(OF_BOTH_LABELS, (twice, precision), strict=True))
+        of_both = {"accuracy": twice, "positive_predictive_value": precision}
     return {name: of_both[name] for name in also} | {
         "true_positive_rate": widened(bands["true_positive_rate"], positives),
         "false_positive_rate": widened(bands["false_positive_rate"], negatives),

@@ -8,11 +8,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from fairshares.harness.bounds import PerParty, Seconds
@@ -27,7 +28,6 @@ from fairshares.harness.system.files import (
     writable_by_others,
     write_whole,
 )
-from fairshares.protocols.json_values import JsonValue
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one
@@ -40,10 +40,15 @@ class PieceCosts(Struct, frozen=True, kw_only=True):
     sent_bytes: PerParty | UnsetType = UNSET
 
 
-class _PieceFile(PieceCosts, frozen=True, kw_only=True):
-    """`piece.json`, with the digests of the piece's other files."""
+class PieceRecord(PieceCosts, frozen=True, kw_only=True):
+    """What is recorded of a piece's making: how many runs began to make it, and what it took."""
 
     attempts: Annotated[int, Meta(ge=1)]
+
+
+class _PieceFile(PieceRecord, frozen=True, kw_only=True):
+    """`piece.json`, with the digests of the piece's other files."""
+
     sha256: dict[str, str]
 
 
@@ -87,20 +92,24 @@ class Stock:
         write_whole(place / ATTEMPTS, str(attempt).encode())
         return attempt
 
-    def keep(
-        self, terms: str, name: str, made: Path, about: Mapping[str, JsonValue], counted: str = ""
-    ) -> None:
+    def keep(self, terms: str, name: str, made: Path, record: PieceRecord, counted: str = "") -> None:
         """Move a piece into the stock, and restart the count of attempts.
 
         Args:
             terms: The terms that the piece is for.
             name: The piece's name.
             made: Its directory, in the stock's file system.
-            about: The fields of `piece.json`, without the digests.
+            record: What `piece.json` says of its making.
             counted: The terms under which its attempts were counted, if hosts have renewed their keys since;
                 empty for the same terms.
         """
-        create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
+        about = _PieceFile(
+            mpc_s=record.mpc_s,
+            sent_bytes=record.sent_bytes,
+            attempts=record.attempts,
+            sha256=_digests(made),
+        )
+        create_file(made / ABOUT, msgspec.json.encode(about))
         place = self.directory / terms
         place.mkdir(mode=0o700, exist_ok=True)
         made.rename(place / name)

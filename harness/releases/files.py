@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from fairshares.harness.bounds import Names, Share
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json
-from fairshares.harness.postprocessing.thresholds.choose import RATES
+from fairshares.harness.postprocessing.thresholds.constraints import RATES
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json, as_type, read_json
 from fairshares.harness.system.result_files import SCHEMA, not_result, result_path
@@ -58,15 +58,11 @@ class EstimatedRates(Struct, frozen=True, kw_only=True):
     @property
     def by_name(self) -> dict[str, EstimatedRate]:
         """The rates by their names, those of `RATES` first."""
-        rates = {
-            "true_positive_rate": self.true_positive_rate,
-            "false_positive_rate": self.false_positive_rate,
-            "selection_rate": self.selection_rate,
-        }
-        if self.accuracy is not UNSET:
-            rates["accuracy"] = self.accuracy
-        if self.positive_predictive_value is not UNSET:
-            rates["positive_predictive_value"] = self.positive_predictive_value
+        rates = {}
+        for field in self.__struct_fields__:
+            rate: EstimatedRate | UnsetType = getattr(self, field)
+            if not isinstance(rate, UnsetType):
+                rates[field] = rate
         return rates
 
 

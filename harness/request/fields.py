@@ -1,6 +1,5 @@
 """Declarations of fields: a command's flag, a call's keyword, a file's key, a message to hosts."""
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -347,13 +346,6 @@ def refuse_unknown(given: Iterable[str], declared: Collection[str]) -> None:
     unknown = [name for name in given if name not in declared]
     if unknown:
         raise TypeError(f"There is no argument {min(unknown)!r} here.")
-
-
-def typed(**values: object) -> str:
-    """Return the given options as users type them, each after a space."""
-    given = {name: value for name, value in values.items() if value}
-    texts = {name: "" if value is True else shlex.quote(str(value)) for name, value in given.items()}
-    return "".join(f" {as_flag(name, text)}" for name, text in texts.items())
 
 
 def as_text(value: object) -> str:

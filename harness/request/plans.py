@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairshares.harness.errors import Surface, as_command, as_flag
+from fairshares.harness.errors import Surface, as_command, as_flag, as_typed_command
 from fairshares.harness.request.fields import Options, optional, required_unless, usual
-from fairshares.harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
+from fairshares.harness.request.readers import Whole, in_module, parse_error, parse_path, parse_shares
 from fairshares.harness.request.releases import DeclaredDomain
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Expected(Options):
         "instead of clients, records, groups and labels: a file of records, to see whether its smallest "
         "group survives the noise; what is printed is not protected, and for the file's owner only",
     )
-    clients = required_unless("from_records", whole(1, MOST_PLANNED), "number of clients", "100")
-    records = optional(whole(1, MOST_PLANNED), "number of records of all clients together; default: one each")
+    clients = required_unless("from_records", Whole(1, MOST_PLANNED), "number of clients", "100")
+    records = optional(Whole(1, MOST_PLANNED), "number of records of all clients together; default: one each")
     groups = required_unless(
         "from_records",
         parse_shares,
@@ -45,7 +45,7 @@ class Expected(Options):
     )
     labels = optional(parse_shares, "the same for labels; default: 2")
     thresholds = optional(
-        whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
+        Whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
         "how many; default: 101",
     )
     max_count = DeclaredDomain.max_count
@@ -78,4 +78,4 @@ def in_plan(field: str, value: object = "") -> str:
     return f"{field}={value}" if field in ("network", "error", "units") else as_flag(field, value)
 
 
-IN_PLAN = Surface(in_plan, as_command)
+IN_PLAN = Surface(in_plan, as_command, as_typed_command)

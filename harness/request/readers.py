@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fairshares.harness.errors import OptionError, named, named_command
 from fairshares.harness.request.fields import GivenValue, ReaderOfSeveral, as_text, several
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairshares.protocols.spec import InputPath
 
 T = TypeVar("T")
-N = TypeVar("N", int, float, Fraction)
+N = TypeVar("N", bound=int | float | Fraction)
 
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
@@ -38,19 +38,52 @@ def in_module(place: str) -> Callable[[], Any]:
     return lambda: getattr(import_module(module), name)
 
 
-def one_of(choices: Callable[[], Iterable[str]]) -> Callable[[str, str], str]:
-    """Return a reader of names; `choices` is called when a text is read."""
-    return lambda text, option: parse_choice(option, text, list(map(str, choices())))
+class OneOf:
+    """A reader of names.
+
+    Args:
+        choices: Is called when a text is read, and returns the names.
+    """
+
+    def __init__(self, choices: Callable[[], Iterable[str]]) -> None:
+        self._choices = choices
+
+    def __call__(self, text: str, option: str) -> str:
+        """Return the text if it is one of the names; else raise OptionError."""
+        return parse_choice(option, text, list(map(str, self._choices())))
 
 
-def whole(least: int, most: int | Callable[[], int]) -> Callable[[str, str], int]:
-    """Return a reader of whole numbers from least to most."""
-    return lambda text, option: parse_whole(option, text, least, most if isinstance(most, int) else most())
+class Whole:
+    """A reader of whole numbers.
+
+    Args:
+        least: The least number.
+        most: The largest number, or what returns it when a text is read.
+    """
+
+    def __init__(self, least: int, most: int | Callable[[], int]) -> None:
+        self._least = least
+        self._most = most
+
+    def __call__(self, text: str, option: str) -> int:
+        """Return the number, or raise OptionError."""
+        most = self._most if isinstance(self._most, int) else self._most()
+        return parse_whole(option, text, self._least, most)
 
 
-def separated(parse: Callable[[str, str], T]) -> ReaderOfSeveral[list[T]]:
-    """Return a reader of values separated by commas, or in a list."""
-    return ReaderOfSeveral(lambda given, option: [parse(name, option) for name in parse_names(given, option)])
+class Separated(ReaderOfSeveral[list[T]]):
+    """A reader of values separated by commas, or in a list.
+
+    Args:
+        parse: The reader of one value.
+    """
+
+    def __init__(self, parse: Callable[[str, str], T]) -> None:
+        super().__init__(self._read_each)
+        self._parse = parse
+
+    def _read_each(self, given: GivenValue, option: str) -> list[T]:
+        return [self._parse(name, option) for name in parse_names(given, option)]
 
 
 def as_given(text: str, _option: str) -> str:
@@ -90,42 +123,58 @@ def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     )
 
 
-def number(
-    what: str, good: Callable[[Fraction], bool], kind: Callable[[Fraction], N]
-) -> Callable[[str, str], N]:
-    """Return a reader of numbers that are `good`, also as `kind`; `what` describes them."""
+class NumberReader(Generic[N]):
+    """A reader of numbers.
 
-    def parse(text: str, option: str) -> N:
-        value = _between(text, good)
-        if value is None or not good(Fraction(kind(value))):
-            raise OptionError(f"{named(option)} must be {what}; got {text[: 2 * _LONGEST_NAME]!r}.")
-        return kind(value)
+    Args:
+        what: Describes the numbers, for messages.
+        good: Whether a number is one of them, also as `kind` has it.
+        kind: Makes the value of an exact number.
+    """
 
-    return parse
+    def __init__(self, what: str, good: Callable[[Fraction], bool], kind: Callable[[Fraction], N]) -> None:
+        self._what = what
+        self._good = good
+        self._kind = kind
+
+    def __call__(self, text: str, option: str) -> N:
+        """Return the value, or raise OptionError."""
+        exact = _between(text, self._good)
+        if exact is not None:
+            value = self._kind(exact)
+            if self._good(Fraction(*value.as_integer_ratio())):
+                return value
+        raise OptionError(f"{named(option)} must be {self._what}; got {text[: 2 * _LONGEST_NAME]!r}.")
 
 
-parse_delta = number("a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1, Fraction)
-parse_max_count = number(
+parse_delta = NumberReader(
+    "a number between 0 and 1, for example 2^-40", lambda value: 0 < value < 1, Fraction
+)
+parse_max_count = NumberReader(
     "a whole number of at least 1, for example 2^31",
     lambda value: value >= 1 and value.denominator == 1,
     int,
 )
-parse_party = number(
+parse_party = NumberReader(
     "the number of a party, 0 for the first",
     lambda value: 0 <= value < 1000 and value.denominator == 1,
     int,
 )
-parse_seconds = number(
+parse_seconds = NumberReader(
     f"a number of seconds above 0 and at most {_MAX_SECONDS}", lambda value: 0 < value <= _MAX_SECONDS, float
 )
-parse_tolerance = number("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float)
-parse_share = number("a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1, float)
-parse_momentum = number("a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1, float)
-parse_positive = number(
+parse_tolerance = NumberReader("a number from 0 to 1, for example 0.05", lambda value: 0 <= value <= 1, float)
+parse_share = NumberReader(
+    "a number above 0 and at most 1, for example 0.1", lambda value: 0 < value <= 1, float
+)
+parse_momentum = NumberReader(
+    "a number from 0 to below 1, for example 0.9", lambda value: 0 <= value < 1, float
+)
+parse_positive = NumberReader(
     "a number above 0, at most 1e6, for example 1", lambda value: 0 < value <= 10**6, float
 )
-parse_error = number("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
-parse_threshold = number("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
+parse_error = NumberReader("a share between 0 and 1, for example 0.01", lambda value: 0 < value < 1, float)
+parse_threshold = NumberReader("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1, float)
 
 
 @several("thresholds")
@@ -171,7 +220,7 @@ def parse_lost(text: str, option: str = "lost") -> list[int]:
 
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    return number(
+    return NumberReader(
         f"a whole number from {least} to {most}",
         lambda value: least <= value <= most and value.denominator == 1,
         int,

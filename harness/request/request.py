@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.fields import OptionGroup, Options, as_text, optional, required, switch, usual
 from fairshares.harness.request.readers import (
+    OneOf,
+    Whole,
     as_given,
     in_module,
-    one_of,
     parse_budget,
     parse_cap_or_auto,
     parse_choice,
@@ -24,7 +25,6 @@ from fairshares.harness.request.readers import (
     parse_relation,
     parse_seconds,
     parse_unit,
-    whole,
 )
 from fairshares.protocols.guarantee import Guarantee
 
@@ -57,15 +57,15 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
-parse_pieces = whole(1, 1000)  # of noise made ahead, by one command or call
+parse_pieces = Whole(1, 1000)  # of noise made ahead, by one command or call
 PREPROCESS = optional(
     parse_pieces,
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
     "declared, and on no record; --offline then takes it",
 )
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
-FAMILIES = one_of(lambda: (BY_EPSILON, SIGNED))
-NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
+FAMILIES = OneOf(lambda: (BY_EPSILON, SIGNED))
+NOISES = OneOf(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 
 
 class Spending(Options):
@@ -347,9 +347,18 @@ class Request(Options):
         return "a smaller cap" if self.protect.of_clients else ""
 
     def check_unit(self) -> None:
-        """Raise OptionError if clients are to be protected, and no input encoding keeps them to a cap."""
+        """Raise OptionError if the privacy unit and the input encoding do not go together.
+
+        No client is protected if no encoding keeps it to a cap, and slots are only of clients with a cap.
+        """
         if not any(form.capped for form in self.spec.input_forms.values()):
             parse_choice("privacy_unit", str(self.protect.privacy_unit), ["record"])
+        if self.form.shares_bits and not self.protect.of_clients:
+            raise OptionError(
+                f"Input form {self.form.name} has a place for each of the records to which a cap keeps a "
+                f"client: say {named('privacy_unit', 'client')} with {named('cap', 10)}, for example, or "
+                f"leave out {named('input_form')}."
+            )
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the chosen relation or the default; errors as `relation_for`."""
@@ -379,8 +388,12 @@ class Request(Options):
 
     def to_json(self) -> dict[str, str]:
         """Return the fields with values, for `request_from_json`."""
-        texts = {name: as_text(self.value_of(name)) for name in self.declared}
-        return {"task": self.task, **{name: text for name, text in texts.items() if text}}
+        fields = {"task": self.task}
+        for name in self.declared:
+            text = as_text(self.value_of(name))
+            if text:
+                fields[name] = text
+        return fields
 
 
 def no_place(spec: ProtocolSpec) -> OptionError:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fairshares.harness.inputs.record_schema import RecordDomain, scale_of
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.reweighing.intervals import CONFIDENCE, FLOOR, CountTable, noise_of
+from fairshares.harness.reweighing.count_errors import CONFIDENCE, FLOOR, CountTable, noise_of
 from fairshares.harness.reweighing.names import weighting_names
 from fairshares.harness.reweighing.weighting import Weighting
 from fairshares.protocols.noise.added import Noise

@@ -1,100 +1,121 @@
 """Intervals of ratios of sums of noisy counts, and of shares.
 
-Intervals of ratios are of true counts raised to 1, as noisy counts are. Raising moves no two counts apart, so
-the error F of a raised noisy count lies between 0 and its error E without raising. A count that is surely too
-large to be raised has F = E. The positive part of E bounds F of any other count. A sum has the errors of its
-own counts. [why: docs/decisions/0085-intervals.md]
+Intervals of ratios are of true counts raised to 1, as noisy counts are. [why:
+docs/decisions/0085-intervals.md]
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from fairshares.protocols.arrays import Bools
-from fairshares.protocols.noise.added import (
-    Distribution,
-    Noise,
-    error_bound,
-    partly_positive_sum,
+from fairshares.harness.reweighing.count_errors import (
+    BOUNDS_FAILURE,
+    FAILURE,
+    FEW_PLACES,
+    FLOOR,
+    MIXED_FAILURE,
+    PLACES,
+    CountsNoise,
+    CountTable,
+    Factors,
+    reaches,
+    reaches_in_any_run,
 )
+from fairshares.protocols.arrays import Bools, Floats
+from fairshares.protocols.noise.added import Distribution, Noise, noise_sum
 
-CountTable = npt.NDArray[np.float64]
-
-CONFIDENCE = Fraction(95, 100)
-FLOOR = 1.0
-FAILURE = float(1 - CONFIDENCE)
-RAISED_FAILURE = FAILURE / 100  # chance that any count is raised although it is taken as surely not raised
 CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
-_PLACES = 4096  # points of the grid on which weighted sums are added up
-_RARELY_RAISED = 1e-4  # chance that a count is raised that is taken with all larger ones
-_COUNTS = 64  # cells of smaller ones
-FINE_PLACES = 16384  # the same, of sums beside a count that is raised
-_ROUNDING = 1e-12  # error in mass of the Fourier transforms
+_MAIN = FAILURE - BOUNDS_FAILURE - MIXED_FAILURE - CAP_FAILURE
 _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
 _TINY = 1e-12
 _BLOCK = 64  # points of the grid of ratios that are computed together
+_STEPS = 3  # towards an end of a quotient's interval
+_NARROW = 0.01  # first cell beyond an end, over the quotient; the next ones are twice as wide each
+_FURTHEST = 40  # cells at most
+
+
+class Form(Protocol):
+    """The error of e - w a, for a quotient w of true values."""
+
+    def near(self, quotient: float, /) -> float:
+        """Return how far the error reaches at a quotient, approximately."""
+
+    def reach(self, low: Floats, high: Floats, /, *, fine: bool) -> Floats:
+        """Return how far the error reaches at most, for quotients between each low and high.
+
+        `fine` takes longer, and finds closer bounds.
+        """
 
 
 @dataclass(frozen=True)
-class Terms:
-    """How many counts are in a sum.
+class Quotient:
+    """A quotient w of true values, by a noisy dividend e and a noisy divisor a: e - w a is an error.
 
     Attributes:
-        sure: The counts that are surely not raised.
-        doubtful: The counts that may be raised.
+        dividend: e.
+        divisor: a > 0.
     """
 
-    sure: int
-    doubtful: int = 0
+    dividend: float
+    divisor: float
 
-    @property
-    def number(self) -> int:
-        """How many counts there are in all."""
-        return self.sure + self.doubtful
+    def largest(self, form: Form, most: float) -> float:
+        """Return a bound on all quotients w up to `most` with e - w a >= -reach.
 
+        Computes: an approximate end. Every quotient beyond it is in a cell, which is excluded by the cell's
+        reach, or gives a further end.
+        """
+        estimate = self.dividend / self.divisor
+        most = max(most, estimate)
+        end = estimate
+        for _ in range(_STEPS):
+            end = min(max(estimate, (self.dividend + form.near(end)) / self.divisor), most)
+        beyond = end + _NARROW * end * (np.exp2(np.arange(_FURTHEST, dtype=np.float64)) - 1)
+        edges = np.append(beyond[beyond < most], most)
+        low = edges[:-1]
+        high = edges[1:]
+        if not low.size:
+            return most
+        for fine in (False, True):
+            ends = (self.dividend + form.reach(low, high, fine=fine)) / self.divisor
+            possible = ends >= low
+            if not possible.any():
+                return end
+            low = low[possible]
+            high = high[possible]
+        return float(np.minimum(high, ends[possible]).max())
 
-@dataclass(frozen=True, eq=False)
-class CountsNoise:
-    """The noise of a table of counts.
-
-    Attributes:
-        of_count: The noise of each count.
-        doubtful: Whether a count may be raised to the floor, by cell.
-    """
-
-    of_count: Noise
-    doubtful: Bools
-
-    def terms(self, cells: Bools) -> Terms:
-        """Return how many counts are in the sum of these cells, a table of the shape of `doubtful`."""
-        doubtful = int((self.doubtful & cells).sum())
-        return Terms(int(cells.sum()) - doubtful, doubtful)
-
-
-def error_of_sum(noise: Noise, terms: Terms) -> Distribution:
-    """Return a two-sided bound on the error of a sum of raised noisy counts, each with this noise."""
-    return partly_positive_sum(noise, terms.sure, terms.doubtful)
-
-
-def noise_of(of_count: Noise, counts: CountTable) -> CountsNoise:
-    """Return the noise of a table of noisy counts.
-
-    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true count above T + 1, which is not
-    raised. All other counts are doubtful. Some of them are never raised. A doubtful count makes intervals
-    wider, so it does no harm that the noise has a say in which counts are doubtful.
-    """
-    furthest = float(error_bound(of_count, Fraction(RAISED_FAILURE) / counts.size))
-    return CountsNoise(of_count, counts <= 2 * furthest + 1)
+    def least(self, form: Form, least: float) -> float:
+        """Return a bound on all quotients w from `least` on with e - w a <= reach, as `largest`."""
+        estimate = self.dividend / self.divisor
+        least = min(least, estimate)
+        end = estimate
+        for _ in range(_STEPS):
+            end = max(min(estimate, (self.dividend - form.near(end)) / self.divisor), least)
+        shares = 1 - _NARROW * (np.exp2(np.arange(_FURTHEST, dtype=np.float64)) - 1)
+        beyond = end * shares
+        edges = np.append(beyond[beyond > least], least)
+        high = edges[:-1]
+        low = edges[1:]
+        if not low.size:
+            return least
+        for fine in (False, True):
+            ends = (self.dividend - form.reach(low, high, fine=fine)) / self.divisor
+            possible = ends <= high
+            if not possible.any():
+                return end
+            low = low[possible]
+            high = high[possible]
+        return float(np.maximum(low, ends[possible]).min())
 
 
 def ratio_intervals(counts: CountTable, own: Bools, others: Bools, noise: CountsNoise) -> CountTable:
     """Return intervals of ratios B/A, each of two sums of raised true counts, shape (ratios, 2).
 
+    Computes: for each true ratio r, the noisy sums have b - r a = F_B - r F_A, with the errors of the sums.
     Guarantees: each holds its ratio with probability at least 95 %.
     [test: tests/harness/reweighing/test_weight_intervals.py]
 
@@ -104,18 +125,50 @@ def ratio_intervals(counts: CountTable, own: Bools, others: Bools, noise: Counts
         others: Which cells the sum B is of, likewise. No cell is in both sums of a ratio.
         noise: The noise of the counts.
     """
-    a = (own * counts).sum(axis=(1, 2))
-    b = (others * counts).sum(axis=(1, 2))
-    alike: dict[tuple[Terms, Terms], list[int]] = {}  # places of ratios whose sums have the same errors
-    for place, cells in enumerate(zip(own, others, strict=True)):
-        alike.setdefault((noise.terms(cells[0]), noise.terms(cells[1])), []).append(place)
     intervals = np.empty((len(own), 2))
-    for (terms, other_terms), places in alike.items():
-        largest = b[places] + error_of_sum(noise.of_count, other_terms).quantile(CAP_FAILURE)
-        sums = _Sums(noise.of_count, terms, other_terms)
-        most = largest / (terms.number * FLOOR)
-        intervals[places] = _ratio_intervals(b[places] / a[places], a[places], sums, most, FAILURE)
+    for place, tables in enumerate(zip(own, others, strict=True)):
+        dividend = float(counts[tables[1]].sum())
+        quotient = Quotient(dividend, float(counts[tables[0]].sum()))
+        below = _Difference(noise, tables, sign=-1)
+        most = (dividend + below.of_dividend()) / (tables[0].sum() * FLOOR)
+        least = quotient.least(_Difference(noise, tables, sign=1), 0.0)
+        intervals[place] = least, quotient.largest(below, most)
     return intervals
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """How far F_B - r F_A is above or below 0, for the errors F of two sums, and their ratio r.
+
+    Attributes:
+        noise: The noise of the counts.
+        tables: The cells of the sums A and B.
+        sign: 1 for above, -1 for below.
+    """
+
+    noise: CountsNoise
+    tables: tuple[Bools, Bools]
+    sign: int
+
+    def of_dividend(self) -> float:
+        """Return how far F_B is above or below 0 at most, but with probability `CAP_FAILURE`."""
+        parts = self.noise.parts(self.tables)[1:]
+        factor = np.array([[float(self.sign)]])
+        return float(reaches_in_any_run(self.noise.of_count, parts, Factors(factor, factor), CAP_FAILURE)[0])
+
+    def near(self, quotient: float, /) -> float:
+        """Return how far it reaches for a ratio."""
+        at = np.array([quotient])
+        return float(self.reach(at, at, fine=True)[0])
+
+    def reach(self, low: Floats, high: Floats, /, *, fine: bool) -> Floats:
+        """Return how far it reaches at most, for each range of ratios."""
+        one = np.ones(low.size)
+        factors = Factors(np.stack([-high, one], axis=-1), np.stack([-low, one], axis=-1))
+        places = PLACES if fine else FEW_PLACES
+        return reaches(
+            self.noise, self.tables, factors if self.sign > 0 else -factors, _MAIN / 2, places=places
+        )
 
 
 @dataclass(frozen=True)
@@ -123,18 +176,18 @@ class _Sums:
     """Two sums of counts, A and B, by the noise of each count and the numbers of counts."""
 
     of_count: Noise
-    terms: Terms
-    other_terms: Terms
+    terms: int
+    other_terms: int
 
     @property
     def error(self) -> Distribution:
-        """A bound on the error of A."""
-        return error_of_sum(self.of_count, self.terms)
+        """The error of A."""
+        return noise_sum(self.of_count, self.terms)
 
     @property
     def other_error(self) -> Distribution:
-        """A bound on the error of B."""
-        return error_of_sum(self.of_count, self.other_terms)
+        """The error of B."""
+        return noise_sum(self.of_count, self.other_terms)
 
 
 def _ratio_intervals(
@@ -176,15 +229,14 @@ def share_intervals(
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
     """
-    of_a = Terms(terms[0])
-    of_b = Terms(terms[1])
+    of_a, of_b = terms
     intervals = np.tile([0.0, 1.0], (*a.shape, 1))
-    above_noise = a > error_of_sum(noise, of_a).quantile(_main(failure) / 2)
+    above_noise = a > noise_sum(noise, of_a).quantile(_main(failure) / 2)
     certain = above_noise & (a >= b)
     if certain.any():
         share = _shares_of_larger(a[certain], b[certain], _Sums(noise, of_a, of_b), failure)
         intervals[certain] = share
-    above_noise = b > error_of_sum(noise, of_b).quantile(_main(failure) / 2)
+    above_noise = b > noise_sum(noise, of_b).quantile(_main(failure) / 2)
     certain = above_noise & (b > a)
     if certain.any():
         share = _shares_of_larger(b[certain], a[certain], _Sums(noise, of_b, of_a), failure)
@@ -198,104 +250,6 @@ def _shares_of_larger(larger: CountTable, smaller: CountTable, sums: _Sums, fail
     unbounded = np.full(larger.shape, np.inf)
     ratios = _ratio_intervals(ratio, larger, sums, unbounded, failure)
     return (1 / (1 + ratios))[:, ::-1]
-
-
-class WeightedSums:
-    """The distributions of weighted sums of independent errors, each row of weights on a grid of its own.
-
-    Computes: values are rounded to the grid, and the masses on it are convolved by Fourier transforms.
-    """
-
-    def __init__(
-        self, distributions: Sequence[Distribution], factors: CountTable, places: int = _PLACES
-    ) -> None:
-        """Add up the errors.
-
-        Args:
-            distributions: The errors' distributions.
-            factors: Weights >= 0, shape (rows, errors).
-            places: The points of a grid.
-        """
-        widths = [distribution.step * distribution.masses.size for distribution in distributions]
-        self._steps = factors @ widths / (places - 2 * len(widths))
-        self._first = np.zeros(len(factors))  # the place on its grid where a row's sum begins
-        waves = np.ones((len(factors), places // 2 + 1), dtype=np.complex128)
-        for distribution, column in zip(distributions, factors.T, strict=True):
-            at = np.rint((column / self._steps)[:, np.newaxis] * distribution.values).astype(np.int64)
-            waves *= np.fft.rfft([np.bincount(row - row[0], distribution.masses, places) for row in at])
-            self._first += at[:, 0]
-        self._beyond = np.cumsum(np.fft.irfft(waves)[:, ::-1], axis=1)[:, ::-1]  # at a place or above
-        self._lost = sum(distribution.lost for distribution in distributions)
-        slacks = [distribution.slack for distribution in distributions]
-        self._slack = len(widths) * self._steps / 2 + factors @ slacks
-
-    def quantiles(self, failure: float | CountTable) -> CountTable:
-        """Return a quantile of each row's sum, rounded up; infinite where more mass is lost than allowed.
-
-        `failure` is for all rows, or one for each.
-        """
-        allowed = np.broadcast_to(failure, self._steps.shape) * (1 - 1e-9) - self._lost - _ROUNDING
-        places = self._beyond.shape[1]
-        last = places - 1 - np.argmax((self._beyond > allowed[:, np.newaxis])[:, ::-1], axis=1)
-        found = (self._first + last) * self._steps + self._slack
-        return np.where(allowed > 0, found, np.inf)
-
-    def above(self, points: CountTable) -> CountTable:
-        """Return bounds on the probability that each row's sum is above its points, shape (rows, points)."""
-        places = self._beyond.shape[1]
-        at = np.floor((points - self._slack[:, np.newaxis]) / self._steps[:, np.newaxis])
-        at = (at - self._first[:, np.newaxis]).astype(np.int64)
-        found = np.take_along_axis(self._beyond, np.clip(at, 0, places - 1), axis=1)
-        bounded = np.where(at >= places, 0.0, np.where(at < 0, 1.0, found))
-        return np.asarray(np.minimum(bounded + self._lost + _ROUNDING, 1.0))
-
-
-def quantiles_of_sums(
-    distributions: Sequence[Distribution], factors: CountTable, failure: float
-) -> CountTable:
-    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up."""
-    return WeightedSums(distributions, factors).quantiles(failure)
-
-
-def quantiles_beside_raised(
-    others: WeightedSums, raised: Distribution, factors: CountTable, reach: CountTable, failure: float
-) -> CountTable:
-    """Return quantiles z of sums of other errors, for the side that a raised count cannot move a weight to.
-
-    A doubtful count has the true value n, is raised to 1 if its noise E is 1 - n or less, and then its error
-    is at most 0. With S the sum of all other errors, c the factor and F the count's error, an interval with
-    the reach z on that side if the count is raised, and else Q, and with Q on the other side, is missed with
-    probability P(raised) P(S > z) + P(not raised, S + c F > Q) + P(S + c F < -Q).
-
-    Computes: the largest P(S > z) for which this is at most `failure` for all n. Nothing is assumed of n.
-
-    Args:
-        others: The sums S, symmetric; a row for each reach.
-        raised: The distribution of E, symmetric.
-        factors: c, shape (rows,).
-        reach: Q, likewise.
-        failure: That of both ends.
-    """
-    errors = raised.values
-    masses = raised.masses
-    chance = np.full(len(factors), np.inf)
-    edge = np.ceil(raised.quantile(_RARELY_RAISED))
-    spread = max(1.0, np.ceil(edge / _COUNTS))  # at a large epsilon a raised count has hardly any error
-    fewest = np.arange(0, edge + spread, spread)
-    most_of = np.append(fewest[1:] - 1, np.inf)
-    for least, most in [(-1.0, -1.0), *zip(fewest.tolist(), most_of.tolist(), strict=True)]:
-        # The true count is 1 + least to 1 + most, or 0.
-        floor = 1.0 if least < 0 else -most
-        moved = np.maximum(errors, floor) - max(0.0, floor)
-        is_raised = errors - raised.slack <= (1.0 if least < 0 else -least)
-        not_raised = errors + raised.slack > floor
-        up = others.above(reach[:, np.newaxis] - factors[:, np.newaxis] * (moved + raised.slack))
-        down = others.above(reach[:, np.newaxis] + factors[:, np.newaxis] * (moved - raised.slack))
-        rest = (up * not_raised + down) @ masses + 2 * raised.lost
-        raised_mass = masses[is_raised].sum() + raised.lost
-        if raised_mass > 0:
-            chance = np.minimum(chance, (failure - rest) / raised_mass)
-    return np.where(chance > 0, others.quantiles(np.clip(chance, 0, 1)), np.inf)
 
 
 def _main(failure: float) -> float:

@@ -12,6 +12,7 @@ from fairshares.harness.errors import RecordsError
 from fairshares.harness.inputs.columns import ColumnValues, as_names, one_column
 from fairshares.harness.inputs.tables import table_of
 from fairshares.harness.system.documents import as_type
+from fairshares.harness.system.files import as_path
 from fairshares.harness.system.result_files import not_result, read_result, result_path
 from fairshares.protocols.arrays import Floats
 
@@ -59,7 +60,7 @@ def sample_weight(weights: pd.Series | Path | str, group: ColumnValues, label: n
         RecordsError: Group and label are of different rows, or a pair has no weight.
     """
     if not isinstance(weights, pd.Series):
-        weights = read_weights(weights)
+        weights = read_weights(as_path(weights, "weights"))
     rows = table_of({"group": one_column(group, "group"), "label": label})
     levels = [as_names(weights.index.get_level_values(i).to_series()) for i in (0, 1)]
     by_pair = dict(zip(zip(*levels, strict=True), weights, strict=True))

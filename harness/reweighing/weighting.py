@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from fairshares.harness.reweighing.intervals import CountsNoise, CountTable, ratio_intervals
+from fairshares.harness.reweighing.count_errors import CountsNoise, CountTable
+from fairshares.harness.reweighing.intervals import ratio_intervals
 
 _STEP = 1e-4  # of a count, as a share of it; the errors' own error is of the order of its square
 

@@ -141,7 +141,7 @@ def strict_json(text: bytes, limits: Limits = RESULT) -> JsonValue:
 
 _TEXTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # also one without an end
 _NUMBERS = re.compile(rb"(?<![-+.0-9eE])[-+.0-9eE]{%d}" % (_MAX_DIGITS + 1))
-_NO_BRACKETS = bytes({*range(256)} - {*b"[]{}"})
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def _check_json(text: bytes, limits: Limits) -> None:

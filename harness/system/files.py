@@ -32,21 +32,36 @@ _POLL_S = 0.05  # between attempts
 
 def check_path(path: Path, field: str) -> None:
     """Raise OptionError if no file can have a path, whether or not one has; `field` is what its user gave."""
+    as_path(path, field)
     try:
         os.lstat(path)
         reason = None
     except OSError as error:
         reason = error.strerror if error.errno == errno.ENAMETOOLONG else None
-    except ValueError:
-        raise OptionError(
-            f"Cannot use {str(path)!r}: no file's name has such a character; name another by {named(field)}."
-        ) from None
     # A directory that is not there yet hides the length of what is to be in it.
     if reason is None and any(len(os.fsencode(name)) > _LONGEST_NAME for name in path.parts):
         reason = os.strerror(errno.ENAMETOOLONG)
     if reason is not None:
         shown = str(path) if len(str(path)) <= _SHOWN else f"{str(path)[:_SHOWN]}…"
         raise OptionError(f"Cannot use {shown}: {reason}; name another by {named(field)}.")
+
+
+def as_path(given: Path | str, field: str) -> Path:
+    """Return a path, or raise OptionError if it has a character that no file's name has, such as a null.
+
+    Where a file is too long or missing, reading it tells so. `field` is what its user gave.
+    """
+    path = Path(given)
+    try:
+        os.fsencode(path)
+        is_name = "\0" not in str(path)
+    except ValueError:
+        is_name = False
+    if not is_name:
+        raise OptionError(
+            f"Cannot use {str(path)!r}: no file's name has such a character; name another by {named(field)}."
+        )
+    return path
 
 
 def is_directory(path: Path) -> bool:

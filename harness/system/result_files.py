@@ -14,6 +14,7 @@ from fairshares.harness.errors import OptionError, ResultFileError, WriteError, 
 from fairshares.harness.system.documents import Refusal, read_json
 from fairshares.harness.system.files import (
     PREFIX,
+    as_path,
     check_path,
     copy_into,
     is_directory,
@@ -43,8 +44,11 @@ def not_result(path: Path, name: str) -> Refusal:
 
 
 def result_path(path: Path | str, name: str) -> Path:
-    """Return the path, or that of the named file in a directory."""
-    path = Path(path)
+    """Return the path, or that of the named file in a directory.
+
+    Raises OptionError if no file has such a name; callers call the argument `path`.
+    """
+    path = as_path(path, "path")
     return path / name if is_directory(path) else path
 
 

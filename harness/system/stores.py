@@ -4,15 +4,15 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypedDict, TypeVar
 
 from fairshares.harness.errors import MissingPackageError, ShareError
 from fairshares.harness.system.files import open_regular
+from fairshares.harness.system.threads import ContextPool, ContextThread
 
 if TYPE_CHECKING:
     from paramiko import MissingHostKeyPolicy
@@ -139,7 +139,7 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
             for entry in within(LIST_S, store, partial(store.ls, root, detail=True))
             if entry["name"].endswith(suffix) and entry["type"] == "file"
         ]
-        with ThreadPoolExecutor(_AT_ONCE if store.async_impl else 1) as pool:  # sftp has one connection
+        with ContextPool(_AT_ONCE if store.async_impl else 1) as pool:  # sftp has one connection
             for start in range(0, len(listed), _AT_ONCE):
                 some = {entry["name"]: entry["size"] for entry in listed[start : start + _AT_ONCE]}
                 small = [path for path, size in some.items() if fetch and size <= _LARGE]
@@ -184,7 +184,7 @@ def within(seconds: float, store: Store | None, act: StoreCall[T]) -> T:
         except BaseException as error:  # noqa: BLE001  is raised where it is waited for
             ended.set_exception(error)
 
-    Thread(target=run, daemon=True).start()
+    ContextThread(target=run, daemon=True).start()
     return ended.result(seconds)
 
 

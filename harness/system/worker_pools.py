@@ -5,10 +5,12 @@ No other module begins processes of `multiprocessing`.  [test: tests/project/tes
 
 import os
 import signal
-import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 from typing import Literal
+
+from fairshares.harness.errors import Surface, surface_now, write_for
+from fairshares.harness.system.threads import ContextThread
 
 
 def worker_pool(
@@ -16,7 +18,8 @@ def worker_pool(
 ) -> ProcessPoolExecutor:
     """Return a pool of processes for a `with` statement.
 
-    Workers ignore interrupts from the terminal, as leaving the `with` statement ends them.
+    Messages of workers are for the surface that this process writes for now. Workers ignore interrupts from
+    the terminal, as leaving the `with` statement ends them.
 
     Guarantees: if the process that calls this is killed, its workers end, and so do the server that forks
     them and the tracker of their resources.  [test: tests/harness/system/test_worker_pools.py]
@@ -26,13 +29,14 @@ def worker_pool(
         begun_by: How a worker begins: as a fork of a server that all pools of this process share, which is
             quick, or as a new process with a memory of its own.
     """
-    return ProcessPoolExecutor(processes, get_context(begun_by), initializer=_begin_worker)
+    return ProcessPoolExecutor(processes, get_context(begun_by), _begin_worker, (surface_now(),))
 
 
-def _begin_worker() -> None:
-    """Prepare this process, which is a worker."""
+def _begin_worker(surface: Surface) -> None:
+    """Prepare this process, which is a worker for whoever reads messages on a surface."""
+    write_for(surface)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    ContextThread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairshares.harness.errors import OptionError
-from fairshares.harness.postprocessing.thresholds.search import (
+from fairshares.harness.postprocessing.thresholds.constraints import (
     ACCURACY_PARITY,
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,

@@ -21,8 +21,9 @@ from fairshares.harness.request.fields import (
     usual,
 )
 from fairshares.harness.request.readers import (
+    OneOf,
+    Whole,
     in_module,
-    one_of,
     parse_cap,
     parse_choice,
     parse_epsilon,
@@ -30,7 +31,6 @@ from fairshares.harness.request.readers import (
     parse_names,
     parse_path,
     parse_positive,
-    whole,
 )
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, SourceOptions
 from fairshares.harness.request.request import (
@@ -95,7 +95,7 @@ class TrainRequest(Options):
     randomness = OptionGroup(
         Randomness,
         noise={
-            "parse": one_of(lambda: (JOINT, DISTRIBUTED)),
+            "parse": OneOf(lambda: (JOINT, DISTRIBUTED)),
             "help": "joint (default: made in the computation, known to nobody) or distributed (each party "
             "adds its own: much faster, with larger errors; a party that deviates can shift the result "
             "unnoticed), also of what --with adds",
@@ -108,7 +108,7 @@ class TrainRequest(Options):
         '{"categories": ["a", "b"]}}',
         "features.json",
     )
-    rounds = usual("40", whole(1, 10_000), "how many noisy sums of updates the model is trained on")
+    rounds = usual("40", Whole(1, 10_000), "how many noisy sums of updates the model is trained on")
     with_ = optional(
         _parse_with,
         "what is released with the model: weights (of everybody, for training), thresholds (from one client "
@@ -116,7 +116,7 @@ class TrainRequest(Options):
         "noisy counts of what it gets right), or several: weights,thresholds",
     )
     fairness = optional(
-        one_of(in_module("fairshares.harness.training.fairness:FAIRNESS")),
+        OneOf(in_module("fairshares.harness.training.fairness:FAIRNESS")),
         "of --with fairgrad: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
         "demographic_parity or accuracy_parity",
     )

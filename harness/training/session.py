@@ -17,6 +17,7 @@ from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.request import parse_pieces
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import OpenSums, RevealedSums, opened
 from fairshares.harness.training.sums_request import SumsRequest
@@ -239,7 +240,8 @@ class SumSession:
         """
         with naming(PYTHON):
             number = parse_pieces(as_text(sessions), "sessions")
-            return preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
+            made = preprocess(self._planned.noise, self.stock, number, self._timeout_s, progress)
+        return [as_json(piece) for piece in made]
 
     def open(self) -> "SumSession":
         """Start the parties, and charge all rounds once they wait; return the session.

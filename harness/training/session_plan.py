@@ -18,6 +18,7 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import (
     NO_INPUT,
+    PI_PREPROCESS_ROUNDS,
     PI_ROUNDS,
     ProtocolSpec,
     with_distributed_noise,
@@ -189,7 +190,8 @@ class PlannedSums:
         if isinstance(self.plan.noise, DistributedNoise):
             raise OptionError(NOT_MADE_AHEAD)
         values = self.rounds * self.rule.coordinates
-        return NoiseToMake(self.model, values, self.plan.arguments, self.plan.noise.bits)
+        bits = self.plan.noise.bits
+        return NoiseToMake(self.model, values, self.plan.arguments, bits, PI_PREPROCESS_ROUNDS)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -207,6 +209,7 @@ class PlannedSums:
             relation=relation,
             out=Path.cwd(),
             noise=self.plan.loss,
+            has_rounds=True,
         )
 
     def under_other_relation(self) -> "PlannedSums | None":

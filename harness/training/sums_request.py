@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from fairshares.harness.request.fields import Option, OptionGroup, Options, optional, required, usual
-from fairshares.harness.request.readers import number, parse_unit, whole
+from fairshares.harness.request.readers import NumberReader, Whole, parse_unit
 from fairshares.harness.request.request import (
     DISTRIBUTED,
     AccountOptions,
@@ -36,7 +36,7 @@ class SumsRequest(Options):
         Spending,
         # The Gaussian noise of rounds is made for a larger ε than the coins of releases' noise.
         epsilon={
-            "parse": number(
+            "parse": NumberReader(
                 f"a number above 0 and at most {MAX_EPSILON}, for example 1",
                 lambda value: 0 < value <= MAX_EPSILON,
                 Fraction,
@@ -53,20 +53,20 @@ class SumsRequest(Options):
     where = OptionGroup(Where, without=("out",))
     security = Request.security
     population = Request.population
-    clients = required(whole(1, _MOST_CLIENTS), "the most rows of a round, public", "1000")
-    coordinates = required(whole(1, MAX_COORDINATES), "the length of a vector", "10")
+    clients = required(Whole(1, _MOST_CLIENTS), "the most rows of a round, public", "1000")
+    coordinates = required(Whole(1, MAX_COORDINATES), "the length of a vector", "10")
     # Ten times as many as of `train`, which keeps all records in memory and steps through them in each round.
-    rounds = required(whole(1, MAX_ROUNDS), "the number of rounds", "40")
+    rounds = required(Whole(1, MAX_ROUNDS), "the number of rounds", "40")
     # No default, and any size: vectors have units of their own, where those of `train` are gradients.
     clip = required(
-        number("a number above 0, for example 1", _positive, float),
+        NumberReader("a number above 0, for example 1", _positive, float),
         "the largest norm of a row before weighing; noise grows with it",
         "1",
     )
     # The bounds for which the accounting is exact. The default of `train` depends on its other options.
     largest_weight: Option[float] = usual(
         "1",
-        number(
+        NumberReader(
             f"a number from {MIN_WEIGHT:g} to {MAX_WEIGHT}, for example 1",
             lambda value: Fraction(MIN_WEIGHT) <= value <= MAX_WEIGHT,
             float,
@@ -77,7 +77,7 @@ class SumsRequest(Options):
     unit = usual("client", parse_unit, "who is protected, client or record")
     rows = optional(parse_unit, "whose vector a row is, client or record; default: the unit's")
     step = optional(
-        number("a number above 0, for example 0.01", _positive, float),
+        NumberReader("a number above 0, for example 0.01", _positive, float),
         "the largest step of the grid to which coordinates are rounded at random, in the vectors' own units",
     )
 

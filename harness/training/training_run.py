@@ -93,10 +93,10 @@ from fairshares.harness.training.logistic import (
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import PlannedSums, WantedSums
 from fairshares.harness.training.sums import AllowedSums, RevealedSums, charge, prepare, with_noise
-from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
 from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.arrays import Bools, Floats
-from fairshares.protocols.circuits.coins import exp_bounds
+from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds
 from fairshares.protocols.guarantee import Guarantee, compose
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import SHARES, SPLIT
@@ -155,11 +155,23 @@ class Training:
         """
         total = rounds
         if self.thresholds:
-            exact = _exact(self.thresholds, self.scored(domain))
+            exact = _plan_of(self.thresholds, self.scored(domain)).exact
             total = Guarantee(max(total.epsilon, exact.epsilon), max(total.delta, exact.delta))
         if self.weights:
-            total = compose([_exact(self.weights, domain), total])
+            total = compose([_plan_of(self.weights, domain).exact, total])
         return total
+
+    def family(self, domain: RecordDomain) -> NoiseFamily | None:
+        """Return the family of joint noise of what is released beside the rounds; symmetric, if both are."""
+        plans: list[NoisePlan] = []
+        if self.thresholds:
+            plans.append(_plan_of(self.thresholds, self.scored(domain)))
+        if self.weights:
+            plans.append(_plan_of(self.weights, domain))
+        families = [plan.family for plan in plans]
+        if NoiseFamily.SYMMETRIC in families:
+            return NoiseFamily.SYMMETRIC
+        return families[0] if families else None
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """Return how groups are weighed, if at all."""
@@ -169,9 +181,9 @@ class Training:
         return FairGrad(self.fairness, len(domain.groups), len(domain.labels), positive)
 
 
-def _exact(part: RunSettings, domain: RecordDomain) -> Guarantee:
-    """Return the exact loss of a release beside the model."""
-    return statistic_of(part.release).prepare(part.release, domain).plan.exact
+def _plan_of(part: RunSettings, domain: RecordDomain) -> NoisePlan:
+    """Return the noise of a release beside the model, and its exact loss."""
+    return statistic_of(part.release).prepare(part.release, domain).plan
 
 
 @dataclass(frozen=True)
@@ -377,7 +389,8 @@ def plan_training(
     sums.check_supported()
     total = chosen.total(domain, sums.plan.exact)
     noise = None if chosen.weights or chosen.thresholds else sums.event.noise
-    whole = replace(sums.event, task=TASK, exact=total, noise=noise, out=out)
+    family = chosen.family(domain)
+    whole = replace(sums.event, task=TASK, exact=total, noise=noise, out=out, family=family)
     return PlannedTraining(chosen, sums, fairgrad, total, whole)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairshares.harness.errors import OptionError, RecordsError, cannot, named, named_command
+from fairshares.harness.errors import OptionError, RecordsError, cannot, named, named_call
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.system.documents import Refusal, as_type, read_json
@@ -43,7 +43,7 @@ def records_left(records: ClientRecords, source: Path, file: Path) -> ClientReco
     refusal = Refusal(
         RecordsError,
         str(file),
-        f"what {named_command('share')} {named('counted')} writes",
+        f"what {named_call('share', counted=True)} writes",
         "restore it, or name another",
     )
     names = list(map(str, records.client_ids))

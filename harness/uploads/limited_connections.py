@@ -7,7 +7,6 @@ step of a request has a limit of its own as a whole, and an answer's head one of
 import http.client
 import io
 import socket
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from urllib3.response import HTTPResponse
 
 from fairshares.harness.system.stores import LEAST_RATE
+from fairshares.harness.system.threads import ContextTimer
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, SupportsRead
@@ -134,7 +134,7 @@ class LimitedConnection(HTTPSConnection):
     def _within(self, seconds: float) -> Iterator[None]:
         """End the connection if the block takes longer, and then raise TimeoutError."""
         self._late = False
-        timer = threading.Timer(seconds, self._end)
+        timer = ContextTimer(seconds, self._end)
         timer.daemon = True
         timer.start()
         try:

@@ -1,11 +1,12 @@
 """Audits: protection by noise and releases, with the claims."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
-from fairshares.harness.privacy.audit.samplers import DELTAS, Audited, Figure
+from fairshares.harness.privacy.audit.figures import DELTAS, LocalFigures, NoiseFigures, ReleaseFigures
+from fairshares.harness.privacy.audit.samplers import Audited
 from fairshares.harness.views.parts import Findings, Part, Stacked, Table
 from fairshares.harness.views.rendering.plots import deltas
 from fairshares.protocols.accounting.rounding import digits_up, exact_text
@@ -13,34 +14,24 @@ from fairshares.protocols.circuits.coins import exp_bounds
 
 
 def audit(audits: Sequence[Audited]) -> Iterator[Part]:
-    """Show each kind of audited item, and whether claims hold.
-
-    What an item is follows from its figures: those of noise have a largest value, those of a release the
-    number of values that move, and those of a local mechanism the ε that is claimed for it.
-    """
-    noise = [audited for audited in audits if "largest_noise" in audited.figures]
-    releases = [audited for audited in audits if "values_moved" in audited.figures]
-    local = [audited for audited in audits if "epsilon_claimed" in audited.figures]
+    """Show each kind of audited item, and whether claims hold. An item's figures say of which kind it is."""
     with_curve = [audited for audited in audits if audited.curve and audited.drawn]
-    curves_of_noise = [audited for audited in with_curve if "values_moved" not in audited.figures]
+    curves_of_noise = [audited for audited in with_curve if not isinstance(audited.figures, ReleaseFigures)]
     pictured = curves_of_noise or with_curve  # releases' curves only if there are no others
     if pictured:
         curves = {}
         for audited in pictured:
             name = f"{audited.name}, ε = {exact_text(audited.requested.epsilon)}"
-            curves[name] = (audited.requested.epsilon, partial(_delta, audited))
+            curves[name] = (audited.requested.epsilon, _CurveOf(audited).delta)
         yield deltas(
             "delta",
             curves,
             "What the noise gives away: δ at each ε, exactly. Dots: the ε that it was asked for.",
         )
-    if noise:
-        yield from _noise(noise)
+    yield from _noise(audits)
     yield from dict.fromkeys(audited.note for audited in audits if audited.note)  # each sentence once
-    if releases:
-        yield _releases(releases)
-    if local:
-        yield _local(local)
+    yield from _releases(audits)
+    yield from _local(audits)
     ours = [audited for audited in audits if audited.claimed]
     faults = [f"{audited.name}: {audited.fault}." for audited in ours if audited.fault]
     if ours and not faults:
@@ -50,14 +41,21 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
     yield Findings(faults)
 
 
-def _delta(audited: Audited, epsilon: Fraction) -> float:
-    """Return δ at ε on an item's curve, rounded up, as its argument e^ε is rounded down."""
-    assert audited.curve is not None
-    least_exp, _ = exp_bounds(epsilon)
-    return float(audited.curve.delta(least_exp))
+@dataclass(frozen=True)
+class _CurveOf:
+    """The curve of an audited item that has one."""
+
+    audited: Audited
+
+    def delta(self, epsilon: Fraction) -> float:
+        """Return δ at ε, rounded up, as its argument e^ε is rounded down."""
+        assert self.audited.curve is not None
+        least_exp, _ = exp_bounds(epsilon)
+        return float(self.audited.curve.delta(least_exp))
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
+    """Show the noise among audited items, if there is some."""
     columns = [
         "noise on one count",
         "ε",
@@ -70,72 +68,87 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
         "RMSE",
         "ANDs, bits",
     ]
-    yield Table(
-        columns,
-        [
-            [audited.name, exact_text(audited.requested.epsilon), *_of_noise(audited.figures)]
-            for audited in audits
-        ],
-        caption="δ, any ε: the δ that remains however large ε is. ε at: the least with this δ, ∞ if none "
-        "has it. max: largest noise. ANDs, bits: of one sample. All is exact; what is shown of ε "
-        "and δ is rounded up.",
-        if_wide=["at 10⁻⁹", "at 2⁻⁴⁰", "ANDs, bits"],
-    )
+    rows: list[list[str]] = []
+    for audited in audits:
+        if isinstance(audited.figures, NoiseFigures):
+            rows.append([audited.name, exact_text(audited.requested.epsilon), *_of_noise(audited.figures)])
+    if rows:
+        yield Table(
+            columns,
+            rows,
+            caption="δ, any ε: the δ that remains however large ε is. ε at: the least with this δ, ∞ if none "
+            "has it. max: largest noise. ANDs, bits: of one sample. All is exact; what is shown of ε "
+            "and δ is rounded up.",
+            if_wide=["at 10⁻⁹", "at 2⁻⁴⁰", "ANDs, bits"],
+        )
 
 
-def _of_noise(figures: Mapping[str, Figure]) -> list[str]:
+def _of_noise(figures: NoiseFigures) -> list[str]:
     """Return the row of noise in its table, from the third column on."""
-    square = figures["mean_square_error"]
-    assert square is not None
-    epsilons = [_short(figures[f"epsilon_at_{delta}"]) for delta in DELTAS]
+    curve = figures.curve
+    epsilons = [_short(curve.epsilon_at[name]) for name in DELTAS]
+    cost = figures.cost
     return [
-        _short(figures["delta"], 3),
-        _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
+        _short(curve.delta, 3),
+        _short(curve.delta_at_every_epsilon, 3),
         *epsilons,
-        _short(figures["largest_noise"]),
-        f"{math.sqrt(Fraction(square)):.2f}",
-        f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
+        _short(figures.largest_noise),
+        f"{math.sqrt(figures.mean_square_error):.2f}",
+        "" if cost is None else f"{cost.ands}, {cost.fair_bits}",
     ]
 
 
-def _releases(audits: Sequence[Audited]) -> Table:
-    return Table(
-        ["release, neighboring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
-        [
-            [
-                Stacked(f"{audited.name}\n{audited.parameters['neighboring_relation']}"),
-                exact_text(audited.requested.epsilon),
-                str(audited.figures["values_moved"]),
-                _short(audited.figures["epsilon"]),
-                _short(audited.figures.get("delta", 0)),
-                _short(audited.figures.get("epsilon_at_1e-6", "")),
-            ]
-            for audited in audits
-        ],
-        "lrrrrr",
-        caption="Moved: how many noisy values two neighbors differ in, from the linear map that is noised.",
-        if_wide=["ε at 10⁻⁶"],
-    )
+def _releases(audits: Sequence[Audited]) -> Iterator[Part]:
+    """Show the releases among audited items, if there are some."""
+    rows: list[list[str]] = []
+    for audited in audits:
+        figures = audited.figures
+        if isinstance(figures, ReleaseFigures):
+            rows.append(
+                [
+                    Stacked(f"{audited.name}\n{figures.relation}"),
+                    exact_text(audited.requested.epsilon),
+                    str(figures.values_moved),
+                    _short(figures.epsilon),
+                    _short(0 if figures.delta is None else figures.delta),
+                    _short(figures.epsilon_at["1e-6"]) if "1e-6" in figures.epsilon_at else "",
+                ]
+            )
+    if rows:
+        yield Table(
+            ["release, neighboring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
+            rows,
+            "lrrrrr",
+            caption="Moved: how many noisy values two neighbors differ in, from the linear map that is "
+            "noised.",
+            if_wide=["ε at 10⁻⁶"],
+        )
 
 
-def _local(audits: Sequence[Audited]) -> Table:
-    return Table(
-        ["local mechanism, replace_one", "ε asked", "ε claimed", "ε"],
-        [
-            [
-                audited.name,
-                exact_text(audited.requested.epsilon),
-                _short(audited.figures["epsilon_claimed"]),
-                _short(audited.figures["epsilon"]),
-            ]
-            for audited in audits
-        ],
-        caption="ε claimed: by the theorems of Juarez and Korolova 2022. ε: over all inputs and outputs; ∞: "
-        "the ratio of two inputs' probabilities has no bound.",
-    )
+def _local(audits: Sequence[Audited]) -> Iterator[Part]:
+    """Show the local mechanisms among audited items, if there are some."""
+    rows: list[list[str]] = []
+    for audited in audits:
+        figures = audited.figures
+        if isinstance(figures, LocalFigures):
+            rows.append(
+                [
+                    audited.name,
+                    exact_text(audited.requested.epsilon),
+                    _short(figures.epsilon_claimed),
+                    _short(figures.epsilon),
+                ]
+            )
+    if rows:
+        yield Table(
+            ["local mechanism, replace_one", "ε asked", "ε claimed", "ε"],
+            rows,
+            caption="ε claimed: by the theorems of Juarez and Korolova 2022. ε: over all inputs and outputs; "
+            "∞: the ratio of two inputs' probabilities has no bound.",
+        )
 
 
-def _short(figure: Fraction | int | str | None, digits: int = 4) -> str:
+def _short(figure: Fraction | int | None, digits: int = 4) -> str:
     """Return a figure as text: a fraction rounded up to so many digits, and ∞ for None."""
     if figure is None:
         return "∞"

@@ -30,7 +30,9 @@ COLLECT_STEPS = {"connect": "Connecting", "collect": "Collecting"}
 CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 
 
-_MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
+_RIGHT = Good("✓")
+_WRONG = Bad("✗")
+_NOT_CHECKED = "–"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class CheckedHost:
     """What a check found of one host.
 
     Attributes:
-        marks: By the name of what was looked at, whether it is right; None where it was not checked.
+        marks: By the name of what was checked, whether it is right.
         faults: A sentence for each thing that is wrong.
         notices: Sentences that the host says of itself.
         party_can: What code that took over the party's process could do there.
@@ -47,21 +49,27 @@ class CheckedHost:
 
     party: int
     address: str
-    marks: Mapping[str, bool | None]
+    marks: Mapping[str, bool]
     faults: Sequence[str]
     notices: Sequence[str]
     party_can: Sequence[str]
     engine_version: str
 
 
-def findings(hosts: Sequence[CheckedHost], model: str) -> Iterator[Part]:
-    """Show a row per host, and a sentence per fault."""
-    looked_at = list(hosts[0].marks)
+def findings(hosts: Sequence[CheckedHost], looked_at: Sequence[str], model: str) -> Iterator[Part]:
+    """Show a row per host, with a mark for each thing that is looked at, and a sentence per fault."""
     columns = ["party", "host", *looked_at]
     rows = []
     for host in hosts:
-        marks = [_MARKS[host.marks[name]] for name in looked_at]
-        rows.append([str(host.party), host.address, *marks])
+        row = [str(host.party), host.address]
+        for name in looked_at:
+            if name not in host.marks:
+                row.append(_NOT_CHECKED)
+            elif host.marks[name]:
+                row.append(_RIGHT)
+            else:
+                row.append(_WRONG)
+        rows.append(row)
     yield Table(columns, rows, alignment="l" * len(columns))
     for host in hosts:
         if host.party_can:
@@ -70,7 +78,7 @@ def findings(hosts: Sequence[CheckedHost], model: str) -> Iterator[Part]:
             yield f"Host {host.address} (party {host.party}): {notice}"
     faults = [fault for host in hosts for fault in host.faults]
     for fault in faults:
-        yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
+        yield Paragraph(f"{_WRONG} {fault}", strong=_WRONG)
     if not faults:
         yield (
             f"All {len(hosts)} hosts can take their part in runs of model {model} "

@@ -47,7 +47,16 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
     return (
         f"Charged to population {population.name!r} in {charging.account.ledger.path}. "
         f"Spent in {runs_text(population.charges)}: {spent_text(population.spent)}{left}."
+        f"{_if_replaced(population)}"
     )
+
+
+def _if_replaced(population: Population) -> str:
+    """Say what runs lose of what records say, where their ε and budget are for whether records exist."""
+    replaced = population.spent_if_replaced
+    if replaced is None:
+        return ""
+    return f" That is for whether a record exists; for what it says, at most {spent_text(replaced)}."
 
 
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
@@ -77,7 +86,7 @@ def _population(population: Population) -> Iterator[Part]:
             alignment="l" * len(_COLUMNS),
             if_wide=["results"],
         )
-    yield f"Spent: {_spent_of(population, ', by basic composition')}."
+    yield f"Spent: {_spent_of(population, ', by basic composition')}.{_if_replaced(population)}"
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
     tighter = [
@@ -130,6 +139,10 @@ def _population_json(population: Population) -> JsonValue:
         {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
         for delta, epsilon in _numerical(population)
     ]
+    replaced = population.spent_if_replaced
+    if_replaced: JsonValue = None
+    if replaced is not None:
+        if_replaced = {"epsilon": float_up(replaced.epsilon), "delta": float_up(replaced.delta)}
     return {
         "population": population.name,
         "privacy_unit": population.unit,
@@ -137,6 +150,7 @@ def _population_json(population: Population) -> JsonValue:
         "retired": population.retired,
         "budget": as_json(state_budget(population.budget)),
         "spent": as_json(state_loss(population.spent)),
+        "spent_if_replaced": if_replaced,
         "left": as_json(state_budget(population.left)),
         "for_information_only": numerical,
         "charges": [_charge_json(charge) for charge in population.charges],

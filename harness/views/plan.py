@@ -22,6 +22,7 @@ from fairshares.harness.system.result_files import SCHEMA
 from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.harness.views.run_summary import at_every_epsilon
+from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 from fairshares.protocols.json_values import JsonValue
@@ -79,9 +80,16 @@ def _heading(release: ReleasePlan, names_task: bool) -> Heading:
     task = f" of {release.asked.request.task}" if names_task else ""
     epsilon = digits_up(noise.exact.epsilon, 4)
     delta = digits_up(noise.exact.delta, 4)
+    existence = ""
+    if noise.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        replaced = noise.if_replaced
+        existence = (
+            f"; for what it says, ε = {digits_up(replaced.epsilon, 4)} and δ = {digits_up(replaced.delta, 4)}"
+        )
     return Heading(
         f"What would come out{task}",
-        f"{_models(release)}, at ε = {epsilon} and δ = {delta}, {what_changes(noise.unit, noise.relation)}",
+        f"{_models(release)}, at ε = {epsilon} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
+        f"{existence}",
     )
 
 
@@ -353,16 +361,20 @@ def to_json(plan: RequestPlan) -> dict[str, JsonValue]:
 def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
     stage = release.asked
     noise = stage.prepared.plan
+    privacy: dict[str, JsonValue] = {
+        "epsilon_requested": str(stage.request.protect.epsilon),
+        "epsilon": float_up(noise.exact.epsilon),
+        "delta": float_up(noise.exact.delta),
+        "neighboring_relation": str(noise.relation),
+        "privacy_unit": str(noise.unit),
+    }
+    if noise.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        replaced = noise.if_replaced
+        privacy["if_replaced"] = {"epsilon": float_up(replaced.epsilon), "delta": float_up(replaced.delta)}
     described: dict[str, JsonValue] = {
         "task": stage.request.task,
         "models": [model.name for model in release.models],
-        "privacy": {
-            "epsilon_requested": str(stage.request.protect.epsilon),
-            "epsilon": float_up(noise.exact.epsilon),
-            "delta": float_up(noise.exact.delta),
-            "neighboring_relation": str(noise.relation),
-            "privacy_unit": str(noise.unit),
-        },
+        "privacy": privacy,
         "errors": _errors_json(release.found),
     }
     if release.by_noise:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -188,7 +187,7 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     curves = {}
     for name, guarantee in guarantees.items():
         label = f"{name}, ε = {digits_up(guarantee.epsilon, 4)}"
-        curves[label] = (guarantee.epsilon, partial(_implied, guarantee))
+        curves[label] = (guarantee.epsilon, ImpliedCurve(guarantee).delta)
     return deltas(
         "privacy",
         curves,
@@ -197,15 +196,21 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     )
 
 
-def _implied(stated: Guarantee, epsilon: Fraction) -> float:
-    """Return the least δ that a stated (ε, δ) implies at another ε, x.
+@dataclass(frozen=True)
+class ImpliedCurve:
+    """What a stated guarantee implies at every ε."""
 
-    Computes: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), and δ for x above ε.
-    Source: Kairouz, Oh and Viswanath 2015.  [test: tests/harness/views/test_plots.py]
-    """
-    exp_stated = math.exp(stated.epsilon)
-    delta = float(stated.delta)
-    return delta + (1 - delta) * max(exp_stated - math.exp(epsilon), 0.0) / (1 + exp_stated)
+    stated: Guarantee
+
+    def delta(self, epsilon: Fraction) -> float:
+        """Return the least δ that the stated (ε, δ) implies at another ε, x.
+
+        Computes: δ + (1 − δ)(e^ε − e^x) / (1 + e^ε), and δ for x above ε.
+        Source: Kairouz, Oh and Viswanath 2015.  [test: tests/harness/views/test_plots.py]
+        """
+        exp_stated = math.exp(self.stated.epsilon)
+        delta = float(self.stated.delta)
+        return delta + (1 - delta) * max(exp_stated - math.exp(epsilon), 0.0) / (1 + exp_stated)
 
 
 def in_short(manifest: ReleaseManifest, *, here: bool = False) -> Sentences:

@@ -21,6 +21,7 @@ from fairshares.protocols.circuits.coins import (
     design_noise,
     edge_mass,
     exp_bounds,
+    family_of,
     worst_ratio,
 )
 from fairshares.protocols.guarantee import Guarantee
@@ -207,6 +208,11 @@ class NoisePlan:
     def noise(self) -> Coins | DistributedNoise:
         """The noise of each value."""
         return self.own or self.coins
+
+    @property
+    def family(self) -> NoiseFamily | None:
+        """The family of joint noise; None of distributed noise."""
+        return None if self.own else family_of(self.coins)
 
     @property
     def if_replaced(self) -> Guarantee:

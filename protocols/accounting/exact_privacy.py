@@ -3,7 +3,7 @@
 It shares no formula with `calibration.py`, which it audits, and the cost of the circuit of joint noise.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -270,11 +270,11 @@ def _one_side(coins: tuple[Coin, ...], moved: int) -> list[Masses]:
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
     """Add up masses with the same ratio p / q, the largest ratio first."""
-    by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
+    by_ratio: dict[Fraction | float, Masses] = {}
     for p, q in masses:
         if p or q:
             ratio = p / q if q else inf
-            seen_p, seen_q = by_ratio[ratio]
+            seen_p, seen_q = by_ratio.get(ratio, (_ZERO, _ZERO))
             by_ratio[ratio] = seen_p + p, seen_q + q
     if any(sum(side) != 1 for side in zip(*by_ratio.values(), strict=True)):
         raise ValueError("the masses are no distribution: they do not add up to 1")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure import runner
-from benchmarks.measure.samples import SAMPLES, SCHEMA, Sample, append
+from benchmarks.measure.samples import SAMPLES, SCHEMA, Sample, append, measured_over
 from benchmarks.papers import privfairfl
 from benchmarks.suites import read_experiment
 from benchmarks.validation import multiplications, texts
@@ -234,6 +234,22 @@ def test_without_the_literal_suite_its_times_are_not_run() -> None:
     assert "Of Table 2's 20 times 0 hold" in texts.counts(validation.findings)
     assert "0 are not explained, 20 are not run" in texts.counts(validation.findings)
     assert all(row.printed is row.at_once is None and row.default for row in validation.rows)
+
+
+def test_table_2_is_judged_over_hosts_too() -> None:
+    """All of its times, by the runs with one machine for each party, and the table says where they ran."""
+    links = {"links": [], "measured_rtt_s": 0.0004, "measured_bandwidth_bits_per_s": 9e9}
+    samples: list[Sample] = []
+    for sample in made_up.samples():
+        hosts = tuple({"party": party, "name": f"host-{party}"} for party in range(len(sample.sent_bytes)))
+        samples.append(replace(sample, hosts=hosts, network=links))
+    validation = judged(samples)
+    of_table_2 = [finding for finding in validation.findings if finding.check.key.startswith("ratio.table2.")]
+    assert len(of_table_2) == 20 and {finding.status for finding in of_table_2} == {Status.PASSED}
+    assert not any(finding.check.kind == "network" for finding in validation.findings)  # none was asked for
+    over = measured_over(samples)
+    assert over == "measured over 4 hosts, RTT 0.4 ms, 9 Gbit/s (of each run's slowest pair)"
+    assert any(f"ours {over}" in str(part) for part in texts.table2_parts(validation.rows, over))
 
 
 def test_what_did_not_run_whole_is_a_range() -> None:

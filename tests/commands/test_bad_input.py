@@ -60,6 +60,9 @@ OTHERS = {"latin-1.csv", "no.parquet", "directory.csv", "there", "there-cap", "l
 DECLARED = "--groups a,b --labels 0,1"
 RUN = f"--records good.csv --epsilon 1 --security mpyc {DECLARED}"
 INFERRED = "--security mpyc --epsilon 1 --records"
+OF_SLOTS = (
+    "Input form slots has .*: say --privacy-unit client with --cap 10, for example, or leave out --input-form"
+)
 CLIENT = f"weights {RUN} --privacy-unit client"
 CONFUSION = f"confusion --epsilon 1 --security mpyc {DECLARED} --records"
 CURVES = f"thresholds --epsilon 1 --security mpyc {DECLARED} --records"
@@ -173,7 +176,15 @@ COMMANDS: list[Any] = [
     (f"weights {RUN} --neighboring-relation zero_out_one", "say --privacy-unit client"),
     (f"{CLIENT} --cap 3 --neighboring-relation replace_one", "client is under zero_out_one, not replace_one"),
     (f"{CLIENT} --cap 3 --input-form product", "Input form product keeps no client to a cap"),
-    (f"weights {RUN} --input-form slots", "The input form slots needs a cap"),
+    # Before anything is read.
+    ("weights --records nowhere.csv --epsilon 1 --input-form slots --security mpyc", OF_SLOTS),
+    (
+        "confusion --records nowhere.csv --epsilon 1 --input-form slots --security mpyc "
+        "--neighboring-relation add_or_remove_one",
+        OF_SLOTS,
+    ),
+    (f"{PLAN} 9 --groups 2 --input-form slots", OF_SLOTS),
+    (f"weights {RUN} --input-form slots", OF_SLOTS),
     (
         f"weights {INFERRED} good.csv --privacy-unit client --domain capped.json --cap 3",
         "The domain file says how much",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -46,6 +47,16 @@ NOISE: dict[str, Level] = {
     "epsilon": "1",
     "network": "none",
 }
+PRINTED: dict[str, Level] = {
+    "protocol": "pi_rw",
+    "variant": "literal",
+    "security": "ring",
+    "shape": "",
+    "clients": 3,
+    "records": 9,
+    "epsilon": "1",
+    "network": "none",
+}
 Measure = Callable[..., Sample]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
@@ -53,7 +64,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="fin
 @contextmanager
 def measuring(made: Site) -> Iterator[Measure]:
     """Yield what measures a cell over hosts, to which connections stay open meanwhile."""
-    with over_hosts(made.home / "hosts.toml") as place:
+    with over_hosts(made.home / "hosts.toml", made.home) as place:
 
         def measure(cell: dict[str, Level] = CELL, timeout_s: float = 60.0, **changes: Level) -> Sample:
             planned = Planned({**cell, **changes}, 1, timeout_s)
@@ -124,6 +135,18 @@ def test_replicated_shares_over_hosts_are_what_they_are_here(hosts: Site, model:
     assert refused.status == SKIPPED and "needs MP-SPDZ" in str(refused.reason)
 
 
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["rep4-ring"]]))
+def test_a_protocol_as_printed_runs_at_hosts_as_it_does_here(hosts: Site, model: SecurityModel) -> None:
+    """Each host compiles it of its own clone, and charges, signs and keeps nothing."""
+    with measuring(hosts) as measure:
+        sample = measure(PRINTED, security=model.name)
+        assert (sample.status, sample.reason) == (OK, None)
+        assert HERE.identity(sample.cell) == (sample.program_hash, sample.engine_version)
+        assert len(sample.hosts) == len(sample.sent_bytes) == model.parties
+        refused = measure(PRINTED, security="mpyc")
+    assert refused.status == SKIPPED and "only MP-SPDZ has" in str(refused.reason)
+
+
 def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:
     described = 'address = "x"\ndirectory = "/x"\nproject = "/x"\nport = 1\n'
     (tmp_path / "hosts.toml").write_text("".join(f"[[host]]\nparty = {i}\n{described}" for i in range(2)))
@@ -132,8 +155,119 @@ def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:
         delayed = Planned({**CELL, "security": "semi2k", "network": "lan"}, 1, 1.0)
         assert str(place.why_not(delayed)).startswith("No network is emulated between hosts")
         assert place.why_not(Planned({**CELL, "security": "semi2k"}, 1, 1.0, "It is long.")) == "It is long."
-        own = Planned({"program": "mine.mpc", "security": "semi2k"}, 1, 1.0)
-        assert str(place.why_not(own)).startswith("A program of your own runs on this machine only")
+        own = Planned({"program": "mine.mpc", "security": "mpyc"}, 1, 1.0)
+        assert str(place.why_not(own)) == "mpyc takes 3 hosts; there are 2."
+
+
+@contextmanager
+def allowing(made: Site, reason: str | None) -> Iterator[None]:
+    """Have all owners allow meanwhile the program that a refusal names."""
+    found = re.search('benchmark_programs = \\["[0-9a-f]{64}"\\]', str(reason))
+    assert found is not None, reason
+    policies = [made.directory(party) / "policy.toml" for party in range(4)]
+    before = [policy.read_text() for policy in policies]
+    for policy, text in zip(policies, before, strict=True):
+        policy.write_text(f"{found[0]}\n{text}")
+    yield
+    for policy, text in zip(policies, before, strict=True):
+        policy.write_text(text)
+
+
+def own_program(made: Site, name: str, text: str, **more: Level) -> dict[str, Level]:
+    """Return the cell of a program, whose text is in the coordinator's directory."""
+    (made.home / f"{name}.mpc").write_text(text)
+    return {"program": f"{name}.mpc", "security": "ring", "network": "none", **more}
+
+
+SQUARE = """
+x = sint.get_input_from(0)
+y = sint.get_input_from(2)
+print_ln("square %s", (x * y).reveal())
+@for_range_multithread(2, 1, 4)
+def _(i):
+    print_ln("turn %s", i)
+"""
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_program_of_ones_own_runs_where_all_owners_allow_its_digest(hosts: Site) -> None:
+    """With the digest that the refusal names, and no other options."""
+    cell = own_program(hosts, "square", SQUARE, inputs=1)
+    with measuring(hosts) as measure:
+        refused = measure(cell)
+        assert refused.status == FAILED and "Its policy does not allow this program" in str(refused.reason)
+        with allowing(hosts, refused.reason):
+            sample = measure(cell)
+            assert (sample.status, sample.reason) == (OK, None)
+            assert f'["{sample.program_hash}"]' in str(refused.reason)
+            assert len(sample.hosts) == len(sample.sent_bytes) == 3 and sample.times["compile_s"] > 0
+            assert measure(cell, inputs=0).status == FAILED
+            assert "Its policy does not allow" in str(measure(cell, compile_options="-R 64").reason)
+            assert "Its policy does not allow" in str(measure(cell, security="rep4-ring").reason)
+            assert measure(cell).status == OK
+
+
+LONG = "x" * 200
+LINE = f'    print_ln("line %s of many, which nobody reads {LONG}", i)\n'
+# Programs, and what a cell's reason says of them.
+BAD_PROGRAMS = {
+    "prints": (f"@for_range(10**9)\ndef _(i):\n{LINE * 20}", "printed more than 4 MiB"),
+    "never_ends": ("@do_while\ndef _():\n    return cint(1)\n", "had not finished after 15 s"),
+    "crashes": ('print_ln("so far")\nruntime_error("it gave up")\n', "it gave up"),
+    "asks": ('print_ln("%s", sint.get_input_from(1).reveal())\n', "not enough inputs in Player-Data"),
+    "waits": ("listen_for_clients(14000)\naccept_client_connection(14000)\n", "had not finished after 15 s"),
+}
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_program_that_does_not_end_well_ends_in_a_sentence_at_all_hosts(hosts: Site) -> None:
+    """Its log is cut, its last line is told, and the hosts go on with the next run at once."""
+    with measuring(hosts) as measure:
+        for name, (text, said) in BAD_PROGRAMS.items():
+            cell = own_program(hosts, name, text)
+            with allowing(hosts, measure(cell).reason):
+                sample = measure(cell, timeout_s=15.0)
+            assert sample.status == FAILED and said in str(sample.reason), (name, sample.reason)
+            assert str(sample.reason).startswith("Part"), sample.reason  # no host was lost
+            assert not any(parties_of(hosts))
+        cell = own_program(hosts, "square", SQUARE, inputs=1)
+        with allowing(hosts, measure(cell).reason):
+            assert measure(cell).status == OK
+
+
+WRITES = """
+sint.write_to_file([sint(5)])
+_, (x,) = sint.read_from_file(0, 1)
+print_ln("got %s", x.reveal())
+cint(7).binary_output()
+"""
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_program_reads_and_writes_in_its_own_directory_alone(hosts: Site) -> None:
+    """Files of shares, and of outputs, that bytecode names: none is the owner's, nor of another run."""
+    left = [hosts.directory(party) / "Persistence" / f"Transactions-P{party}.data" for party in range(3)]
+    for path in left:  # what a program would find if it ran in its owner's directory
+        path.parent.mkdir()
+        path.write_text("its owner's")
+    cell = own_program(hosts, "writes", WRITES)
+    with measuring(hosts) as measure, allowing(hosts, measure(cell).reason):
+        before = [owners_files(hosts.directory(party)) for party in range(4)]
+        sample = measure(cell)
+        assert (sample.status, sample.reason) == (OK, None)
+        assert [owners_files(hosts.directory(party)) for party in range(4)] == before
+    for path in left:
+        assert path.read_text() == "its owner's"
+        shutil.rmtree(path.parent)
+
+
+def owners_files(directory: Path) -> dict[str, bytes]:
+    """Return a host's files but for its log, the name of its agent, and what is in directories of runs."""
+    return {
+        name: (directory / name).read_bytes()
+        for name in files_below(directory)
+        if (directory / name).is_file() and not name.startswith(".") and name not in (LOG, "agent")
+    }
 
 
 def test_a_host_without_the_word_or_with_another_program_refuses(hosts: Site, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger, default_path
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.noise.truncated import guarantee
 from fairshares.protocols.spec import PI_LAP
@@ -41,6 +42,7 @@ from tests.support.surroundings import Surroundings, small_disk
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", BOTH)
 ONE_RUN = guarantee(design_noise(Fraction(1), 40))
+IF_REPLACED = "ε = 3.989 and δ = 5.232e-13"  # of two runs: twice each ε, and (1 + e^ε) times each δ
 RELEASE = PrivacyEvent(
     *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
 )
@@ -76,7 +78,9 @@ def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> 
     (here / "elsewhere").mkdir()  # where the budget is the same
     run = (*run[:6], "../records.csv", *run[7:])
     said = succeed(*run, "--out", str(here / "second"), cwd=here / "elsewhere")
-    assert "Spent in 2 runs: ε = 1.995 and δ = 1.411e-13; left of its budget: ε = 0.005995." in said
+    assert "Spent in 2 runs: ε = 1.995 and δ = 1.411e-13; left of its budget: ε = 0.005995. " in said
+    second = f"That is for whether a record exists; for what it says, at most {IF_REPLACED}."
+    assert second in " ".join(said.split())
     assert read_json(here / "second" / "manifest.json")["ledger"] == {
         "path": str(path),
         "population": "loans",
@@ -94,11 +98,15 @@ def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> 
     outs = [str(here / name) for name in ("first", "second")]
     assert [charge["out"] for charge in population["charges"]] == outs
     assert Fraction(population["spent"]["epsilon"]) == 2 * ONE_RUN.epsilon
+    two = population["spent_if_replaced"]
+    assert two["epsilon"] == float_up(4 * ONE_RUN.epsilon)
+    assert two["delta"] == pytest.approx(5.2315e-13, rel=1e-3, abs=0)
     assert Fraction(population["left"]["epsilon"]) == 2 - 2 * ONE_RUN.epsilon
     for numerical in population["for_information_only"]:
         assert 0 < numerical["epsilon"] <= float(2 * ONE_RUN.epsilon)
     said = succeed("ledger", cwd=here)
     assert "Spent: ε = 1.995 and δ = 1.411e-13, by basic composition. Budget: 2" in said
+    assert second in " ".join(said.split())
     assert "For information, decides nothing: numerically (dp_accounting) ε = " in said
 
 
@@ -220,7 +228,7 @@ def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     run = weights(MODELS[QUICKEST], "--population", "loans")
     path = here / "mine" / "l.db"
     done = call("ledger", "--population", "loans", "--budget", "3", "--ledger", "mine/l.db", cwd=here)
-    assert f"New population 'loans' in {path}\n" in done.stderr
+    assert f"New population 'loans' in {path}.\n" in done.stderr
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
     succeed(*run, cwd=here)
     monkeypatch.delenv("FAIRSHARES_LEDGER")

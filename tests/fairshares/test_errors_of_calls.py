@@ -124,6 +124,96 @@ def mistakes(
     }
 
 
+def paths(function: Callable[..., object]) -> list[str]:
+    """Return the parameters of a function that take a path, or records, which may be a file's name."""
+    found = inspect.signature(function).parameters.values()
+    return [each.name for each in found if "Path" in str(each.annotation) or each.annotation == "Records"]
+
+
+NO_FILE = "a\0b"
+# What a call needs beside its path, by the names of its other arguments.
+NEEDED: dict[str, dict[str, Any]] = {
+    "cap": {"epsilon": 1, "release_epsilon": 1},
+    "confusion": {"epsilon": 1},
+    "count": {"epsilon": 1},
+    "gap": {"epsilon": 1, "range": (0, 1), "groups": ["a", "b"]},
+    "ledger": {},
+    "load": {},
+    "plan": {"epsilon": 1, "clients": 100, "groups": 2},
+    "preprocess": {"epsilon": 1, "groups": ["a", "b"], "labels": [0, 1]},
+    "read_weights": {},
+    "sample_weight": {"group": ["a"], "label": [0]},
+    "thresholds": {"epsilon": 1, "groups": ["a", "b"], "labels": [0, 1]},
+    "train": {"epsilon": 1, "features": {"score": {"low": 0, "high": 1}}},
+    "weights": {"epsilon": 1},
+}
+# Methods, by what calls them with a path.
+METHODS: dict[str, Callable[[fs.WeightsResult, str], object]] = {
+    "Result.save": lambda weights, path: weights.save(path),
+    "TrainResult.save": lambda weights, path: fs.TrainResult(weights._earlier, MODEL).save(path),
+    "GroupThresholdPredictor.load": lambda _, path: fs.GroupThresholdPredictor.load(path),
+    "GroupThresholdPredictor.save": lambda _, path: SCORED.save(path),
+    "LogisticModel.load": lambda _, path: fs.LogisticModel.load(path),
+}
+
+
+def of_functions() -> list[tuple[str, str]]:
+    """Return each public function with each of its parameters that take a path."""
+    functions = [name for name in fs.__all__ if inspect.isfunction(getattr(fs, name))]
+    return [(name, field) for name in functions for field in paths(getattr(fs, name))]
+
+
+@pytest.mark.parametrize(("name", "field"), of_functions())
+def test_a_path_that_no_file_can_have_is_refused_by_name(
+    name: str, field: str, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    given = dict(NEEDED[name])
+    further: list[str] = []
+    if "records" in paths(getattr(fs, name)) and field != "shares":
+        given["records"] = frame
+    if field == "from_records":
+        given = {"epsilon": 1}
+    if field in ("fingerprints", "others"):
+        further = [str(tmp_path), NO_FILE]
+    if name == "load" and field == "directory":
+        further = [NO_FILE]
+    else:
+        given[field] = NO_FILE
+    if field == "others":
+        del given["others"]
+    with pytest.raises(fs.OptionError, match=rf"no file's name .* name another by {field}=\.$"):
+        getattr(fs, name)(*further, **given)
+
+
+@pytest.mark.parametrize("field", paths(fs.SumSession))
+def test_sessions_refuse_a_path_that_no_file_can_have(field: str) -> None:
+    given: dict[str, Any] = {field: NO_FILE}
+    with pytest.raises(fs.OptionError, match=rf"no file's name .* name another by {field}=\.$"):
+        fs.SumSession("mpyc", **SUMS, population="none", **given)
+    with pytest.raises(fs.OptionError, match=r"no file's name .* name another by records=\.$"):
+        fs.Session(NO_FILE).weights(epsilon=1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_refuse_a_path_that_no_file_can_have(method: str, weights: fs.WeightsResult) -> None:
+    with pytest.raises(fs.OptionError, match=r"no file's name .* name another by (path|directory)=\.$"):
+        METHODS[method](weights, NO_FILE)
+
+
+def test_each_method_that_takes_a_path_is_tried() -> None:
+    found = set()
+    for name in fs.__all__:
+        value = getattr(fs, name)
+        if not inspect.isclass(value) or value is fs.Session:  # whose calls are those above
+            continue
+        for attribute in dir(value):
+            member = inspect.unwrap(getattr(value, attribute))
+            function = getattr(member, "__func__", member)
+            if inspect.isfunction(function) and not attribute.startswith("_") and paths(function):
+                found.add(function.__qualname__)
+    assert found == METHODS.keys()
+
+
 def public() -> Iterator[str]:
     """Yield the names of public functions, and of public methods by the class that defines them."""
     for name in fs.__all__:

@@ -288,6 +288,17 @@ def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Pat
     assert spent.charges.task.tolist() == ["weights"] and "Population 'loans'" in words(spent)
 
 
+def test_each_note_of_a_result_is_a_sentence(tmp_path: Path) -> None:
+    """Of a new population, too."""
+    df = table([0, 1], ["a", "b"], 40)
+    said: dict[str, Any] = {"epsilon": 20, "ledger": tmp_path / "ledger.sqlite", "security": "mpyc"}
+    trained = fs.train(df, features={"x": {"low": 0, "high": 1}}, rounds=2, population="trained", **said)
+    weighted = fs.weights(df, population="weighted", **said)
+    notes = [note for result in (trained, weighted) for note in result._notes]
+    assert any(str(note).startswith("New population 'trained'") for note in notes)
+    assert all(isinstance(note, str) and note.endswith(".") for note in notes), notes
+
+
 @pytest.mark.parametrize(
     ("changes", "said", "message"),
     [

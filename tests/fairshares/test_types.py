@@ -10,7 +10,8 @@ import fairshares as fs
 from fairshares import _types
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.postprocessing.thresholds.choose import CONSTRAINTS, OBJECTIVES
+from fairshares.harness.postprocessing.thresholds.choose import OBJECTIVES
+from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.releases.weights.view import weights

@@ -21,17 +21,9 @@ from fairshares.harness.engines.execution import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.security_models import MODELS, SecurityModel
-from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
 from fairshares.protocols.spec import ProtocolSpec
+from tests.support.program_arguments import small_arguments
 
-# One small case of each argument that programs take.
-ARGUMENTS: dict[str, object] = {
-    "form": "split", "path": "shares", "clients": 0, "records": 4, "parts": 0, "groups": 2, "labels": 2,
-    "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40, "reweighing": "balanced",
-    "most_records": 1000, "slots": 9, "per_lane": 3, "steps": 5, "queries": 3, "above": 1,
-    "offset": 3, "most": 100, "nodes": 5, "law": "laplace", "rate": "1", "edge": 40, "rounds": 2,
-    "coordinates": 5, "shape": "1/8.6.2",
-}  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
 LOCAL = {"vadds", "vsubs", "adds", "subs", "vaddm", "vaddsi", "vsubsi", "vmulsi", "movs", "vmovs"}
@@ -59,14 +51,12 @@ ACTIVE = [model for model in MODELS.values() if model.active]
 
 
 def assembly(
-    spec: ProtocolSpec, sources: Path, model: SecurityModel, directory: Path, **given: object
+    spec: ProtocolSpec, sources: Path, model: SecurityModel, directory: Path, **given: int | str
 ) -> list[str]:
     """Compile a program as its engine does; return the names of its instructions, in order."""
     installation = find_installation()
     assert isinstance(installation, Installation)
-    law = {"law": JOINT_GAUSSIAN} if "shape" in spec.arguments else {}
-    arguments = [str({**ARGUMENTS, **law, **given}.get(name, model.parties)) for name in spec.arguments]
-    assert set(spec.arguments) <= {*ARGUMENTS, "parties"}, "say what the new argument is in ARGUMENTS"
+    arguments = small_arguments(spec, **{"parties": model.parties, **given})
     (directory / "Programs").mkdir(parents=True)
     (directory / "Programs" / "Source").symlink_to(sources)
     compiler = [
@@ -153,7 +143,7 @@ def test_no_client_is_told_a_sum_before_it_is_checked(
     Before subsets, and before values, each party inputs a digest of what it has of each client; all are
     opened, and checked, before its front sees them.
     """
-    given = {"form": form, "path": "clients", "clients": 4, "parts": 2}
+    given: dict[str, int | str] = {"form": form, "path": "clients", "clients": 4, "parts": 2}
     instructions = assembly(PROTOCOLS["pi_rw"], PROGRAMS, model, tmp_path / "compiled", **given)
     steps = [
         name.removeprefix("v")

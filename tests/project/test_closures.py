@@ -1,7 +1,7 @@
 """No function is made in a function for later use: what one step leaves to another one is a value of a type.
 
 A function that was packed into a value, returned or kept can hold what is bound only later. No reader sees
-from the value's type what the function needs, or when it is called. The search covers all of `harness`:
+from the value's type what the function needs, or when it is called. The search covers all that users install:
 nested functions, lambdas, and calls of `partial`. A function may be given to a call that is done with it when
 it returns.
 """
@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import PROJECT
 
+PACKAGES = ("fairshares", "harness", "protocols")
 # What calls a function that it is given before it returns, by the last part of its name.
 AT_ONCE = {
     "sorted", "min", "max", "sort", "map", "filter",
@@ -30,15 +31,17 @@ AT_ONCE = {
     "read_line",
     "connected",
     "share_and_add_up",
-    "_between", "number",  # read a number
+    "_between", "NumberReader",  # read a number
     "ended",  # a host's run
+    "takewhile",  # as map and filter, whose values are taken where they are made
+    "least_value", "_reach",  # look for a number
+    "_prefixes", "table",  # combine secret values
 }  # fmt: skip
-RUNS_IT = {"Thread"}  # for as long as the function takes
+RUNS_IT = {"ContextThread"}  # for as long as the function takes
 
 INTERFACE = "MP-SPDZ's language, MPyC, asyncio, invoke or Python takes functions here"
-READER = "readers of options are combined once, where a field is declared"
-PICTURE = "a picture is drawn only if a page is asked for, by matplotlib, which loads late"
-AUDIT = "an audit takes minutes, and begins only if it is chosen"
+READER = "a decorator with an argument, or a place of which mypy knows no type, in one line"
+CIRCUIT = "a circuit's text is in the hash of programs, which stays while what they compute does"
 EXCEPTIONS = {
     ("harness/cli/bootstrap.py", "_make_alone"): INTERFACE,
     ("harness/cli/command_line.py", "__init__"): INTERFACE,
@@ -49,21 +52,18 @@ EXCEPTIONS = {
     ("harness/engines/mpyc/party.py", "listen_on_loopback"): INTERFACE,
     ("harness/forecast/operation_counts.py", "_in_turn"): INTERFACE,
     ("harness/online/gateway.py", "_secure"): INTERFACE,
-    ("harness/privacy/audit/releases.py", "_commands_with_distributed_noise"): AUDIT,
-    ("harness/privacy/audit/releases.py", "_commands_with_joint_noise"): AUDIT,
     ("harness/request/fields.py", "several"): READER,
     ("harness/request/readers.py", "in_module"): READER,
-    ("harness/request/readers.py", "number"): READER,
-    ("harness/request/readers.py", "one_of"): READER,
-    ("harness/request/readers.py", "separated"): READER,
-    ("harness/request/readers.py", "whole"): READER,
-    ("harness/views/audit.py", "audit"): PICTURE,
-    ("harness/views/rendering/plots.py", "deltas"): PICTURE,
-    ("harness/views/rendering/plots.py", "intervals"): PICTURE,
-    ("harness/views/rendering/plots.py", "matrices"): PICTURE,
-    ("harness/views/rendering/plots.py", "roc"): PICTURE,
-    ("harness/views/rendering/plots.py", "spent"): PICTURE,
-    ("harness/views/run_summary.py", "at_every_epsilon"): PICTURE,
+    ("protocols/circuits/counts.py", "within"): CIRCUIT,
+    ("protocols/circuits/literal.py", "instances"): INTERFACE,
+    ("protocols/circuits/slots.py", "_read_in_a_loop"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_compare_and_shuffle"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_rotate"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_shuffle"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_sort"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_transpose"): INTERFACE,
+    ("protocols/circuits/sorting.py", "_unshuffle"): INTERFACE,
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -138,11 +138,12 @@ def is_function_value(node: ast.AST) -> bool:
 
 
 def places(root: Path) -> set[tuple[str, str]]:
-    """Return the files of `harness`, and the functions in these, in which one is made for later use."""
+    """Return the files of what users install, and the functions in these, in which one is made for later."""
     found = set[tuple[str, str]]()
-    for path in sorted((root / "harness").rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        found |= {(name, function) for function in Source.of(path.read_text(encoding="utf-8")).kept()}
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            found |= {(name, function) for function in Source.of(path.read_text(encoding="utf-8")).kept()}
     return found
 
 
@@ -183,6 +184,7 @@ def test_the_page_lists_what_a_run_calls_above_it() -> None:
 
 def test_no_function_is_made_for_later_use() -> None:
     found = places(PROJECT)
+    assert {name.partition("/")[0] for name, _ in found} == {"harness", "protocols"}
     assert found - EXCEPTIONS.keys() == set(), "Make it a value of a type, with a method."
     assert EXCEPTIONS.keys() - found == set(), "It is an exception no longer."
 
@@ -203,9 +205,9 @@ FINE = {
     "a key": "def f(x):\n    return sorted(x, key=lambda y: -y)",
     "called here": "def f(x):\n    def g(y):\n        return x + y\n    return g(1)",
     "at once": "def f(hosts, message):\n    return at_once(lambda host: host.ask(message), hosts)",
-    "a thread's": "def f(shown):\n    def keep():\n        shown.tell()\n    Thread(target=keep).start()",
+    "a thread's": "def f(shown):\n  def keep():\n    shown.tell()\n  ContextThread(target=keep).start()",
     "bound, then at once": "def f(a):\n    read = partial(open, a)\n    return within(1.0, read)",
-    "of a module": "READ = partial(open, 'x')\nKIND = one_of(lambda: ('a', 'b'))",
+    "of a module": "READ = partial(open, 'x')\nKIND = OneOf(lambda: ('a', 'b'))",
     "a default": "def f(x=lambda: 1):\n    return x()",
     "a method": "def f(self, x):\n    return Account(self._check)",
 }

@@ -15,6 +15,8 @@ FORBIDDEN = (
     ("fairshares.harness.errors", "fairshares.harness.pipeline.run"),
     ("fairshares.harness.uploads.client", "fairshares.harness.engines.registry"),
     ("fairshares.harness.engines.registry", "fairshares.harness.privacy.ledger.entries"),
+    ("fairshares.harness.privacy.ledger.charge", "fairshares.harness.uploads.envelope"),
+    ("fairshares.harness.uploads.policy", "fairshares.harness.uploads.envelope"),
     ("fairshares.harness.postprocessing.curves", "fairshares.harness.engines.registry"),
     ("fairshares.harness.releases.weights.statistic", "fairshares.harness.pipeline.run"),
     ("fairshares.harness.pipeline.run", "fairshares.harness.cli.app"),

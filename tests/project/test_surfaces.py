@@ -5,7 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from inspect import isfunction
 from pathlib import Path
@@ -24,14 +24,19 @@ from fairshares.harness.errors import (
     ShareError,
     Surface,
     named,
+    named_call,
     named_command,
     naming,
 )
+from fairshares.harness.hosts.fleet import at_once
 from fairshares.harness.inputs.encoding import relation_for
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
+from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.request.readers import parse_cap
+from fairshares.harness.system.files import check_path
 from fairshares.harness.system.result_files import new_directory
+from fairshares.harness.uploads.keys import party_with_keys
 from fairshares.harness.uploads.task import read_task
 from tests.conftest import PROJECT
 
@@ -157,6 +162,70 @@ def test_each_surface_writes_fields_and_commands(
 ) -> None:
     with naming(surface):
         assert (named("cap", 10), named_command("cap"), named_command("keys")) == (field, call, command)
+
+
+@pytest.mark.parametrize(
+    ("surface", "of_call", "of_command"),
+    [
+        (
+            SHELL,
+            "./inv thresholds --curves 'my runs' --deterministic",
+            "./inv keys --until DAY",
+        ),
+        (
+            PYTHON,
+            'fairshares.thresholds(curves="my runs", deterministic=True)',
+            "python -m fairshares keys --until DAY",
+        ),
+    ],
+)
+def test_each_surface_writes_commands_with_options(surface: Surface, of_call: str, of_command: str) -> None:
+    with naming(surface):
+        call = named_call("thresholds", curves=Path("my runs"), deterministic=True, steps="")
+        assert (call, named_call("keys", until="DAY")) == (of_call, of_command)
+
+
+def mistakes(scratch: Path) -> dict[str, str]:
+    """Return what parts of the package say of mistakes, called from within, as no public function does."""
+    scratch.mkdir()
+    (scratch / "file").touch()
+    calls: dict[str, Callable[[], object]] = {
+        "a cap": lambda: parse_cap("auto"),
+        "a directory": lambda: new_directory(scratch / "file" / "out").__enter__(),
+        "a file of that name": lambda: check_path(Path("a" * 300), "records"),
+        "a task": lambda: read_task(scratch / "task.json"),
+        "keys": lambda: party_with_keys(scratch / "keys", name="me", address="", until=None, hybrid=False),
+        "noise": lambda: Stock(scratch / "stock").take("terms", 3, scratch / "piece"),
+    }
+    said = {}
+    for name, call in calls.items():
+        with pytest.raises(fs.FairSharesError) as raised:
+            call()
+        said[name] = str(raised.value)
+    return said
+
+
+A_KEYWORD = re.compile(r"\b[a-z_]+=|fairshares\.[a-z]|python -m")
+
+
+def test_whoever_calls_a_part_from_python_reads_no_flag(tmp_path: Path) -> None:
+    """Without any of the package's own calls around it, nor in a thread."""
+    here = mistakes(tmp_path / "here")
+    (in_a_thread,) = at_once(mistakes, [tmp_path / "thread"])
+    for said in (here, in_a_thread):
+        for name, text in said.items():
+            assert not OF_A_COMMAND.search(text) and not OF_A_CLONE.search(text), (name, text)
+            assert A_KEYWORD.search(text), (name, text)
+
+
+def test_a_command_names_no_keyword_also_in_a_thread_of_a_host(tmp_path: Path) -> None:
+    with naming(SHELL):
+        here = mistakes(tmp_path / "here")
+        (of_host,) = at_once(mistakes, [tmp_path / "thread"])
+    for said in (here, of_host):
+        for name, text in said.items():
+            assert OF_A_COMMAND.search(text), (name, text)
+            assert not A_KEYWORD.search(text), (name, text)
 
 
 def test_errors_of_calls_name_keywords_and_functions_that_there_are(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ PACKS_IN_COMMANDS = {
     "harness/stated_privacy.py:StatedPrivacy.exact",  # two fields become a guarantee
 }
 SHORT = {
+    "harness/cli/app.py:Commands.run": "says that messages are for a shell",
     "harness/engines/execution.py:ReadyParties.go": "begins the charge, by which parties compute once",
     "harness/engines/mpyc/engine.py:EmbeddedEngine._program": "hashes the program",
     "harness/engines/mpyc/engine.py:EmbeddedEngine.program_hash": "refuses jobs without inputs or noise",

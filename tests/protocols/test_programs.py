@@ -35,17 +35,9 @@ from fairshares.protocols.spec import (
     ProtocolSpec,
     with_noise_made_ahead,
 )
+from tests.support.program_arguments import SMALL_ARGUMENTS
 from tests.support.requests import request_of
 
-# Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
-# least 20 (coins.py refuses others), distribution, rate and edge are what each party draws its own noise by
-# (which `Job` sees to), shape what a plan has of joint Gaussian noise, the rest are sizes, names of forms,
-# and who takes part.
-KNOWN_ARGUMENTS = {
-    *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
-    *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
-    *("delta_bits", "nodes", "law", "rate", "edge", "shape", "rounds", "coordinates"),
-}
 # The last arguments may say the distribution of distributed noise, however many these are.
 DISTRIBUTION = "*law"
 
@@ -185,7 +177,7 @@ def _argument_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
     named = [*told[: len(told) - of_distribution], *(["law"] if of_distribution else [])]
     if taken != ["_", *named] or _named(tree).count("program") != 1:
         yield "arguments other than the spec's"
-    if not set(spec.arguments) <= KNOWN_ARGUMENTS:
+    if not set(spec.arguments) <= SMALL_ARGUMENTS.keys():
         yield "an argument that nobody has judged"
     for name, value in _bindings(tree):
         if name in named and ast.unparse(value) not in (given, f"int({name})"):

@@ -53,7 +53,7 @@ from fairshares.harness.hosts.party_run import Ready, RunState
 from fairshares.harness.hosts.policy import FILE, LEDGER
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, ProposedRelease
-from fairshares.harness.hosts.runs import PlannedRelease
+from fairshares.harness.hosts.runs import ReleaseOfUploads
 from fairshares.harness.hosts.signed_results import sign
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
@@ -135,7 +135,7 @@ def nonce_of(work: Work) -> str:
 def nonces_of(work: Work) -> list[str]:
     """Return the nonces by which a host agrees to its prepared run, as if all hosts said them."""
     state = run_of(work)
-    heard = state.planned.heard if isinstance(state.planned, PlannedRelease) else {}
+    heard = state.planned.heard if isinstance(state.planned, ReleaseOfUploads) else {}
     own = {state.prepared.party: nonce_of(work)}
     said = {party: upload_list.nonce for party, upload_list in heard.items()} | own
     return [said.get(party, f"{party:032}") for party in range(state.place.model.parties)]

@@ -17,7 +17,7 @@ from typing import Any
 
 from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import FairSharesError
-from fairshares.harness.privacy.stock import Stock, shares_of
+from fairshares.harness.privacy.stock import PieceRecord, Stock, shares_of
 
 MARK = "mark"
 # Where a piece, its charge and what hosts agree on are handled, not where something is waited for.
@@ -33,7 +33,7 @@ def keep_marked(stock: Stock, terms: str, parties: int, mark: int) -> None:
     for place in shares_of(made, parties):
         place.mkdir(parents=True)
         (place / MARK).write_text(str(mark))
-    stock.keep(terms, f"{mark:064x}", made, {"attempts": attempts})
+    stock.keep(terms, f"{mark:064x}", made, PieceRecord(attempts=attempts))
 
 
 def open_mark(piece: Path, opened: Path) -> None:

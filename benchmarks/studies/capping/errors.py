@@ -24,14 +24,14 @@ from benchmarks.studies.utility.curves import (
 from fairshares.data.movielens import load_movielens
 from fairshares.harness.inputs.record_schema import even_grid
 from fairshares.harness.postprocessing.curves import OperatingPoints
+from fairshares.harness.postprocessing.thresholds.constraints import EQUAL_OPPORTUNITY
 from fairshares.harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
-    EQUAL_OPPORTUNITY,
     best_mixed_rules,
     task_for,
 )
+from fairshares.harness.reweighing.count_errors import FLOOR
 from fairshares.harness.reweighing.formulas import weights_of_counts
-from fairshares.harness.reweighing.intervals import FLOOR
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
 from fairshares.protocols.arrays import Bools, Floats, Integers
 from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree

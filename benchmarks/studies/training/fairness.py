@@ -34,7 +34,7 @@ from benchmarks.studies.training.study import (
     rows_of,
     runs_of,
 )
-from fairshares.harness.postprocessing.thresholds.search import EQUALIZED_ODDS
+from fairshares.harness.postprocessing.thresholds.constraints import EQUALIZED_ODDS
 
 SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)

@@ -19,7 +19,7 @@ from fairshares.harness.cli.options import (
 )
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError
-from fairshares.harness.hosts.fleet import Finding, check_hosts, clean_up, leftover_runs, set_up
+from fairshares.harness.hosts.fleet import LOOKED_AT, Finding, check_hosts, clean_up, leftover_runs, set_up
 from fairshares.harness.hosts.host_log import FILE as LOG, read_log
 from fairshares.harness.hosts.inventory import default_model, hosts_for, read_hosts
 from fairshares.harness.hosts.local_host import turn_at
@@ -55,7 +55,8 @@ def check(options: HostsCheckOptions) -> None:
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     rows = [finding.to_json() for finding in findings]
-    cli.show_or_print(rows, *view.findings([checked(finding) for finding in findings], chosen.name))
+    shown = [checked(finding) for finding in findings]
+    cli.show_or_print(rows, *view.findings(shown, LOOKED_AT, chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
@@ -68,8 +69,8 @@ def checked(finding: Finding) -> view.CheckedHost:
     notices: Sequence[str] = ()
     party_can: Sequence[str] = ()
     engine_version = ""
-    facts = finding.facts
-    if facts:
+    if finding.answer is not None:
+        facts = finding.answer.facts
         notices = facts.notices
         party_can = [protection.value for protection in facts.unprotected]
         engine_version = facts.engine_version or ""

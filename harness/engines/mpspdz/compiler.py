@@ -79,7 +79,9 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     [test: tests/programs/test_bytecode.py]
     """
     digest = program_hash(job, (*options, version))
-    name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
+    words = [job.spec.name]
+    words += [argument.replace("/", "_") for argument in job.arguments]
+    name = "-".join(words)
     compile_s = 0.0
     started = time.monotonic()
     with cannot(

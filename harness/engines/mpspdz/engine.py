@@ -2,12 +2,21 @@
 
 import math
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairshares.harness.engines.compiled import (
+    CompiledJob,
+    CompiledProgram,
+    MachineOptions,
+    options_of,
+    without_place,
+)
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, PhaseCosts, PreparedJob
+from fairshares.harness.engines.execution import Job, MadeUpJob, PhaseCosts, PreparedJob
 from fairshares.harness.engines.mpspdz.compiler import (
+    Bytecode,
     Installation,
     compile_options,
     compile_program,
@@ -73,7 +82,7 @@ class MpSpdzEngine(Engine):
             return f"{model.name} runs as it comes, and asks peers for no certificate."
         try:
             return asking_library(
-                installation.home / str(model.virtual_machine), model.parties, _options(model)
+                installation.home / str(model.virtual_machine), model.parties, options_of(model)
             )
         except (CompileError, UnsupportedError) as error:
             return str(error)
@@ -92,21 +101,18 @@ class MpSpdzEngine(Engine):
     def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
         installation = find_installation()
         assert isinstance(installation, Installation)  # as it is available
-        options = compile_options(job, model)
-        bytecode = compile_program(job, installation.home, installation.full_version, options)
-        batch = job.batch(model)
-        run_options = _options(model)
-        if model.virtual_machine == "spdz2k-party.x":
-            if model.fixed_batch is None:
-                batch = batch_that_works(batch or 1000, bytecode.estimate)  # its own choice without -b
-            if not model.is_bare:
-                run_options = options_that_work(run_options, bytecode.estimate)
+        if isinstance(job, CompiledJob):
+            options: tuple[str, ...] = ()
+            bytecode = Bytecode(job.programs, job.program.name, job.digest, compile_s=0.0, estimate="")
+            run_options = job.program.options
+        else:
+            options = compile_options(job, model)
+            bytecode = compile_program(job, installation.home, installation.full_version, options)
+            run_options = machine_options(job, model, bytecode.estimate)
         # -OF . prints opened values at every party, so that their agreement can be checked.
         machine = installation.home / str(model.virtual_machine)
         command = [str(machine), "-ip", "hosts", "-v", "-OF", "."]
-        command += run_options
-        if batch:
-            command += ["-b", str(batch)]
+        command += run_options.words(model)
         command.append(bytecode.name)
         links = {"Programs": str(bytecode.programs)}
         environment: dict[str, str] = {}
@@ -129,6 +135,28 @@ class MpSpdzEngine(Engine):
             environment=environment,
             fault_of_links=fault,
         )
+
+    def compiled_apart(self, job: MadeUpJob, model: SecurityModel, directory: Path) -> CompiledJob:
+        """Compile a program whose files are sent to hosts, into a new directory.
+
+        Its schedule is without the place of this installation, so that it has the same digest wherever it is
+        compiled.
+
+        Raises UnsupportedError, also if no host takes such files, or CompileError.
+        """
+        installation = find_installation()
+        if isinstance(installation, str):
+            raise UnsupportedError(installation)
+        options = compile_options(job, model)
+        bytecode = compile_program(job, installation.home, installation.full_version, options)
+        directory.mkdir(mode=0o700)
+        for name in ("Schedules", "Bytecode", "Public-Input"):
+            if (bytecode.programs / name).is_dir():
+                shutil.copytree(bytecode.programs / name, directory / name)
+        for schedule in (directory / "Schedules").iterdir():
+            schedule.write_bytes(without_place(schedule.read_bytes()))
+        program = CompiledProgram.of_files(directory, machine_options(job, model, bytecode.estimate))
+        return CompiledJob.of_program(program, model, directory)
 
     def _part(self, prepared: PreparedJob, party: int) -> EnginePart:
         machine, *words = prepared.command
@@ -184,11 +212,21 @@ def _matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[str, 
     return [match.groups() for match in found if match is not None]
 
 
-def _options(model: SecurityModel) -> tuple[str, ...]:
-    """Return the options of a model's virtual machine."""
-    if model.parties == 2 and not model.is_bare:
-        return ("-N", "2", *model.run_options)
-    return tuple(model.run_options)
+def machine_options(job: Job, model: SecurityModel, estimate: str) -> MachineOptions:
+    """Return the options with which a model's machine runs a job, as the compiler's estimate has it."""
+    batch = job.batch(model)
+    if model.virtual_machine != "spdz2k-party.x":
+        return MachineOptions(batch=batch)
+    if model.fixed_batch is None:
+        batch = batch_that_works(batch or 1000, estimate)  # its own choice without -b
+    if model.is_bare:
+        return MachineOptions(batch=batch)
+    usual = options_of(model)
+    working = options_that_work(usual, estimate)
+    return MachineOptions(
+        batch=batch,
+        statistical_security=None if working == usual else int(working[working.index("-SP") + 1]),
+    )
 
 
 def _replicated_shares(model: SecurityModel) -> ReplicatedShares | None:

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from fairshares.harness.engines.mpspdz.cache import (
@@ -24,6 +23,7 @@ from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.system.files import create_file, scratch_directory
+from fairshares.harness.system.threads import ContextPool
 
 LIBRARY = "asks.so"  # relative to a party's directory, as LD_PRELOAD takes no spaces or colons
 ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks
@@ -120,14 +120,17 @@ def let_in_by(
     certificates = [make_key(data, f"P{party}", f"P{party}") for party in range(parties)]
     for certificate in certificates:
         trust(certificate, data, certificate.stem)
+    environment = dict(os.environ)
     if library is not None:
         (scratch / LIBRARY).symlink_to(library)
-    with free_ports(parties) as ports, ThreadPoolExecutor(2 * parties) as pool:
+        environment.update(ENVIRONMENT)
+    environment.update(expecting(certificates))
+    with free_ports(parties) as ports, ContextPool(2 * parties) as pool:
         create_file(scratch / "hosts", "".join(f"{LOOPBACK}:{port}\n" for port in ports).encode())
         process = subprocess.Popen(
             [machine, "-p", "0", "-ip", "hosts", "-R", "64", *options, "none"],
             cwd=scratch,
-            env={**os.environ, **(ENVIRONMENT if library else {}), **expecting(certificates)},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

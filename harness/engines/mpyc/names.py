@@ -228,7 +228,9 @@ class Secret(_Vector, name="sint"):
         """Return the inner product of two vectors, or lane by lane of two lists of vectors."""
         n = len(x)
         both_vectors = isinstance(x, Secret) and isinstance(y, Secret)
-        lanes = {n} if both_vectors else {len(_secret(vector)) for vector in [*x, *y]}
+        lanes = {n}
+        if not both_vectors:
+            lanes = {len(_secret(vector)) for vector in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
             raise UnsupportedFeature("dot_product takes two vectors, or two lists of them, of equal lengths.")
         if isinstance(x, Secret) and isinstance(y, Secret):

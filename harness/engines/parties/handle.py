@@ -71,8 +71,10 @@ _OF_A_FAILURE = re.compile(
     re.IGNORECASE,
 )
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
+_MOST_FOREIGN_LOG = 1 << 22  # the same of a program of which nothing is known, and which may fill it
 _MOST_KEPT = 1 << 14  # lines of it that are kept
-_LOOK_S = 0.25  # between two looks at how much a party has printed
+_LAST_BYTES = 1 << 12  # of a log, whose lines may all be shown
+_LAST_LINES = 5
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # of a party that printed more than is read
 _LOST_PEER = re.compile(
@@ -224,6 +226,8 @@ class PartySetup:
         takes_noise: The directory with its part of noise made ahead, which moves to its own.
         keeps_noise: The directory to which noise that it makes is moved once its run has ended.
         notes_links: Whether its links note whom they accepted.
+        is_foreign: Whether its program is somebody else's, on public inputs. Then all that it prints may be
+            shown: its state has the last lines, whatever they say. It may print less.
     """
 
     config: PartyConfig
@@ -232,6 +236,7 @@ class PartySetup:
     takes_noise: Path | None = None
     keeps_noise: Path | None = None
     notes_links: bool = False
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +252,7 @@ class Supervised:
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.
         keeps_printed: As in `PartyConfig`.
+        is_foreign: As in `PartySetup`.
     """
 
     number: int
@@ -255,6 +261,7 @@ class Supervised:
     keeps_noise: Path | None = None
     notes_links: bool = False
     keeps_printed: bool = False
+    is_foreign: bool = False
 
 
 class LocalParty(LaidOutParty["LocalProcess"]):
@@ -269,6 +276,7 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             keeps_noise=setup.keeps_noise,
             notes_links=setup.notes_links,
             keeps_printed=setup.config.keeps_printed,
+            is_foreign=setup.is_foreign,
         )
         self.name = f"Party {self.supervised.number}"
         self._directory = directory
@@ -323,8 +331,6 @@ class LocalProcess(PartyProcess):
         self._directory = directory
         self._process = process
         self._memory = PeakMemory(process.pid, children=supervised.gateway is not None)
-        self._looked_at = 0.0  # how much it has printed, by the monotonic clock
-        self._printed_too_much = False
         self._peers: dict[int, str] = {}  # fingerprints of their certificates, once it may compute
 
     @property
@@ -368,26 +374,22 @@ class LocalProcess(PartyProcess):
 
     def exit_code(self) -> int | None:
         code = self._ended()
+        prints_too_much = _size_of_output(self._directory) > self._most_log_bytes
         if code is None:
             self._memory.look_if_due()
-            self._end_if_it_prints_too_much()
-            return None
-        if self._printed_too_much:
-            return _TOO_MUCH
-        if code != 0:
-            return code
-        if self.supervised.notes_links and not self._met_all():
-            return _WRONG_LINKS
-        return _TOO_MUCH if _size_of_output(self._directory) > _MOST_LOG else code
-
-    def _end_if_it_prints_too_much(self) -> None:
-        """End a party that would fill the disk."""
-        now = time.monotonic()
-        if now - self._looked_at >= _LOOK_S:
-            self._looked_at = now
-            if _size_of_output(self._directory) > _MOST_LOG:
-                self._printed_too_much = True
+            if prints_too_much:
                 self._kill_group()
+            return None
+        if code == 0 and self.supervised.notes_links and not self._met_all():
+            return _WRONG_LINKS
+        if prints_too_much and code in (0, -signal.SIGKILL):
+            return _TOO_MUCH
+        return code
+
+    @property
+    def _most_log_bytes(self) -> int:
+        """The most bytes that it may print."""
+        return _MOST_FOREIGN_LOG if self.supervised.is_foreign else _MOST_LOG
 
     def met(self) -> dict[int, str]:
         """Return the certificates that its links accepted, as fingerprints by party."""
@@ -405,7 +407,11 @@ class LocalProcess(PartyProcess):
 
     def state(self) -> PartyState:
         keeps_printed = self.supervised.keeps_printed
-        lines = list(_kept_lines(self._directory, all_lines=keeps_printed))
+        lines = list(_kept_lines(self._directory, self._most_log_bytes, all_lines=keeps_printed))
+        if self.supervised.is_foreign:
+            # First, as what is known of a failure, such as a log that is cut, is told by the last lines.
+            last = _last_lines(self._directory, self._most_log_bytes)
+            lines = [line for line in last if line not in lines] + lines
         if self.exit_code() == _WRONG_LINKS:
             lines.append(
                 line_of_failure(
@@ -565,36 +571,54 @@ def _printed(directory: Path) -> Printed | None:
         return None
 
 
-def _kept_lines(directory: Path, *, all_lines: bool = False) -> Iterator[str]:
+def _kept_lines(directory: Path, most_bytes: int, *, all_lines: bool = False) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
 
     Args:
         directory: The party's.
+        most_bytes: How much of the log is read.
         all_lines: Whether all lines may be shown, as of a program of a user's own. Those that say why the
             machine failed are yielded whole, else the last one.
 
-    Guarantees: little more memory than `_MOST_LOG` bytes, and no more than `_MOST_KEPT` lines. A log that
-    goes on has a last line that says so.
+    Guarantees: little more memory than `most_bytes`, and no more than `_MOST_KEPT` lines. A log that goes on
+    has a last line that says so.
     [test: tests/harness/engines/test_sandbox.py]
     """
-    for number, line in enumerate(_read_lines(directory, all_lines=all_lines)):
+    for number, line in enumerate(_read_lines(directory, most_bytes, all_lines=all_lines)):
         if number == _MOST_KEPT:
             yield line_of_failure(
                 f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
             )
             return
         yield line
-    if _size_of_output(directory) > _MOST_LOG:
-        yield line_of_failure(f"It printed more than {_MOST_LOG >> 20} MiB, and the rest was not read.")
+    if _size_of_output(directory) > most_bytes:
+        yield line_of_failure(f"It printed more than {most_bytes >> 20} MiB, and the rest was not read.")
 
 
-def _read_lines(directory: Path, *, all_lines: bool) -> Iterator[str]:
+def _last_lines(directory: Path, most_bytes: int) -> list[str]:
+    """Return the last lines of a party's log, as far as they are text, and no reports of our own process."""
+    try:
+        log = open_inside(directory, LOG)
+    except OSError:  # the party removed or replaced it
+        return []
+    with os.fdopen(log, "rb") as file:
+        file.seek(max(0, min(os.fstat(log).st_size, most_bytes) - _LAST_BYTES))
+        text = file.read(_LAST_BYTES).decode(errors="replace")
+    lines: list[str] = []
+    for line in text.splitlines():
+        shown = "".join(sign for sign in line if sign.isprintable()).strip()[:_LONGEST]
+        if shown and not shown.startswith(MARK):
+            lines.append(shown)
+    return lines[-_LAST_LINES:]
+
+
+def _read_lines(directory: Path, most_bytes: int, *, all_lines: bool) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it
         return
-    left = _MOST_LOG
+    left = most_bytes
     says_why = False
     last = ""
     with os.fdopen(log, "rb") as lines:

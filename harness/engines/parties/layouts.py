@@ -16,6 +16,7 @@ from fairshares.harness.bounds import Size
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms, PositiveInteger
 from fairshares.harness.engines.parties.working_directory import (
     DATA,
+    PUBLIC_INTEGERS,
     SHARED_BITS,
     kept_shares_file,
     values_file,
@@ -64,6 +65,24 @@ class AdditiveShares(Struct, frozen=True, tag="column", forbid_unknown_fields=Tr
     def bits(self) -> bytes:
         """Return no bits."""
         return b""
+
+
+class PublicIntegers(Struct, frozen=True, tag="public", forbid_unknown_fields=True):
+    """No shares: the integers that a party inputs are public, a line of digits each."""
+
+    def lay_out(self, values: Path, party: int, directory: Path) -> None:  # noqa: ARG002
+        """Move the file of integers into the party's directory."""
+        import shutil
+
+        shutil.move(values, directory / DATA / PUBLIC_INTEGERS)
+
+    def column(self, party: int) -> bytes:  # noqa: ARG002
+        """Return no shares."""
+        return b""
+
+    def bits(self) -> bytes:
+        """Return the integers, as the engine reads a party's inputs."""
+        return Path(DATA, PUBLIC_INTEGERS).read_bytes()
 
 
 class Slots(Struct, frozen=True, kw_only=True, tag="slots", forbid_unknown_fields=True):
@@ -138,7 +157,7 @@ class ReplicatedShares(Struct, frozen=True, kw_only=True, tag="replicated", forb
         return b""
 
 
-ShareLayout: TypeAlias = NoShares | AdditiveShares | Slots | ReplicatedShares
+ShareLayout: TypeAlias = NoShares | AdditiveShares | PublicIntegers | Slots | ReplicatedShares
 """How a party's shares of clients' values lie."""
 
 

@@ -80,6 +80,7 @@ def _main(randomness: PartyRandomness) -> int:
     if isinstance(config.engine, VirtualMachine):
         Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
     _write_bytecode(config.packages)
+    _bound_files(config.most_file_bytes)
     sandbox.confine(_reach_of(config))
     if config.gateway is None:  # else its gateway ends its virtual machine
         sandbox.signal_only(os.getpid())
@@ -109,6 +110,8 @@ def _main(randomness: PartyRandomness) -> int:
 def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
     """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    reads = [Path(place) for place in config.reads]
+    reads += [place for place in libraries if place.is_absolute()]
     ports = [port for _, port in config.addresses]
     listens = [*ports[config.party : config.party + 1], *config.listens]
     calls = list(ports)
@@ -117,7 +120,7 @@ def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
         calls.append(config.gateway.machine_port)
     return sandbox.SandboxReach(
         directory=Path.cwd(),
-        reads=(*map(Path, config.reads), *(place for place in libraries if place.is_absolute())),
+        reads=tuple(reads),
         listens=tuple(listens),
         calls=tuple(calls),  # a machine of MP-SPDZ has a link to itself
     )
@@ -148,6 +151,12 @@ def _write_bytecode(packages: Iterable[str]) -> None:
                 if not Path(importlib.util.cache_from_source(str(source))).exists():
                     name = f"{package}.{source.stem}"
                     SourceFileLoader(name, str(source)).get_code(name)
+
+
+def _bound_files(most_bytes: int | None) -> None:
+    """Have each file of this process end at so many bytes, where writing to it then fails."""
+    if most_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
 
 def _dump_no_core() -> None:

@@ -6,12 +6,12 @@ All goes by pipes, and nothing by a disk.
 import os
 from io import FileIO
 from pathlib import Path
-from threading import Thread
 
 from fairshares.harness.engines.parties.config import PartyConfig, RoundsOfColumns
 from fairshares.harness.engines.parties.randomness import PartyRandomness, integers_as_text
 from fairshares.harness.engines.parties.working_directory import DATA, bits_file, values_file
 from fairshares.harness.system.processes import die_with_parent
+from fairshares.harness.system.threads import ContextThread
 
 
 def begin(config: PartyConfig, rounds: RoundsOfColumns, columns: int, randomness: PartyRandomness) -> None:
@@ -57,7 +57,8 @@ def _fill(
                 column = waiting.read(rounds.column_bytes)
                 if len(column) < rounds.column_bytes:
                     return
-                writing_bits = Thread(target=_write, args=(to_bits, text))  # the engine may want either first
+                # In a thread, as the engine may want either first.
+                writing_bits = ContextThread(target=_write, args=(to_bits, text))
                 writing_bits.start()
                 _write(to_values, column)
                 writing_bits.join()

@@ -423,12 +423,11 @@ def _refusals() -> dict[str, list[bytes]]:
     family = 0
     kind = 1
     protocol = 2
+    sockets = _refuse_unless(family, (socket.AF_INET, socket.AF_INET6))
+    sockets += _refuse_unless(kind, (socket.SOCK_STREAM,), _KIND_OF_SOCKET)
+    sockets += _refuse_unless(protocol, (0, socket.IPPROTO_TCP))
     return {
-        "socket": [
-            *_refuse_unless(family, (socket.AF_INET, socket.AF_INET6)),
-            *_refuse_unless(kind, (socket.SOCK_STREAM,), _KIND_OF_SOCKET),
-            *_refuse_unless(protocol, (0, socket.IPPROTO_TCP)),
-        ],
+        "socket": sockets,
         "socketpair": _refuse_unless(kind, (socket.SOCK_STREAM,), _KIND_OF_SOCKET),
         "sendto": _refuse_bits(3, _FAST_OPEN),
         "sendmsg": _refuse_bits(2, _FAST_OPEN),

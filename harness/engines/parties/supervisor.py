@@ -8,12 +8,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from threading import Thread
 from typing import BinaryIO, Generic, TypeAlias
 
 from fairshares.harness.bounds import Address
@@ -41,6 +39,7 @@ from fairshares.harness.errors import (
 )
 from fairshares.harness.online.session import ClientInputs, Server
 from fairshares.harness.system.signals import uninterrupted
+from fairshares.harness.system.threads import ContextPool, ContextThread
 from fairshares.harness.uploads.signatures import Signed
 
 _POLL_S = 0.005
@@ -136,7 +135,7 @@ class Rounds:
         deadline = time.monotonic() + self._timeout_s
         for party, column in zip(self._parties, columns, strict=True):
             # In threads, as a pipe has little room.
-            Thread(target=party.send, args=(column,), daemon=True).start()
+            ContextThread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}  # by party
         pause = 0.0005  # between looks at the outputs, at first
         while len(lines) < len(self._parties):
@@ -205,7 +204,7 @@ class CertifiedParties(Generic[Process]):
         def let_go(party: PartyProcess) -> None:
             party.go(self.certificates, agreed)
 
-        with ThreadPoolExecutor(len(self.parties)) as pool:  # at once, as they wait for each other
+        with ContextPool(len(self.parties)) as pool:  # at once, as they wait for each other
             list(pool.map(let_go, self.parties))
         return deadline
 

@@ -12,6 +12,7 @@ PRINTED = "printed"  # what the program prints, where that is kept apart from wh
 PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for the following
 SHARED_BITS = "shared-bits"  # of clients; this party's own bits are appended
+PUBLIC_INTEGERS = "public-integers"  # that the party inputs, a line each
 PIECE = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
 MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
 LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine

@@ -9,17 +9,11 @@ import numpy as np
 
 from fairshares.harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
 from fairshares.harness.postprocessing.curves import GroupCurves, OperatingPoints, population_bands
+from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS, EQUALIZED_ODDS, RATES
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, in_words
 from fairshares.harness.postprocessing.thresholds.search import (
     ACCURACY,
-    ACCURACY_PARITY,
     BALANCED_ACCURACY,
-    DEMOGRAPHIC_PARITY,
-    EQUAL_OPPORTUNITY,
-    EQUALIZED_ODDS,
-    FALSE_POSITIVE_RATE_PARITY,
-    FOUR_FIFTHS,
-    PREDICTIVE_PARITY,
     ThresholdTask,
     best_mixed_rules,
     best_pure_rules,
@@ -28,18 +22,7 @@ from fairshares.harness.postprocessing.thresholds.search import (
 )
 from fairshares.protocols.arrays import Floats
 
-CONSTRAINTS = (
-    EQUALIZED_ODDS,
-    EQUAL_OPPORTUNITY,
-    FALSE_POSITIVE_RATE_PARITY,
-    DEMOGRAPHIC_PARITY,
-    FOUR_FIFTHS,
-    ACCURACY_PARITY,
-    PREDICTIVE_PARITY,
-)
-TOLERANCES = {FOUR_FIFTHS: 0.2}  # where none is given; else 0
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
-RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
 CONFIDENCE = Fraction(95, 100)
 GOOD_RATIO = 0.1  # ratio of noise to records that messages suggest
@@ -115,11 +98,11 @@ def choose_thresholds(
         TooNoisyError: A group's records may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
-    chosen = TOLERANCES.get(constraint, 0.0) if tolerance is None else tolerance
-    deterministic = deterministic or constraint == PREDICTIVE_PARITY
     points = curves.points()
     if constraint not in CONSTRAINTS:
         raise OptionError(f"The constraint must be one of {', '.join(CONSTRAINTS)}, not {constraint!r}.")
+    chosen = CONSTRAINTS[constraint].tolerance if tolerance is None else tolerance
+    deterministic = deterministic or not CONSTRAINTS[constraint].is_averaged_by_draws
     if objective not in OBJECTIVES:
         raise OptionError(f"The objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}.")
     if not 0 <= chosen <= 1:
@@ -208,11 +191,12 @@ def _shortfall(intervals: Floats) -> tuple[float, float]:
 
 def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str, objective: str) -> None:
     """Raise an error if a total that divides a rate is not above 0, or may be all noise."""
-    needs_both = constraint == EQUALIZED_ODDS or objective == BALANCED_ACCURACY
+    divides = CONSTRAINTS[constraint].divided_by
+    needs_both = objective == BALANCED_ACCURACY
     needed = {}  # by what they count: each group's total, and the number of curves that it is the sum of
-    if needs_both or constraint == EQUAL_OPPORTUNITY:
+    if needs_both or "positives" in divides:
         needed["positives"] = (points.positives, 1)
-    if needs_both or constraint == FALSE_POSITIVE_RATE_PARITY:
+    if needs_both or "negatives" in divides:
         needed["negatives"] = (points.negatives, 1)
     needed["records"] = (points.positives + points.negatives, 2)
     error = 0.0

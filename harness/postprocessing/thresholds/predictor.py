@@ -61,6 +61,10 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     the run. Scores of single precision are read as a file has them: a `float32` nearest to 0.64 reaches the
     threshold 0.64.
 
+    scikit-learn's `cross_validate` hands groups on if `sklearn.set_config(enable_metadata_routing=True)` was
+    called, and they are in `params={"sensitive_features": groups}`. Without this its scores are NaN, and its
+    warning ends with the error's message; with `error_score="raise"` it raises the error.
+
     Args:
         rules: A rule per group, from a run's `GroupThresholds.rules` or `load`.
         estimator: A fitted classifier of two classes with `predict_proba`. None: X holds positive scores.
@@ -169,7 +173,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self,
         X: Samples,  # noqa: N803
         *,
-        sensitive_features: Samples,
+        sensitive_features: Samples | None = None,
         random_state: RandomStateLike = None,
     ) -> TypedNames:
         """Predict each sample's class, one of `classes_`.
@@ -178,12 +182,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
                 (n, 2) as from `predict_proba`.
             sensitive_features: The groups, shape (n,); or shape (n, k), the columns that the run crossed into
-                groups. Both may be lists, arrays, or frames and series that narwhals knows.
+                groups. Both may be lists, arrays, or frames and series that narwhals knows. None is refused.
             random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
         Raises:
             UnseenGroupError: A group has no rule.
-            RecordsError: Shapes do not fit, a score is not from 0 to 1, no class is the positive label, or
-                the estimator gives no probabilities.
+            RecordsError: There are no groups, shapes do not fit, a score is not from 0 to 1, no class is the
+                positive label, or the estimator gives no probabilities.
             ThresholdRuleError: `unseen_group` is no threshold.
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
@@ -191,7 +195,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         at = self._positive_class()
         return self.classes_[np.where(positive, at, 1 - at)]
 
-    def predict_proba(self, X: Samples, *, sensitive_features: Samples) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Samples, *, sensitive_features: Samples | None = None) -> Floats:  # noqa: N803
         """Return the probability of each class under `predict`, shape (n, 2)."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
@@ -205,15 +209,21 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         y: Samples,
         sample_weight: npt.ArrayLike | None = None,
         *,
-        sensitive_features: Samples,
+        sensitive_features: Samples | None = None,
         random_state: RandomStateLike = None,
     ) -> float:
         """Return the accuracy of `predict` on y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
-    def positive_probability(self, X: Samples, *, sensitive_features: Samples) -> Floats:  # noqa: N803
+    def positive_probability(self, X: Samples, *, sensitive_features: Samples | None = None) -> Floats:  # noqa: N803
         """Return each sample's probability to be predicted positive, shape (n,)."""
+        if sensitive_features is None:
+            raise RecordsError(
+                "Thresholds are by group: give each sample's as sensitive_features. In cross_validate and "
+                "the like, call sklearn.set_config(enable_metadata_routing=True) first, and give "
+                "params={'sensitive_features': groups}; without it scikit-learn hands none on."
+            )
         index = getattr(X, "index", None)
         if self.estimator is not None:
             if not hasattr(self.estimator, "predict_proba"):

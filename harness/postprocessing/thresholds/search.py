@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fairshares.harness.postprocessing.curves import OperatingPoints
+from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS, EQUALIZED_ODDS, RATES
 from fairshares.harness.postprocessing.thresholds.geometry import (
     Hull,
     mixed_one_rate,
@@ -20,13 +21,6 @@ from fairshares.harness.postprocessing.thresholds.geometry import (
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, mixture
 from fairshares.protocols.arrays import Floats
 
-EQUALIZED_ODDS = "equalized_odds"
-EQUAL_OPPORTUNITY = "equal_opportunity"
-FALSE_POSITIVE_RATE_PARITY = "false_positive_rate_parity"
-DEMOGRAPHIC_PARITY = "demographic_parity"
-FOUR_FIFTHS = "four_fifths"
-ACCURACY_PARITY = "accuracy_parity"
-PREDICTIVE_PARITY = "predictive_parity"
 ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
 
@@ -47,33 +41,21 @@ class ThresholdTask:
     @property
     def constrained(self) -> tuple[str, ...]:
         """The rates that are to be alike."""
-        return {
-            EQUALIZED_ODDS: ("true_positive_rate", "false_positive_rate"),
-            EQUAL_OPPORTUNITY: ("true_positive_rate",),
-            FALSE_POSITIVE_RATE_PARITY: ("false_positive_rate",),
-            DEMOGRAPHIC_PARITY: ("selection_rate",),
-            FOUR_FIFTHS: ("selection_rate",),
-            ACCURACY_PARITY: ("accuracy",),
-            PREDICTIVE_PARITY: ("positive_predictive_value",),
-        }[self.constraint]
+        return CONSTRAINTS[self.constraint].rates
 
     @property
     def is_of_ratios(self) -> bool:
         """Whether the tolerance is a share of the largest rate, and not a difference."""
-        return self.constraint == FOUR_FIFTHS
+        return CONSTRAINTS[self.constraint].is_of_ratios
 
     @cached_property
     def curves(self) -> "tuple[GroupPoints, ...]":
-        """The distinct points of each group; a rate that is 0/0 is 0."""
+        """The distinct points of each group. A true or false positive rate that is 0/0 is 0."""
         points = self.points
         curves = []
-        rates = {
-            "true_positive_rate": np.nan_to_num(points.true_positive_rate),
-            "false_positive_rate": np.nan_to_num(points.false_positive_rate),
-            "selection_rate": points.selection_rate,
-            "accuracy": points.accuracy,
-            "positive_predictive_value": points.positive_predictive_value,
-        }
+        rates: dict[str, Floats] = {name: getattr(points, name) for name in (*RATES, *self.constrained)}
+        for name in ("true_positive_rate", "false_positive_rate"):
+            rates[name] = np.nan_to_num(rates[name])
         for group in range(len(points.groups)):
             of_group = {name: values[group] for name, values in rates.items()}
             curves.append(_group_points(points.thresholds, of_group))
@@ -84,15 +66,29 @@ class ThresholdTask:
 class GroupPoints:
     """The distinct effects of a group's thresholds, by rising selection rates.
 
-    The positive predictive value is NaN where nobody is accepted.
+    Attributes:
+        thresholds: Shape (points,).
+        rates: By name, of shape (points,): those of `RATES`, and those of the constraint. A positive
+            predictive value is NaN where nobody is accepted.
     """
 
     thresholds: Floats
-    true_positive_rate: Floats
-    false_positive_rate: Floats
-    selection_rate: Floats
-    accuracy: Floats
-    positive_predictive_value: Floats
+    rates: Mapping[str, Floats]
+
+    @property
+    def true_positive_rate(self) -> Floats:
+        """The true positive rate of each point."""
+        return self.rates["true_positive_rate"]
+
+    @property
+    def false_positive_rate(self) -> Floats:
+        """The false positive rate of each point."""
+        return self.rates["false_positive_rate"]
+
+    @property
+    def selection_rate(self) -> Floats:
+        """The selection rate of each point."""
+        return self.rates["selection_rate"]
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
         """Return the rule that draws among points, as (index, probability)."""
@@ -212,7 +208,7 @@ def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
     """Return, of each group's points, the rate that is to be alike, and the part of the objective."""
     rates_and_values = []
     for curve, gain, loss in zip(task.curves, task.gain, task.loss, strict=True):
-        rate: Floats = getattr(curve, task.constrained[0])
+        rate = curve.rates[task.constrained[0]]
         value = np.asarray(gain * curve.true_positive_rate - loss * curve.false_positive_rate)
         rates_and_values.append((rate, value))
     return rates_and_values
@@ -275,4 +271,4 @@ def _group_points(thresholds: Floats, rates: Mapping[str, Floats]) -> GroupPoint
     middle[0] = 0
     middle[-1] = last
     at = middle[::-1]
-    return GroupPoints(thresholds[at], **{name: values[at] for name, values in rates.items()})
+    return GroupPoints(thresholds[at], {name: values[at] for name, values in rates.items()})

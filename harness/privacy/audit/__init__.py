@@ -2,5 +2,5 @@
 
 Published mechanisms are audited in `benchmarks/papers/audits.py`.
 
-Imports: `releases.registry`, `protocols`. Start with `samplers`, then `releases`.
+Imports: `releases.registry`, `protocols`. Start with `figures`, then `samplers` and `releases`.
 """

@@ -8,10 +8,9 @@ from itertools import chain
 from math import lcm
 
 from fairshares.harness.errors import OptionError, named
+from fairshares.harness.privacy.audit.figures import DELTAS, PartiesNoise, ReleaseFigures
 from fairshares.harness.privacy.audit.samplers import (
-    DELTAS,
     Audited,
-    Figure,
     audit_m_l,
     audit_m_r,
     audit_sampler,
@@ -73,15 +72,19 @@ class _Loss:
     """The privacy loss that an audit found.
 
     Args:
-        figures: Figures that were found on the way, by name.
+        values: The number of noisy values.
+        values_moved: How many of them two neighbors differ in.
         exact: The guarantee.
         takes: Begins the sentence that says that it exceeds the claim.
+        units_moved: By how many units the values move in all; None if each moves by 1.
         joint: The exact privacy of all values together, if there are few enough.
     """
 
-    figures: Mapping[str, Figure]
+    values: int
+    values_moved: int
     exact: Guarantee
     takes: str
+    units_moved: int | None = None
     joint: PrivacyCurve | None = None
 
 
@@ -124,10 +127,9 @@ def audit_release(
         if plan.unit is PrivacyUnit.CLIENT:
             parameters["cap"] = neighbors.cap
     exact = loss.exact
-    figures = {**loss.figures, "epsilon": exact.epsilon, "delta": exact.delta}
+    epsilon_at = {}
     if loss.joint is not None:
-        for at, at_delta in DELTAS.items():
-            figures[f"epsilon_at_{at}"] = loss.joint.least_epsilon(at_delta)
+        epsilon_at = {name: loss.joint.least_epsilon(usual) for name, usual in DELTAS.items()}
     fault = None
     if exact.epsilon > plan.exact.epsilon or exact.delta > plan.exact.delta:
         fault = f"{loss.takes} more than the ε and δ that are claimed"
@@ -136,7 +138,15 @@ def audit_release(
         name=name,
         requested=Guarantee(epsilon, delta),
         parameters=parameters,
-        figures=figures,
+        figures=ReleaseFigures(
+            neighbors.relation,
+            loss.values_moved,
+            exact.epsilon,
+            exact.delta,
+            values=loss.values,
+            units_moved=loss.units_moved,
+            epsilon_at=epsilon_at,
+        ),
         curve=loss.joint,
         claimed=True,
         fault=fault,
@@ -163,7 +173,8 @@ def _loss_of_index(release: AboveThreshold, coins: Coins) -> _Loss:
     epsilon = log_upper_bound(_worst_ratio(single) ** 2)
     delta = single.impossible * (1 + release.queries)
     return _Loss(
-        figures={"values": release.queries + 1, "values_moved": release.queries},
+        values=release.queries + 1,
+        values_moved=release.queries,
         exact=Guarantee(epsilon, delta),
         takes=f"an index of {release.queries} counts takes",
     )
@@ -176,10 +187,11 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
     ratio = _worst_ratio(single)
     moved = values_moved(release, neighbors)
     moved_what = "units in all"
-    figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
+    values_that_move = moved
+    units_moved: int | None = moved
     if release.amounts:
         moves = amounts_moved(release, neighbors)
-        figures |= {"values_moved": max(map(len, moves)), "units_moved": moved}
+        values_that_move = max(map(len, moves))
         lost = max(impossible_mass(plan.coins, move) for move in moves)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
     elif cap > 1:
@@ -188,19 +200,22 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
             ways = 2  # some counts of a level fall, and others may rise
         levels = max(map(len, release.columns))
         cells = min(ways * cap, release.cells)
-        figures |= {"values_moved": levels * cells, "units_moved": moved}
+        values_that_move = levels * cells
         lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
     else:
         moved_what = "values"
+        units_moved = None
         exact = Guarantee(log_upper_bound(ratio**moved), single.impossible * moved)
     joint = None
     if moved <= _JOINT_VALUES and cap == 1:
         joint = composed([single] * moved)
     return _Loss(
-        figures=figures,
+        values=release.nodes,
+        values_moved=values_that_move,
         exact=exact,
         takes=f"a {plan.unit} moves {moved} {moved_what}, which takes",
+        units_moved=units_moved,
         joint=joint,
     )
 
@@ -277,16 +292,15 @@ def audit_distributed_noise(
             "parties": parties,
             "tolerated": tolerated,
         },
-        figures={
-            "values": release.nodes,
-            "values_moved": max(map(len, moves)),
-            "units_moved": moved,
-            "epsilon": claim.epsilon,
-            "delta": delta_found,
-            "honest_parties": noise.honest,
-            "table_entries": len(noise.weights),
-            "mean_square_error": noise.mean_square_error,
-        },
+        figures=ReleaseFigures(
+            relation,
+            max(map(len, moves)),
+            claim.epsilon,
+            delta_found,
+            values=release.nodes,
+            units_moved=moved,
+            noise=PartiesNoise(noise.honest, len(noise.weights), noise.mean_square_error),
+        ),
         claimed=True,
         fault=fault,
     )
@@ -408,30 +422,49 @@ def _papers_sizes(name: str) -> dict[str, int]:
     return {}
 
 
-def _commands_with_joint_noise() -> Iterator[Callable[[], Audited]]:
+@dataclass(frozen=True)
+class ReferenceAudit:
+    """An audit of a release in the reference set, at ε = 1 and δ = 2^-40; it may take minutes.
+
+    Attributes:
+        name: A key of `RELEASES`.
+        relation: The neighboring relation.
+        distribution: Of the noise of three parties, of which one may be corrupt; None for joint noise.
+    """
+
+    name: str
+    relation: NeighboringRelation
+    distribution: NoiseDistribution | None = None
+
+    def audited(self) -> Audited:
+        """Audit the release."""
+        distributed = None
+        if self.distribution is not None:
+            distributed = self.distribution, 3, 1
+        return audit_command(
+            self.name,
+            _papers_sizes(self.name),
+            self.relation,
+            epsilon=_EPSILON_1,
+            delta=_DELTA,
+            distributed=distributed,
+        )
+
+
+def _with_joint_noise() -> Iterator[ReferenceAudit]:
     """Yield an audit of each release under each of its neighboring relations."""
     for name, release in RELEASES.items():
         for relation in release.relations:
-            yield partial(
-                audit_command, name, _papers_sizes(name), relation, epsilon=_EPSILON_1, delta=_DELTA
-            )
+            yield ReferenceAudit(name, relation)
 
 
-def _commands_with_distributed_noise() -> Iterator[Callable[[], Audited]]:
-    """Yield audits with three parties, one of which may be corrupt."""
+def _with_distributed_noise() -> Iterator[ReferenceAudit]:
+    """Yield audits of each release and distribution of distributed noise."""
     for name in with_distributed_noise():
         if not RELEASES[name].counts_records:  # at this ε other values are too wide for any table
             continue
         for distribution in NoiseDistribution:
-            yield partial(
-                audit_command,
-                name,
-                _papers_sizes(name),
-                RELEASES[name].relations[0],
-                epsilon=_EPSILON_1,
-                delta=_DELTA,
-                distributed=(distribution, 3, 1),
-            )
+            yield ReferenceAudit(name, RELEASES[name].relations[0], distribution)
 
 
 # The audits of `./inv audit`, in the order of its tables. Tests check each of them.
@@ -441,8 +474,8 @@ OF_SAMPLERS: tuple[Callable[[], Audited], ...] = (
     partial(audit_sampler, Fraction(1, 3), _DELTA, subject="pi_lap.default.1_3"),
 )
 OF_RELEASES: tuple[Callable[[], Audited], ...] = (
-    *_commands_with_joint_noise(),
-    *_commands_with_distributed_noise(),
+    *(audit.audited for audit in _with_joint_noise()),
+    *(audit.audited for audit in _with_distributed_noise()),
 )
 OF_LOCAL_MECHANISMS: tuple[Callable[[], Audited], ...] = (
     partial(audit_m_r, "1_1", _EPSILON_1, repaired=False),

@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import log
 
+from fairshares.harness.privacy.audit.figures import (
+    CurveFigures,
+    Figure,
+    Figures,
+    LocalFigures,
+    NoiseFigures,
+    SampleCost,
+)
 from fairshares.harness.releases.base import fitting
 from fairshares.protocols.accounting.calibration import bits_at_most
 from fairshares.protocols.accounting.exact_privacy import (
@@ -26,9 +34,6 @@ from fairshares.protocols.local_dp.exact_privacy import (
 from fairshares.protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
 from fairshares.protocols.noise import truncated as noise
 
-Figure = Fraction | int | str | None  # a text is an exact p/q; None says that no finite value will do
-
-DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fraction(1, 2**40)}
 _GROUPS = 2  # in audits of local mechanisms
 _PARAMETERS: dict[str, str | int] = {"groups": _GROUPS, "neighboring_relation": "replace_one"}
 _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
@@ -43,7 +48,7 @@ class Audited:
         name: What tables call it.
         requested: The epsilon and delta that its noise was made for.
         parameters: Its further parameters.
-        figures: The figures that were found, by a name that ends a row's name.
+        figures: The figures that were found, whose type says what was audited.
         curve: Its delta as a function of epsilon, if that is known.
         drawn: Whether a picture of curves has this curve.
         note: A sentence about its figures, which is shown beneath their table.
@@ -55,7 +60,7 @@ class Audited:
     name: str
     requested: Guarantee
     parameters: Mapping[str, str | int]
-    figures: Mapping[str, Figure]
+    figures: Figures
     curve: PrivacyCurve | None = None
     drawn: bool = True
     note: str | None = None
@@ -69,7 +74,7 @@ class Audited:
             parameters["delta"] = power_of_two(self.requested.delta)
         parameters |= self.parameters
         rows: list[dict[str, JsonValue]] = []
-        for end, figure in self.figures.items():
+        for end, figure in self.figures.by_name().items():
             rows.append(
                 {
                     "subject": f"{self.subject}.{end}",
@@ -106,14 +111,12 @@ def audit_coins(
     """
     curve = curve_of_coins(coins, sensitivity)
     gates = cost(coins)
-    figures: dict[str, Figure] = {
-        **curve_figures(curve, requested.epsilon, claim.delta),
-        "largest_noise": noise.largest_noise(coins),
-        "mean_square_error": noise.mean_square_error(coins),
-        "ands": gates.ands,
-        "and_depth": gates.depth,
-        "fair_bits": fair_bits_per_sample(coins),
-    }
+    figures = NoiseFigures(
+        CurveFigures.of(curve, requested.epsilon, claim.delta),
+        largest_noise=noise.largest_noise(coins),
+        mean_square_error=noise.mean_square_error(coins),
+        cost=SampleCost(gates.ands, gates.depth, fair_bits_per_sample(coins)),
+    )
     delta = curve.delta(exp_bounds(claim.epsilon)[0])
     fault = None
     if delta > claim.delta:
@@ -169,7 +172,7 @@ def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
         name=name,
         requested=Guarantee(epsilon, Fraction(0)),
         parameters=_PARAMETERS,
-        figures={"epsilon": exact, "epsilon_claimed": epsilon},
+        figures=LocalFigures(exact, epsilon),
         claimed=repaired,
         fault=fault,
     )
@@ -191,9 +194,9 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
         grr = Grr.private(_GROUPS, epsilon_1)
     exact = epsilon_of_l(grr.odds, epsilon, Fraction(k))
     stated = Fraction(claimed_for_l(epsilon_1, epsilon, Fraction(k))).limit_denominator(10**9)
-    figures: dict[str, Figure] = {"epsilon": exact, "epsilon_claimed": stated}
+    log_ratio = None
     if exact is None:
-        figures["log_ratio_at_10"] = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
+        log_ratio = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
     is_kept = exact is not None and exact <= epsilon
     fault = None
     if claimed and not is_kept:
@@ -203,26 +206,10 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
         name=f"M_L, k = {k}",
         requested=Guarantee(epsilon, Fraction(0)),
         parameters={**_PARAMETERS, "k": k},
-        figures=figures,
+        figures=LocalFigures(exact, stated, log_ratio),
         claimed=claimed,
         fault=fault,
     )
-
-
-def curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
-    """Return the figures of noise with this privacy curve.
-
-    Args:
-        curve: The noise's delta at each epsilon.
-        epsilon: The epsilon at which its delta is found.
-        delta: The delta at which its epsilon is found.
-    """
-    return {
-        "epsilon": curve.least_epsilon(delta),
-        "delta": curve.delta_bounds(epsilon)[1],
-        "delta_at_every_epsilon": str(curve.impossible),
-        **{f"epsilon_at_{name}": curve.least_epsilon(usual) for name, usual in DELTAS.items()},
-    }
 
 
 def power_of_two(delta: Fraction) -> str:

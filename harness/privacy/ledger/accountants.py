@@ -29,6 +29,7 @@ _MOST_STEPS = 2e5
 _FIXED = 256  # fractional bits
 _ONE = 1 << _FIXED
 _STEPS = 64  # of the loss, in epsilon of one value
+_MOST_EXPONENT = 64  # of e^ε
 _PARTS = 1000  # of a budget: the unit in which its rest is said
 
 
@@ -87,6 +88,20 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
     if "parties" in fields:
         return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
     return NoiseEvent(joint_noise_in(fields), fields["values"])
+
+
+def of_two_steps(step: Guarantee) -> Guarantee:
+    """Return what a guarantee for one step between data sets implies for two, as where a record is replaced.
+
+    Computes: (2ε, (1 + e^ε)δ), rounded up, by group privacy: a record leaves, and another one comes. It holds
+    whatever the noise is. The guarantee of known noise may be smaller.
+    [test: tests/harness/privacy/test_populations.py]
+    """
+    delta = Fraction(1)
+    if step.epsilon <= _MOST_EXPONENT:
+        _, factor = exp_bounds(step.epsilon)
+        delta = min(delta, (1 + factor) * step.delta)
+    return Guarantee(2 * step.epsilon, delta)
 
 
 @dataclass(frozen=True)

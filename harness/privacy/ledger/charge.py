@@ -126,7 +126,7 @@ def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say)
     if name and not ledger.populations(name):
         if budget is None:
             refuse_misspelt(name, ledger.populations(), ledger.path)
-        say(f"New population {name!r} in {ledger.path}")
+        say(f"New population {name!r} in {ledger.path}.")
 
 
 def populations_of(

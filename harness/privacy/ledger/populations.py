@@ -18,12 +18,20 @@ from fairshares.harness.errors import (
     named,
     named_command,
 )
-from fairshares.harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
+from fairshares.harness.privacy.ledger.accountants import (
+    Accountant,
+    Loss,
+    NoiseEvent,
+    accountant_of,
+    of_two_steps,
+)
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_down, digits_up, exact_text
 from fairshares.protocols.accounting.rounds import Concentrated
+from fairshares.protocols.circuits.coins import NoiseFamily, SymmetricCoins
 from fairshares.protocols.guarantee import Budget, Guarantee, compose
+from fairshares.protocols.noise.added import DistributedNoise
 
 
 class Status(StrEnum):
@@ -48,6 +56,8 @@ class PrivacyEvent:
         piece: The name of its noise if made ahead, else "".
         chain: The name of its chain, or "", with that chain's `domain`.
         run: The digest of the hosts' statements, or "".
+        family: The family of joint noise of counts; None of other noise. A ledger keeps none.
+        has_rounds: Whether noisy sums of rounds are part of it. A ledger keeps that neither.
     """
 
     task: str
@@ -63,6 +73,8 @@ class PrivacyEvent:
     chain: str = ""
     domain: str = ""
     run: str = ""
+    family: NoiseFamily | None = None
+    has_rounds: bool = False
 
     @property
     def loss(self) -> Loss:
@@ -115,6 +127,17 @@ class Population:
     def spent(self) -> Guarantee:
         """The loss of all runs, by basic composition."""
         return compose(loss.exact for loss in self.losses)
+
+    @property
+    def spent_if_replaced(self) -> Guarantee | None:
+        """The most that all runs lose of what a record says, if `spent` is for whether a record exists.
+
+        None under another relation, whose loss is for what records say, or before the first run. Runs state
+        smaller figures where these follow from their noise, which a ledger need not know.
+        """
+        if self.relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            return None
+        return compose(of_two_steps(loss.exact) for loss in self.losses)
 
     @property
     def accountant(self) -> Accountant | None:
@@ -175,7 +198,7 @@ def refuse_late_rule(population: Population, budget: Budget | None) -> None:
         )
 
 
-def refuse_overspending(population: Population, loss: Loss) -> None:
+def refuse_overspending(population: Population, release: PrivacyEvent) -> None:
     """Raise BudgetError unless a population's budget covers one more release.
 
     Guarantees: no sum is too low; a run may take all that is left.
@@ -184,21 +207,40 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
     budget = population.budget
     accountant = population.accountant
     runs = runs_text(population.charges)
-    if budget is None or accountant is None or accountant.allows(loss):
+    if budget is None or accountant is None or accountant.allows(release.loss):
         return
     if budget.runs is not None:
         raise BudgetError(
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
-            f"like it exceed the budget. {NOTHING_COMPUTED} Repeat the first run's {named('epsilon')} and "
-            f"{named('delta')}. If version 1.0 ran it, add {named('noise_family', 'signed')}, and take a "
-            f"{named('delta')} that is a tenth smaller to train. Before the first run, ask for less."
+            f"like it exceed the budget. {NOTHING_COMPUTED} Repeat what the first run was asked for, its "
+            f"{named('epsilon')}, {named('delta')} and {named('noise')}."
+            f"{_as_version_1(population.charges, release)} Before the first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
-        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(loss.exact)}. {NOTHING_COMPUTED} "
-        f"Ask for less with {named('epsilon')} or {named('delta')}."
+        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(release.exact)}. "
+        f"{NOTHING_COMPUTED} Ask for less with {named('epsilon')} or {named('delta')}."
     )
+
+
+def _as_version_1(charges: Sequence[Charge], release: PrivacyEvent) -> str:
+    """Say what has a run lose no more than the first if version 1.0 ran that, where something has.
+
+    That version had no family but signed noise. The loss of its trainings differs a little.
+    """
+    if not charges:
+        return ""
+    first = charges[0].noise
+    ways = []
+    is_other = isinstance(first, NoiseEvent) and isinstance(first.noise, SymmetricCoins | DistributedNoise)
+    if release.family is NoiseFamily.SYMMETRIC and not is_other:
+        ways.append(f"add {named('noise_family', 'signed')}")
+    if release.has_rounds:
+        ways.append(f"take a {named('delta')} that is a tenth smaller")
+    if not ways:
+        return ""
+    return f" If version 1.0 ran it, {', and '.join(ways)}."
 
 
 def uncovered(
@@ -256,9 +298,9 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
             raise PopulationError(
                 f"Chain {release.chain!r} was begun with another {what} than this run has, and spends "
-                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, "
-                f"with {named('noise_family', 'signed')} if version 1.0 ran it, or begin another chain by "
-                f"{named('chain', 'NAME')}, which is charged by itself."
+                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
+                f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
+                f"{_as_version_1([begun], release)}"
             )
 
 
@@ -384,7 +426,7 @@ def _refuse_to_population(
         refuse_counted(state.counted, release)
     others = tuple(charge for charge in population.charges if charge is not begun)
     population = replace(population, charges=others, budget=budget or population.budget)
-    refuse_overspending(population, release.loss)
+    refuse_overspending(population, release)
 
 
 def spent_text(spent: Guarantee) -> str:

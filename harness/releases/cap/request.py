@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairshares.harness.errors import OptionError, named, refuse
 from fairshares.harness.request.commands import InsteadOfARun, ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, optional, required, usual
-from fairshares.harness.request.readers import as_given, in_module, one_of, parse_choice, parse_epsilon, whole
+from fairshares.harness.request.readers import OneOf, Whole, as_given, in_module, parse_choice, parse_epsilon
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall
 from fairshares.harness.request.request import Protect, Request, Where
 
@@ -45,7 +45,7 @@ class CapRequest(Request):
     )
     release = usual(
         "weights",
-        one_of(_releases_with_a_cap),
+        OneOf(_releases_with_a_cap),
         "the release that the cap is for: weights (default), confusion, thresholds, or counts of records",
     )
     release_epsilon = required(
@@ -54,14 +54,14 @@ class CapRequest(Request):
         "1",
     )
     counts = optional(
-        whole(1, 10**6),
+        Whole(1, 10**6),
         "with --release counts: the number of counts, each record being in one of them; 1 for a single sum",
     )
     variant = optional(
         as_given, "with --release thresholds: histogram (default) or records, as it will be run"
     )
     thresholds = optional(
-        whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
+        Whole(2, in_module("fairshares.harness.inputs.record_schema:MAX_THRESHOLDS")),
         "with --release thresholds: how many; default: those of --domain, else 101",
     )
 

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from fairshares.harness.errors import named, named_command
+from fairshares.harness.errors import named, named_call
 from fairshares.harness.privacy.manifest import ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
-from fairshares.harness.request.fields import typed
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Line, Part, Table
@@ -119,14 +118,14 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
         of_sharing["input_form"] = next(iter(bounded.input_forms))
     if call.source.records:
         read = call.written("records", "domain", "groups", "labels", "max_count")
-        return [Line("Next", f"{named_command(task)}{typed(**read, **kept, **of_release, cap=cap)}")]
+        return [Line("Next", named_call(task, **read, **kept, **of_release, cap=cap))]
     where = {"hosts": str(hosts)} if hosts else {"shares": "SHARES"}
     return [
         Line(
             "Next, each client, as what it shared for this is a cap's only",
-            f"{named_command('share')}{typed(**of_sharing)}",
+            named_call("share", **of_sharing),
         ),
-        Line("Then, the parties", f"{named_command(task)}{typed(**where, **kept, **of_release)}"),
+        Line("Then, the parties", named_call(task, **where, **kept, **of_release)),
     ]
 
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from fairshares.harness.inputs.record_schema import scale_of
-from fairshares.harness.postprocessing.thresholds.choose import RATES, GroupThresholds
+from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds
+from fairshares.harness.postprocessing.thresholds.constraints import RATES
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.releases.confusion.request import ConfusionCall
 from fairshares.harness.releases.confusion.statistic import CONFIDENCE, Confusion

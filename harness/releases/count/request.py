@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, usual
-from fairshares.harness.request.readers import in_module, parse_share, whole
+from fairshares.harness.request.readers import Whole, in_module, parse_share
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.request.request import Protect, Randomness, Request
 
 if TYPE_CHECKING:
     from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
 
-_COUNT = whole(1, in_module("fairshares.protocols.mechanisms.shifted_log:MOST_COUNT"))
+_COUNT = Whole(1, in_module("fairshares.protocols.mechanisms.shifted_log:MOST_COUNT"))
 
 
 class CountRequest(Request):

@@ -8,7 +8,7 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, as_text, optional
 from fairshares.harness.request.plans import Expected
-from fairshares.harness.request.readers import as_given, in_module, parse_range, whole
+from fairshares.harness.request.readers import Whole, as_given, in_module, parse_range
 from fairshares.harness.request.releases import DeclaredDomain, ReleaseCall, SourceOptions
 from fairshares.harness.request.request import Inputs, Protect, Randomness, Request
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 STEPS = optional(
-    whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
+    Whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_STEPS")),
     "values are rounded to so many steps on each side of the range's center; default: 1000",
 )
 

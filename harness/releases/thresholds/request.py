@@ -9,9 +9,9 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, as_text, optional, switch, usual
 from fairshares.harness.request.readers import (
+    OneOf,
     as_given,
     in_module,
-    one_of,
     parse_grid,
     parse_path,
     parse_tolerance,
@@ -42,13 +42,13 @@ class ThresholdsRequest(Request):
     inputs = OptionGroup(Inputs, input_form={"help": "follows from --variant: split or keys"})
     variant = usual(
         "histogram",
-        one_of(lambda: ThresholdsRequest.protocols),
+        OneOf(lambda: ThresholdsRequest.protocols),
         "histogram (default: clients count their records per bin of scores) or records (a key per record, "
         "which the parties count; not with mpyc)",
     )
     constraint = usual(
         "equalized_odds",
-        one_of(in_module("fairshares.harness.postprocessing.thresholds.choose:CONSTRAINTS")),
+        OneOf(in_module("fairshares.harness.postprocessing.thresholds.constraints:CONSTRAINTS")),
         "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
         "demographic_parity, four_fifths (the smallest selection rate is at least four fifths of the "
         "largest), accuracy_parity or predictive_parity (as many of the accepted are positive; one threshold "
@@ -56,7 +56,7 @@ class ThresholdsRequest(Request):
     )
     objective = usual(
         "accuracy_score",
-        one_of(in_module("fairshares.harness.postprocessing.thresholds.choose:OBJECTIVES")),
+        OneOf(in_module("fairshares.harness.postprocessing.thresholds.choose:OBJECTIVES")),
         "what to maximize under the constraint: accuracy_score (default) or balanced_accuracy_score",
     )
     tolerance = optional(
@@ -68,7 +68,7 @@ class ThresholdsRequest(Request):
     positive_label = optional(as_given, "the label that counts as positive; default: the last in order")
     blocks = usual(
         "tree",
-        one_of(lambda: ("tree", "flat")),
+        OneOf(lambda: ("tree", "flat")),
         "tree (default: counts in blocks of bins, for the least error) or flat (counts in single bins)",
     )
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fairshares.harness.errors import named, named_command
+from fairshares.harness.errors import named, named_call
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
+from fairshares.harness.postprocessing.thresholds.constraints import FOUR_FIFTHS
 from fairshares.harness.postprocessing.thresholds.rules import in_words
-from fairshares.harness.postprocessing.thresholds.search import FOUR_FIFTHS
 from fairshares.harness.releases.confusion.view import rates_of, rates_shown
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.views import run_summary
@@ -92,7 +92,7 @@ def another_choice(directory: Path) -> str:
     return (
         f"Another {named('constraint')}, {named('objective')}, {named('tolerance')} or "
         f"{named('positive_label')}, or {named('deterministic')}, costs no ε: "
-        f"{named_command('thresholds')} {named('curves', directory)} chooses again on these curves."
+        f"{named_call('thresholds', curves=directory)} chooses again on these curves."
     )
 
 

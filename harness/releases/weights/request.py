@@ -9,13 +9,13 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.commands import Earlier, ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, Options, optional, usual
 from fairshares.harness.request.readers import (
+    OneOf,
+    Whole,
     in_module,
-    one_of,
     parse_input_path,
     parse_names,
     parse_path,
     parse_population,
-    whole,
 )
 from fairshares.harness.request.releases import Invited, ReleaseCall, form_help
 from fairshares.harness.request.request import AT_REST, BesideTraining, Inputs, Protect, Randomness, Request
@@ -56,7 +56,7 @@ class WeightsRequest(Request):
     )
     reweighing = usual(
         DEFAULT,
-        one_of(weighting_names),
+        OneOf(weighting_names),
         f"{DEFAULT} (default), {', '.join(_OTHERS[:-1])} or {_OTHERS[-1]}; all from the same noisy counts",
     )
 
@@ -87,7 +87,7 @@ class InvitationOptions(Options):
         "during the run (needs MP-SPDZ)",
     ).but(of_runs=True)
     clients = optional(
-        whole(1, in_module("fairshares.harness.online.session:MAX_CONNECTIONS")),
+        Whole(1, in_module("fairshares.harness.online.session:MAX_CONNECTIONS")),
         "how many clients are invited",
     ).but(of_runs=True)
 

@@ -26,8 +26,8 @@ from fairshares.harness.releases.base import (
 from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
 from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from fairshares.harness.request.request import Request
+from fairshares.harness.reweighing.count_errors import FLOOR
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, GroupWeights, weighting_of
-from fairshares.harness.reweighing.intervals import FLOOR
 from fairshares.harness.reweighing.names import DEFAULT
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import PrivacyUnit

@@ -1,6 +1,6 @@
 """`balanced`: all pairs of group and label have the same total weight."""
 
-from fairshares.harness.reweighing.intervals import CountTable
+from fairshares.harness.reweighing.count_errors import CountTable
 from fairshares.harness.reweighing.weighting import OverOneSum
 
 

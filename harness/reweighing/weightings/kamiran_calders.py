@@ -1,31 +1,36 @@
 """`kamiran-calders`: group and label are independent in the weighted records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from fairshares.harness.reweighing.intervals import (
+from fairshares.harness.reweighing.count_errors import (
+    BOUNDS_FAILURE,
     FAILURE,
-    FINE_PLACES,
+    FEW_PLACES,
     FLOOR,
-    RAISED_FAILURE,
+    MIXED_FAILURE,
+    PLACES,
     CountsNoise,
     CountTable,
-    Terms,
-    WeightedSums,
-    error_of_sum,
-    quantiles_beside_raised,
-    quantiles_of_sums,
+    Factors,
+    Part,
+    Square,
+    reaches,
+    reaches_in_any_run,
 )
+from fairshares.harness.reweighing.intervals import Quotient
 from fairshares.harness.reweighing.weighting import Weighting, sums
-from fairshares.protocols.noise.added import Distribution, Noise, noise_sum
+from fairshares.protocols.arrays import Floats
 
-_OUTSIDE = FAILURE / 120  # chance that one of seven sums is beyond one end of its range
-_CELLS = 24  # that the range of a count of a Kamiran-Calders weight is cut into
-_KEPT = 0.95  # part of a failure that stays for counts that are doubtful and not raised
-_REST = 3  # the place of the rest among a weight's parts
-_LARGEST = 500.0  # exponent; larger ones overflow and bound nothing
+_OUTSIDE = 2.5e-4  # chance that a share, the total, or the count itself is beyond one end of its range
+_MAIN = FAILURE - BOUNDS_FAILURE - MIXED_FAILURE - 7 * _OUTSIDE
+_ROUNDS = 4  # of narrowing a share's range
+_WIDEST = 0.04  # cell of a share, over the share and over the rest
+_FINE = 6  # cells of each share, at most
+_COARSE = 2
+_LEAST_PLACES = 2048  # of a grid, where there are many cells
 
 
 class KamiranCalders(Weighting):
@@ -40,179 +45,202 @@ class KamiranCalders(Weighting):
     def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
         """Return an interval of W = R L/(N a) for each count a, with its row sum R, column sum L and total N.
 
-        Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the
-        noisy over the true weight is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for v's relative
-        error x. S is within an exact quantile. A box of all sums bounds d, and the change of S when its
-        factors have noisy sums. Cells of a's range bound F_a and d(a).
+        Computes: with the shares p = R/N and q = L/N of the true sums, p L + q R - p q N - W a is 0. So of
+        the noisy sums it is the same form of their errors, exactly. Its factors are known but for p and q,
+        which are in ranges. At the noisy shares it differs by the product of the shares' errors times the
+        noisy total. Each end has its own reach.
         """
-        is_raised = bool((noise.doubtful & (counts <= FLOOR)).any())
-        alike: dict[_Terms, list[int]] = {}  # places of counts whose sums have the same errors
-        for place, cell in enumerate(np.ndindex(counts.shape)):
-            alike.setdefault(_terms(noise, *cell), []).append(place)
-        same_shape = np.broadcast_arrays(counts, sums(counts, 1), sums(counts, 0), sums(counts, 0, 1))
-        flat = np.stack([table.ravel() for table in same_shape])
-        intervals = np.empty((counts.size, 2))
-        for terms, places in alike.items():
-            intervals[places] = _intervals(
-                flat[:, places, np.newaxis], terms, noise.of_count, is_raised=is_raised
-            )
-        return intervals.reshape((*counts.shape, 2))
+        weights = self.of_counts(counts)
+        intervals = np.empty((*counts.shape, 2))
+        for group, label in np.ndindex(counts.shape):
+            intervals[group, label] = _Sums(counts, noise, group, label).interval()
+        # Where noise is surely 0, the ends are the weight but for rounding.
+        intervals[..., 0] = np.minimum(intervals[..., 0], weights)
+        intervals[..., 1] = np.maximum(intervals[..., 1], weights)
+        return intervals
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """How many counts the sums have that a weight is made of.
+class _Sums:
+    """The noisy sums that a weight is made of.
 
     Attributes:
-        of_parts: The count itself, the others of its row, the others of its column, and the rest.
-        of_sums: The row, the column, and the total.
+        noise: The noise of the counts.
+        tables: The cells of the count itself, the others of its row, the others of its column, and the rest.
+        parts: The counts of these.
+        own: The noisy count.
+        row: Its noisy row sum.
+        column: Its noisy column sum.
+        total: The noisy total.
     """
 
-    of_parts: tuple[Terms, ...]
-    of_sums: tuple[Terms, ...]
+    def __init__(self, counts: CountTable, noise: CountsNoise, group: int, label: int) -> None:
+        """Add up the counts."""
+        own = np.zeros(counts.shape, dtype=bool)
+        row = own.copy()
+        column = own.copy()
+        own[group, label] = True
+        row[group] = True
+        column[:, label] = True
+        self.noise = noise
+        self.tables = (own, row & ~own, column & ~own, ~row & ~column)
+        self.parts = noise.parts(self.tables)
+        self.own = float(counts[group, label])
+        self.row = float(counts[row].sum())
+        self.column = float(counts[column].sum())
+        self.total = float(counts.sum())
+
+    def interval(self) -> tuple[float, float]:
+        """Return the ends of the weight's interval."""
+        own, of_row, of_column, rest = self.parts
+        of_count = self.noise.of_count
+        share = self._range_of_share(self.row, own + of_row, of_column + rest)
+        other = self._range_of_share(self.column, own + of_column, of_row + rest)
+        one = np.ones((1, 4))
+        (below,) = reaches_in_any_run(of_count, self.parts, Factors(-one, -one), _OUTSIDE).tolist()
+        (above,) = reaches_in_any_run(of_count, self.parts, Factors(one, one), _OUTSIDE).tolist()
+        divisor = max(self.total - above - below, self.tables[0].size * FLOOR)
+        quotient = Quotient(self.row * self.column / self.total, self.own)
+        least, most = self._box(share, other, self.total + below)
+        return (
+            quotient.least(_Form(self, share, other, divisor, sign=1), least),
+            quotient.largest(_Form(self, share, other, divisor, sign=-1), most),
+        )
+
+    def _box(
+        self, share: tuple[float, float], other: tuple[float, float], total: float
+    ) -> tuple[float, float]:
+        """Return the least weight, above 0, and the largest, by the ranges of single sums.
+
+        Args:
+            share: The range of R/N.
+            other: The range of L/N.
+            total: The largest true total.
+        """
+        own, of_row, of_column, _ = (table.sum() for table in self.tables)
+        one = np.ones((1, 1))
+        (missing,) = reaches_in_any_run(
+            self.noise.of_count, self.parts[:1], Factors(-one, -one), _OUTSIDE
+        ).tolist()
+        row = max(share[0], (own + of_row) * FLOOR / total)
+        column = max(other[0], (own + of_column) * FLOOR / total)
+        cells = self.tables[0].size * FLOOR
+        return row * column * cells / (self.own + missing), share[1] * other[1] * total / FLOOR
+
+    def _range_of_share(self, part: float, inside: Part, outside: Part) -> tuple[float, float]:
+        """Return the range of a share of the total, by the noisy sum of its counts.
+
+        Computes: for a share p, the noisy sums have part - p total = (1 - p) F - p F', with the errors of the
+        counts inside and outside. Its reach is for all p in the range that is known so far, at first [0, 1].
+        """
+        low = 0.0
+        high = 1.0
+        for _ in range(_ROUNDS):
+            least = np.array([[1 - high, -high], [low - 1, low]])
+            most = np.array([[1 - low, -low], [high - 1, high]])
+            down, up = reaches_in_any_run(
+                self.noise.of_count, (inside, outside), Factors(least, most), _OUTSIDE
+            )
+            low = max(low, (part - down) / self.total)
+            high = min(high, (part + up) / self.total)
+        return low, high
 
 
-def _terms(noise: CountsNoise, group: int, label: int) -> _Terms:
-    """Return how many counts are in the sums of a cell's weight."""
-    own = np.zeros(noise.doubtful.shape, dtype=bool)
-    row = own.copy()
-    column = own.copy()
-    own[group, label] = True
-    row[group] = True
-    column[:, label] = True
-    parts = own, row & ~own, column & ~own, ~row & ~column
-    return _Terms(
-        of_parts=tuple(noise.terms(cells) for cells in parts),
-        of_sums=tuple(noise.terms(cells) for cells in (row, column, np.ones_like(own))),
-    )
+class _Form:
+    """How far R L/N - W a of noisy sums is above or below 0, at most."""
+
+    def __init__(
+        self,
+        sums: _Sums,
+        share: tuple[float, float],
+        other: tuple[float, float],
+        divisor: float,
+        *,
+        sign: int,
+    ) -> None:
+        """Take what is known of the sums.
+
+        Args:
+            sums: The noisy sums.
+            share: The range of R/N.
+            other: The range of L/N.
+            divisor: The noisy total is not below this, and was not likely to be.
+            sign: 1 for above, -1 for below.
+        """
+        self._sums = sums
+        self._divisor = divisor
+        self._sign = sign
+        center = sum(share) / 2, sum(other) / 2
+        self._center = np.array([[center[0], center[0], center[1], center[1]]])
+        self._coarse = _cells(share, other, _COARSE)
+        self._fine = _cells(share, other, _FINE)
+
+    def near(self, quotient: float, /) -> float:
+        """Return how far it reaches for a weight, for the shares in the middle of their ranges."""
+        at = np.array([quotient])
+        return float(self._reach(at, at, self._center, PLACES)[0])
+
+    def reach(self, low: Floats, high: Floats, /, *, fine: bool) -> Floats:
+        """Return how far it reaches at most, for each range of weights."""
+        if fine:
+            return self._reach(low, high, self._fine, max(PLACES // len(self._fine), _LEAST_PLACES))
+        return self._reach(low, high, self._coarse, FEW_PLACES)
+
+    def _reach(self, low: Floats, high: Floats, cells: Floats, places: int) -> Floats:
+        """Return how far it reaches at most, for each range of weights and all cells of shares.
+
+        Computes: the form H = p F_L + q F_R - p q F_N - W F_a, for the shares p and q and the errors F, plus
+        A B / n, for A = F_R - p F_N, B = F_L - q F_N and the noisy total n. 4 A B is at most (A + B)^2, and
+        at least -(A - B)^2.
+        """
+        p_low, p_high, q_low, q_high = cells.T
+        shape = low.size, len(cells)
+        own = 1 - (1 - p_low) * (1 - q_low) - high[:, np.newaxis]
+        own_most = 1 - (1 - p_high) * (1 - q_high) - low[:, np.newaxis]
+        of_parts = [own, q_low * (1 - p_high), p_low * (1 - q_high), -p_high * q_high]
+        of_parts_most = [own_most, q_high * (1 - p_low), p_high * (1 - q_low), -p_low * q_low]
+        factors = Factors(_rows(of_parts, shape), _rows(of_parts_most, shape))
+        if self._sign > 0:
+            sum_low = p_low + q_low
+            sum_high = p_high + q_high
+            squared = [2 - sum_high, 1 - sum_high, 1 - sum_high, -sum_high]
+            squared_most = [2 - sum_low, 1 - sum_low, 1 - sum_low, -sum_low]
+        else:
+            across = q_low - p_high
+            across_most = q_high - p_low
+            squared = [across, across + 1, across - 1, across]
+            squared_most = [across_most, across_most + 1, across_most - 1, across_most]
+        square = Square(Factors(_rows(squared, shape), _rows(squared_most, shape)), 4 * self._divisor)
+        found = reaches(
+            self._sums.noise,
+            self._sums.tables,
+            factors if self._sign > 0 else -factors,
+            _MAIN / 2,
+            square=square,
+            places=places,
+        )
+        return np.asarray(found.reshape(shape).max(axis=1))
 
 
-def _intervals(tables: CountTable, terms: _Terms, of_count: Noise, *, is_raised: bool) -> CountTable:
-    """Return intervals of weights whose sums have the same errors, as `KamiranCalders.intervals`.
+def _rows(of_parts: Sequence[Floats], shape: tuple[int, int]) -> Floats:
+    """Return factors of parts as rows, shape (rows, parts)."""
+    return np.stack([np.broadcast_to(of_part, shape).ravel() for of_part in of_parts], axis=-1)
 
-    Args:
-        tables: Each weight's count, row sum, column sum and total, shape (4, weights, 1).
-        terms: How many counts are in the sums.
-        of_count: The noise of each count.
-        is_raised: Whether any doubtful count is raised.
 
-    Returns:
-        Shape (weights, 2).
+def _cells(share: tuple[float, float], other: tuple[float, float], most: int) -> Floats:
+    """Return cells that cover two ranges of shares: low and high of each, shape (cells, 4).
+
+    There are `most` of each share at most.
     """
-    counts, row, column, total = tables
-    rest = total - row - column + counts
-    values = [counts, row - counts, column - counts, rest, row, column, total]
-    errors = [error_of_sum(of_count, of_sum) for of_sum in terms.of_parts + terms.of_sums]
-    numbers = [of_sum.number for of_sum in terms.of_parts + terms.of_sums]
-    reaches = [error.quantile(_OUTSIDE) for error in errors]
-    low = [np.maximum(value - t, n * FLOOR) for value, t, n in zip(values, reaches, numbers, strict=True)]
-    high = [value + t for value, t in zip(values, reaches, strict=True)]
-    edges = low[0] * (high[0] / low[0]) ** (np.arange(_CELLS + 1) / _CELLS)
-    start = edges[..., :-1]
-    end = edges[..., 1:]
-    lowest, highest = _boxed_weights([start, *low[1:4]], [end, *high[1:4]])
-
-    inverse = (1 / start + 1 / end) / 2
-    radius = (1 / start - 1 / end) / 2
-    factors = np.broadcast_arrays(
-        1 / row + 1 / column - 1 / total - inverse,
-        1 / row - 1 / total,
-        1 / column - 1 / total,
-        1 / total,
-    )
-    half = (FAILURE - RAISED_FAILURE) / 2 - len(values) * _OUTSIDE
-    of_cells = np.abs(np.stack(factors, axis=-1)).reshape(-1, 4)
-    above, below = _reaches(errors, of_cells, terms, of_count, half, is_raised=is_raised)
-    curved = radius * np.maximum(counts - start, end - counts)
-    bends = []
-    for i in (4, 5, 6):  # R, L, N
-        curved = curved + reaches[i] * (1 / low[i] - 1 / values[i])
-        bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
-    most = np.maximum(_bend(counts / start - 1), _bend(counts / end - 1))
-    least = _bend(counts / np.clip(counts, start, end) - 1)
-    weight = row * column / (total * counts)
-    above = above.reshape(inverse.shape) + curved
-    below = below.reshape(inverse.shape) + curved
-    lowest = np.maximum(lowest, weight * np.exp(-above - bends[2] - most))
-    exponents = np.minimum(below + bends[0] + bends[1] - least, _LARGEST)
-    highest = np.minimum(highest, weight * np.exp(exponents))
-    is_possible = lowest <= highest
-    least = np.where(is_possible, lowest, np.inf).min(axis=-1)
-    largest = np.where(is_possible, highest, 0).max(axis=-1)
-    return np.stack([least, largest], axis=-1)
+    edges = _edges(*share, most)
+    others = _edges(*other, most)
+    cells = [(*cell, *other_cell) for cell in pairwise(edges) for other_cell in pairwise(others)]
+    return np.array(cells)
 
 
-def _reaches(
-    errors: Sequence[Distribution],
-    factors: CountTable,
-    terms: _Terms,
-    of_count: Noise,
-    failure: float,
-    *,
-    is_raised: bool,
-) -> tuple[CountTable, CountTable]:
-    """Return how far the sum S of `KamiranCalders.intervals` reaches above 0, and below 0, shape (rows,).
-
-    Where the table has one doubtful count, and it is raised, its error is at most 0. So it moves S to one
-    side alone. [why: docs/decisions/0085-intervals.md]
-
-    Args:
-        errors: The distributions of the errors of the parts, the first four.
-        factors: The absolute values of the parts' factors, shape (rows, 4).
-        terms: How many counts the parts have.
-        of_count: The noise of each count.
-        failure: That of one side.
-        is_raised: Whether any doubtful count is raised.
-    """
-    doubtful = [part.doubtful for part in terms.of_parts]
-    if sum(doubtful) != 1 or doubtful[0]:
-        reach = quantiles_of_sums(errors[:4], factors, failure)
-        return reach, reach
-    reach = quantiles_of_sums(errors[:4], factors, _KEPT * failure)
-    if not is_raised:
-        return reach, reach
-    part = doubtful.index(1)
-    others = [i for i in range(4) if terms.of_parts[i].sure]
-    sums_of_others = WeightedSums(
-        [error_of_sum(of_count, Terms(terms.of_parts[i].sure)) for i in others],
-        factors[:, others],
-        FINE_PLACES,
-    )
-    beside = quantiles_beside_raised(
-        sums_of_others, noise_sum(of_count, 1), factors[:, part], reach, 2 * failure
-    )
-    shorter = np.minimum(reach, beside)
-    if part == _REST:  # S falls as the rest grows
-        return reach, shorter
-    return shorter, reach
-
-
-def _bend(x: CountTable) -> CountTable:
-    return x - np.log1p(x)
-
-
-def _boxed_weights(low: Sequence[CountTable], high: Sequence[CountTable]) -> tuple[CountTable, CountTable]:
-    """Return the lowest and the highest weight in a box.
-
-    `low` and `high` are the ends of the count itself, of the others of its row, of the others of its column,
-    and of the rest.
-    """
-    # The weight grows with the others of row and column, and falls with the rest. In its own count it falls
-    # until rest own^2 = row column (2 own + row + column + rest), then rises.
-    own_low, row_low, column_low, rest_low = low
-    own_high, row_high, column_high, rest_high = high
-    product = row_low * column_low
-    root = product**2 + rest_high * product * (row_low + column_low + rest_high)
-    turn = np.clip((product + np.sqrt(root)) / rest_high, own_low, own_high)
-    lowest = _weight(turn, row_low, column_low, rest_high)
-    at_own_low = _weight(own_low, row_high, column_high, rest_low)
-    at_own_high = _weight(own_high, row_high, column_high, rest_low)
-    return lowest, np.maximum(at_own_low, at_own_high)
-
-
-def _weight(own: CountTable, row: CountTable, column: CountTable, rest: CountTable) -> CountTable:
-    """Return the weight of a count, with the others of its row and of its column, and the rest."""
-    return (own + row) * (own + column) / ((own + row + column + rest) * own)
+def _edges(low: float, high: float, most: int) -> Floats:
+    narrow = max(min(high, 1 - low), 1e-300)
+    number = min(max(1, int(np.ceil((high - low) / (_WIDEST * narrow)))), most)
+    return np.linspace(low, high, number + 1)
 
 
 WEIGHTING = KamiranCalders()

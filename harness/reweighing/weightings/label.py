@@ -1,6 +1,6 @@
 """`label`: all labels have the same total weight, whatever the groups."""
 
-from fairshares.harness.reweighing.intervals import CountTable
+from fairshares.harness.reweighing.count_errors import CountTable
 from fairshares.harness.reweighing.weighting import OverOneSum, sums
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.papers import audits as of_papers
-from benchmarks.papers.audits import PROTOCOL_4, PUBLISHED_SAMPLERS
+from benchmarks.papers.audits import PROTOCOL_4, PUBLISHED_SAMPLERS, EmpiricalFigures
 from fairshares.harness.cli.commands.audit import audit
 from fairshares.harness.cli.options import AuditOptions
 from fairshares.harness.errors import OptionError
@@ -53,9 +53,10 @@ def test_published_figures(rows: Mapping[str, Any], subject: str, value: object)
 def test_what_is_empirical_says_so(audits: list[Audited]) -> None:
     (empirical,) = [audited for audited in audits if "samples" in audited.parameters]
     assert empirical.parameters["label"] == "empirical" and "probabilistic" in empirical.subject
-    low, value, high = (empirical.figures[name] for name in ("delta_low", "delta", "delta_high"))
-    assert isinstance(low, Fraction) and isinstance(value, Fraction) and isinstance(high, Fraction)
-    assert Fraction(1, 3) < low < value < high < low + Fraction(1, 50)
+    found = empirical.figures
+    assert isinstance(found, EmpiricalFigures)
+    assert Fraction(1, 3) < found.delta_low < found.delta < found.delta_high
+    assert found.delta_high < found.delta_low + Fraction(1, 50)
     assert empirical.note is not None
     assert empirical.note.startswith(
         "Empirical: published, raw, default truncation, ε = 1: δ is at least 0.357. "

@@ -26,6 +26,8 @@ from fairshares.harness.request.readers import (
 from tasks import namespace
 from tests.support.command import call
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 
 class WeightsOptions(Options):
     """Compute weights."""

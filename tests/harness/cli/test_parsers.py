@@ -12,6 +12,8 @@ from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.guarantee import Budget
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 READ: dict[Callable[..., Any], dict[str, Any]] = {
     readers.parse_epsilon: {
         "1": 1,

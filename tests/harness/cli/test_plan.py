@@ -9,7 +9,10 @@ import pytest
 
 from fairshares.harness.errors import FairSharesError, OptionError
 from fairshares.harness.security_models import MODELS
+from fairshares.protocols.accounting.rounding import digits_up, float_up
 from tests.support.plans import plan_of, show_plan
+
+pytestmark = pytest.mark.usefixtures("in_shell")
 
 GIVEN: dict[str, Any] = {
     "task": "weights",
@@ -57,6 +60,25 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     show_plan(**texts, privacy_unit="client", cap="5", json=True)  # a tenth of 50 each
     capped = only(json.loads(capsys.readouterr().out))["errors"]
     assert capped["rmse"]["b, c, 0"] == pytest.approx(capped["count_rmse"] / 0.6, rel=0.02)
+
+
+@pytest.mark.parametrize("release", [{}, {"task": "gap", "steps": "5", "records": ""}])
+def test_a_plan_states_both_guarantees_of_whether_a_record_exists(
+    release: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same as a run of this noise states. A replaced record has one guarantee, and so has a client."""
+    options = {**GIVEN, **release, "security": "mpyc", "neighboring_relation": "add_or_remove_one"}
+    show_plan(**options)
+    noise = plan_of(**{name: text for name, text in options.items() if name != "json"}).releases[0]
+    replaced = noise.asked.prepared.plan.if_replaced
+    both = f"; for what it says, ε = {digits_up(replaced.epsilon, 4)} and δ = {digits_up(replaced.delta, 4)}"
+    assert f"one record added or removed{both}" in " ".join(capsys.readouterr().out.split())
+    stated = only(planned(capsys, **options))["privacy"]["if_replaced"]
+    assert (stated["epsilon"], stated["delta"]) == (float_up(replaced.epsilon), float_up(replaced.delta))
+    options["neighboring_relation"] = "replace_one"
+    assert "if_replaced" not in only(planned(capsys, **options))["privacy"]
+    show_plan(**options)
+    assert "for what it says" not in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,18 +15,11 @@ from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import get_model
-from fairshares.protocols.circuits.gaussian import JOINT_GAUSSIAN
 from fairshares.protocols.spec import ProtocolSpec
 from tests.support.one_party import OneParty
+from tests.support.program_arguments import small_arguments
 
 BITS = get_model("mpyc").statistical_security_bits or 0
-# What a program may take; each takes its own of these.
-SMALL: dict[str, int | str] = {
-    "form": "split", "path": "shares", "parties": 1, "clients": 2, "parts": 0, "samples": 3, "records": 2,
-    "slots": 3, "per_lane": 1, "groups": 2, "labels": 2, "bins": 4, "blocks": "1.2", "steps": 2, "offset": 4,
-    "most": 60, "queries": 5, "above": 1, "epsilon": "1", "delta_bits": 40, "nodes": 3, "law": "laplace",
-    "rate": "1", "edge": 40, "rounds": 1, "coordinates": 3, "shape": "1/8.6.2",
-}  # fmt: skip
 CASES = [
     *((spec, {}) for spec in PROTOCOLS.values() if spec.portable and not spec.uses_piece),
     *((spec, {"form": "product"}) for spec in (PI_RW, PI_CF)),
@@ -49,14 +42,14 @@ def test_what_a_program_declares_to_compare_is_what_is_masked(
     spec: ProtocolSpec, other: dict[str, int | str], party: OneParty
 ) -> None:
     """Bits, products, sums and openings take no mask that could fail to hide."""
-    law = {"law": JOINT_GAUSSIAN} if "shape" in spec.arguments else {}
-    given = {name: str({**SMALL, **law, **other}[name]) for name in spec.arguments}
+    arguments = small_arguments(spec, **other)
+    given = dict(zip(spec.arguments, arguments, strict=True))
     source = PROGRAMS / f"{spec.name}.mpc"
     outcome = party.run(
-        source.read_text(), arguments=tuple(given.values()), elements=(0,) * 100, integers=(0,) * 1000
+        source.read_text(), arguments=tuple(arguments), elements=(0,) * 100, integers=(0,) * 1000
     )
     assert "more input" in outcome.message and outcome.printed.startswith("OUT ")  # it ran to its end
-    assert outcome.masked == spec.compared(given) == usage_of(source, tuple(given.values())).compared
+    assert outcome.masked == spec.compared(given) == usage_of(source, arguments).compared
 
 
 BOUND_OF_MASKS = """

@@ -26,6 +26,7 @@ from unittest.mock import Mock
 import pytest
 from msgspec import structs
 
+from fairshares.harness.engines.compiled import CompiledJob
 from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.execution import MadeUpJob, PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
@@ -49,6 +50,7 @@ from tests.conftest import PROJECT
 from tests.support.coordinators import Agent, agents, agreed, asked, begun, fed, make_hosts
 from tests.support.running import program_spec, until
 from tests.support.sandboxes import OPEN
+from tests.support.sent_programs import sent_program
 from tests.support.ssh import copy_of_project
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"this kernel lacks {missing()}")
@@ -159,9 +161,13 @@ def stand_in(directory: Path) -> Path:
     return machine
 
 
-def prepared(engine: Engine, model: SecurityModel, source: Path, programs: Path) -> PreparedJob:
-    """Return the run of a program, which the engine for MP-SPDZ finds compiled."""
+def prepared(
+    engine: Engine, model: SecurityModel, source: Path, programs: Path, *, is_foreign: bool = False
+) -> PreparedJob:
+    """Return the run of a program, which the engine for MP-SPDZ finds compiled, or which somebody sent."""
     job = MadeUpJob(program_spec(source.stem, source.stem), source, ())
+    if is_foreign:
+        job = CompiledJob.of_program(sent_program(security=model.name).trial.program, model, programs)
     if isinstance(engine, MpSpdzEngine):
         command, links = (str(source), "-ip", "hosts"), {"Programs": str(programs)}
         return PreparedJob(job, model, "1", "1", command=command, links=links, fault_of_links="untried")
@@ -193,10 +199,21 @@ def waiting_parties(
 
 
 @SECURED
-@pytest.mark.parametrize("engine", [EmbeddedEngine(), MpSpdzEngine()], ids=["embedded", "mp-spdz"])
+@pytest.mark.parametrize(
+    ("engine", "is_foreign"),
+    [(EmbeddedEngine(), False), (MpSpdzEngine(), False), (MpSpdzEngine(), True)],
+    ids=["embedded", "mp-spdz", "a program of others"],
+)
 def test_hostile_code_reaches_its_own_run_alone(
-    engine: Engine, secured: bool, around: Surroundings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    is_foreign: bool,
+    secured: bool,
+    around: Surroundings,
+    *,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Whether the code came through a hole in an engine, or is what a coordinator sent."""
     monkeypatch.setattr(handle, "PROJECT", copy(tmp_path, secured))
     is_machine = isinstance(engine, MpSpdzEngine)
     model = get_model("ring" if is_machine else "mpyc")
@@ -205,7 +222,8 @@ def test_hostile_code_reaches_its_own_run_alone(
     source.write_text(head)
     (tmp_path / "compiled").mkdir()
     (tmp_path / "compiled" / "program").write_text("code")
-    ready = prepared(engine, model, source, tmp_path / "compiled")
+    ready = prepared(engine, model, source, tmp_path / "compiled", is_foreign=is_foreign)
+    values = "public-integers" if is_foreign else "Input-Binary-P0-0"
     with waiting_parties(engine, ready, tmp_path) as (parties, certificates):
         other = parties[-1]
         of_other = tmp_path / "work" / f"party-{other.supervised.number}"
@@ -213,14 +231,15 @@ def test_hostile_code_reaches_its_own_run_alone(
             *around.forbidden,
             *((kind, target) for kind in PROCESS_KINDS for target in ("parent", str(_pid(other)))),
             ("read", str(of_other / DATA / f"P{other.supervised.number}.key")),
-            ("read", str(of_other / DATA / f"Input-Binary-P{other.supervised.number}-0")),
+            ("read", str(of_other / DATA / values.replace("P0", f"P{other.supervised.number}"))),
+            *((kind, "Programs/program") for kind in ("write", "truncate") if is_machine),
             ("write", str(of_other / LOG)),
             ("write", str(source)),
             ("make", str(tmp_path / "project" / "harness" / "new")),
             around.moved,
         ]
         own = [
-            *(("read", f"{DATA}/{name}") for name in ("P0.key", "P0.pem", "Input-Binary-P0-0", "Input-P0-0")),
+            *(("read", f"{DATA}/{name}") for name in ("P0.key", "P0.pem", values, "Input-P0-0")),
             ("read", str(source)),
             *([("read", "Programs/program")] if is_machine else []),
             ("make", "new"),
@@ -368,7 +387,7 @@ def test_its_agent_follows_no_link_of_a_party(kind: str, tmp_path: Path) -> None
             os.mkfifo(party / name)
     handle.move_piece(party, stock)
     assert not stock.exists() and (owner / "Persistence" / "Transactions-P0.data").exists()
-    assert read_inside(party, LOG) == b"" and list(handle._kept_lines(party)) == []
+    assert read_inside(party, LOG) == b"" and list(handle._kept_lines(party, handle._MOST_LOG)) == []
     (party / MET).symlink_to(owner / "MET")
     assert read_inside(party, MET) == b"" and met(party) == []
 
@@ -422,26 +441,26 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
     """Which a party may fill with one line, or with many: the reading ends, and says so."""
     log = tmp_path / LOG
     log.write_text("OUT counts 1\nnothing\nTime = 1 seconds\n")
-    assert list(handle._kept_lines(tmp_path)) == ["OUT counts 1", "Time = 1 seconds"]
+    assert list(handle._kept_lines(tmp_path, handle._MOST_LOG)) == ["OUT counts 1", "Time = 1 seconds"]
     with log.open("r+b") as file:
         file.seek(0, os.SEEK_END)
         file.truncate(1 << 31)  # a line of two gigabytes, of which nothing is on the disk
     tracemalloc.start()
-    *kept, last = handle._kept_lines(tmp_path)
+    *kept, last = handle._kept_lines(tmp_path, handle._MOST_LOG)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * handle._MOST_LOG
     assert last == line_of_failure("It printed more than 64 MiB, and the rest was not read.")
     monkeypatch.setattr(handle, "_MOST_KEPT", 2)
     log.write_text("OUT x 1\n" * 3)
-    *kept, last = handle._kept_lines(tmp_path)
+    *kept, last = handle._kept_lines(tmp_path, handle._MOST_LOG)
     assert kept == ["OUT x 1"] * 2 and "more than 2 lines to be shown" in last
 
 
 def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it ended well: what was read of it may not be all."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory, party._printed_too_much = tmp_path, False
+    party._directory = tmp_path
     party.supervised = handle.Supervised(number=0)
     party._process = Mock(poll=lambda: 0)
     monkeypatch.setattr(handle, "_MOST_LOG", 10)
@@ -451,22 +470,18 @@ def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: p
     assert party.exit_code() == handle._TOO_MUCH
 
 
-def test_a_party_that_goes_on_printing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it fills the disk: what its program prints counts, too, where that is kept apart."""
+def test_what_a_program_prints_apart_from_its_log_counts_and_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(handle, "_MOST_LOG", 1000)
-    party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
-    party._directory, party._memory = tmp_path, Mock()
-    party._looked_at, party._printed_too_much = 0.0, False
-    party.supervised = handle.Supervised(number=0, keeps_printed=True)
     printing = "import time\nwhile True:\n    print('x' * 99, flush=True)\n    time.sleep(0.01)"
     (tmp_path / LOG).touch()
     with (tmp_path / PRINTED).open("wb") as printed:
-        party._process = subprocess.Popen(
-            [sys.executable, "-c", printing], stdout=printed, start_new_session=True
-        )
+        process = subprocess.Popen([sys.executable, "-c", printing], stdout=printed, start_new_session=True)
+    party = handle.LocalProcess(handle.Supervised(number=0, keeps_printed=True), tmp_path, process)
     until(lambda: party.exit_code() == handle._TOO_MUCH)
-    assert party._process.returncode == -signal.SIGKILL
-    kept = handle._printed(tmp_path)
+    assert process.returncode == -signal.SIGKILL
+    kept = party.state().printed
     assert kept is not None and kept.size > 1000 and kept.text.startswith("x" * 99 + "\n")
 
 
@@ -481,10 +496,53 @@ def test_last_words_of_a_machine_are_shown_of_users_programs_alone(tmp_path: Pat
         "Fatal error: connection reset by peer, and more",
     ]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines))
-    assert list(handle._kept_lines(tmp_path, all_lines=True)) == [*lines[3:5], "connection reset by peer"]
-    assert list(handle._kept_lines(tmp_path)) == [lines[4], "connection reset by peer"]
+    all_lines = list(handle._kept_lines(tmp_path, 1 << 20, all_lines=True))
+    assert all_lines == [*lines[3:5], "connection reset by peer"]
+    assert list(handle._kept_lines(tmp_path, 1 << 20)) == [lines[4], "connection reset by peer"]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines[:2]))
-    assert list(handle._kept_lines(tmp_path, all_lines=True)) == [lines[1]]
+    assert list(handle._kept_lines(tmp_path, 1 << 20, all_lines=True)) == [lines[1]]
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_party_that_prints_too_much_is_ended_while_it_prints(
+    is_foreign: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it fills the disk; a program that is somebody else's after less."""
+    monkeypatch.setattr(handle, "_MOST_LOG", 1 << 16)
+    monkeypatch.setattr(handle, "_MOST_FOREIGN_LOG", 1 << 12)
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    party = handle.LocalProcess(handle.Supervised(number=0, is_foreign=is_foreign), tmp_path, process)
+    with (tmp_path / LOG).open("w") as log:
+        log.write("OUT x 1\n" * 1000)
+        log.flush()
+        assert party.exit_code() is None
+        if not is_foreign:
+            assert process.poll() is None
+            log.write("OUT x 1\n" * 8000)
+            log.flush()
+            assert party.exit_code() is None
+    until(lambda: party.exit_code() is not None)
+    assert party.exit_code() == handle._TOO_MUCH
+    assert "It printed more than" in party.state().lines[-1]
+
+
+def test_the_last_lines_of_a_program_of_others_are_shown_and_of_no_other_one(tmp_path: Path) -> None:
+    """A party's log may quote its inputs, and those of such a program are public."""
+    (tmp_path / LOG).write_bytes(
+        b"".join(b"line %d\n" % number for number in range(3000))
+        + b"\x1b[31mit gave up\x00 here\n\n"
+        + b"fairshares: no report\n"
+        + b"x" * 400
+    )
+    shown = handle._last_lines(tmp_path, handle._MOST_FOREIGN_LOG)
+    assert shown == ["line 2997", "line 2998", "line 2999", "[31mit gave up here", "x" * 300]
+    for is_foreign in (True, False):
+        party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
+        party._directory = tmp_path
+        party.supervised = handle.Supervised(number=0, is_foreign=is_foreign)
+        party._process = Mock(poll=lambda: 1)
+        party._memory = Mock(bytes=None)
+        assert ("line 2999" in str(party.state().lines)) == is_foreign
 
 
 SHARED = ("shm", "msg", "sem", "mq_")  # how the calls begin by which processes of one user share memory
@@ -513,7 +571,6 @@ def test_what_a_party_leaves_running_ends_with_it(tmp_path: Path) -> None:
     """Also if it ended well, and its child is in no other group."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
     party._directory, party._memory = tmp_path, Mock()
-    party._looked_at, party._printed_too_much = 0.0, False
     party.supervised = handle.Supervised(number=0)
     leaving = (
         "import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\nprint(child, flush=True)"

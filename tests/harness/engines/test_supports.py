@@ -23,6 +23,8 @@ from fairshares.protocols.spec import (
     ProtocolSpec,
 )
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 FORMS = {
     f"{form.name} by {path.name}": form.by(path)
     for spec in PROTOCOLS.values()

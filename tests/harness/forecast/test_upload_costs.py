@@ -10,6 +10,8 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from tests.support.command import succeed
 from tests.support.envelopes import made_task
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 FEW = {"uploads": 1000, "counts": 4, "seal_s": 3.0, "list_s": 0.1, "add_s": 0.2, "add_mb": 100}
 MANY = {"uploads": 100, "counts": 1004, "seal_s": 1.3, "list_s": 0.02, "add_s": 0.12, "add_mb": 110}
 MEASURED = [

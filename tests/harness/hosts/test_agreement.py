@@ -69,6 +69,8 @@ from tests.support.coordinators import (
 )
 from tests.support.running import until
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 
 def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitStack, tmp_path: Path) -> None:
     """It runs with the parties whose certificates its owner accepted, and charges nothing for others."""

@@ -55,6 +55,7 @@ RELATIONS = ("add_or_remove_one", "replace_one")
 NAMES = ("loans", "Visits", "unnamed")
 UPLOADS = ("u1", "u2", "u3", "u4")
 TASKS_OF_UPLOADS = ("a" * 64, "b" * 64)
+PROGRAMS = ("c" * 64, "d" * 64)
 COORDINATORS = ("alice", "bob", "")
 EPSILONS = ("1/4", "1/2", "1", "2", "4")
 DELTAS = ("1/1000", "1/100", "1/10")
@@ -103,6 +104,8 @@ def random_fields(draw: Random, of_1_0: bool) -> Fields:
         fields["attempts"] = 3
     if not of_1_0 and draw.random() < 0.3:
         fields["benchmark_security"] = fewer(draw, MODELS)
+    if not of_1_0 and draw.random() < 0.3:
+        fields["benchmark_programs"] = fewer(draw, PROGRAMS)
     return fields
 
 
@@ -180,7 +183,8 @@ def random_action(draw: Random) -> Action:
     if kind < 0.09:
         return Attempt(draw.randint(1, 12))
     if kind < 0.15:
-        return Benchmark(draw.choice((*MODELS, None)))
+        model = draw.choice((*MODELS, None))
+        return Benchmark(model, draw.choice((None, *PROGRAMS)) if model else None)
     event = random_event(draw)
     chain = draw.choice(("c1", "c2")) if draw.random() < 0.3 else ""
     if chain:
@@ -247,6 +251,8 @@ class Naive:
             known = {None, *self.models_of_benchmarks()}
             if action.model not in known and not self.of_1_0:
                 found.add(Ground.BENCHMARK_SECURITY)
+            if action.program is not None and action.program not in fields.get("benchmark_programs", []):
+                found.add(Ground.BENCHMARK_PROGRAMS)
         if isinstance(action, Release):
             found |= self.grounds_of_release(action)
         return found
@@ -591,3 +597,6 @@ def test_benchmarks_run_in_models_that_a_table_accepts_or_the_owner_names() -> N
         allowed(decide(read(fields).host_rules, "", Benchmark("mpyc")))
     with pytest.raises(PolicyError, match="There is no security model 'rign'"):
         read(fields | {"benchmark_security": ["rign"]})
+    for digest in ("", "*", "a" * 63, "A" * 64, f"{'a' * 64}\n"):
+        with pytest.raises(PolicyError, match="benchmark_programs must be digests of programs"):
+            read(fields | {"benchmark_programs": [digest]})

@@ -429,7 +429,7 @@ def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: py
             super().__init__(seconds, *arguments)
             waits.append((seconds, self))
 
-    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(local_host, "ContextTimer", Timer)
     monkeypatch.setattr(local_host, "end_agent", ended.append)
     with ExitStack() as stack:
         work = Work(host, stack, "alice")

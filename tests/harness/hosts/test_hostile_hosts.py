@@ -30,6 +30,7 @@ from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.fleet import (
     Answered,
     Finding,
+    HostAnswer,
     ReachedHost,
     _compare_certificates,
     check_connected,
@@ -63,6 +64,8 @@ from tests.support.command import files_below
 from tests.support.coordinators import MODEL, as_sent, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.requests import request_of
+
+pytestmark = pytest.mark.usefixtures("in_shell")
 
 RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40)).but(
     population="loans"
@@ -546,10 +549,11 @@ def test_who_holds_another_certificate_than_a_host_has_is_named(said: list[Answe
     told = checked(HostFacts, facts | {"fingerprints": {"0": "A0", "1": "A1"}}, HOSTS[0], "check")
     findings = [Finding(HOSTS[i]) for i in range(2)]
     nobody: Any = None  # is asked
-    _compare_certificates([Answered(finding, nobody, told) for finding in findings])
+    answer = HostAnswer(told, 0.0)
+    _compare_certificates([Answered(finding, nobody, answer) for finding in findings])
     assert not findings[0].faults and not findings[1].faults
-    changed_facts = structs.replace(told, fingerprints={"0": "B0", "1": "A1"})
-    _compare_certificates([Answered(findings[0], nobody, told), Answered(findings[1], nobody, changed_facts)])
+    changed = HostAnswer(structs.replace(told, fingerprints={"0": "B0", "1": "A1"}), 0.0)
+    _compare_certificates([Answered(findings[0], nobody, answer), Answered(findings[1], nobody, changed)])
     assert list(findings[1].faults) == ["certificates"] and not findings[0].faults
     fault = "Host b.example (party 1) holds another certificate of party 0 (B0…) than host a.example"
     assert findings[1].faults["certificates"].startswith(fault)

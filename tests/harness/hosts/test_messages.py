@@ -55,6 +55,7 @@ from fairshares.harness.hosts.messages import (
     Start,
     StopListening,
     TakeList,
+    TakeProgram,
     TimeLinks,
     answer_type,
     check_size,
@@ -62,12 +63,14 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
-from fairshares.harness.hosts.trials import NoiseTrial, ReleaseTrial
-from fairshares.harness.inputs.federation_size import FederationSize
+from fairshares.harness.hosts.trials import LiteralTrial, NoiseTrial, ReleaseTrial
+from fairshares.harness.inputs.federation_size import MOST, FederationSize
+from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
 from tests.support.hostile import check_refuses, spoilt
+from tests.support.sent_programs import sent_program
 from tests.support.type_checks import check_lines
 
 T = TypeVar("T")
@@ -78,6 +81,15 @@ OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
 NOISE_FIELDS = {"security": MODEL.name, "guarantee": {"epsilon": "1", "delta": "1/1024"}, "samples": 3}
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 1024)), samples=3)
 OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=FederationSize(7, 23, 2, 2))
+OF_LITERAL = LiteralTrial(
+    security="ring",
+    literal=LiteralProtocol(
+        protocol="pi_rw", form="one-by-one", claimed_epsilon=Fraction(1), clients=3, records=9
+    ),
+)
+OF_A_PROGRAM = sent_program(integers=3).trial
+OF_A_LITERAL = {"kind": "literal", "security": "ring"}
+LITERAL_FIELDS = {"protocol": "pi_rw", "form": "one-by-one"}
 TOLD: tuple[Message[Any], ...] = (
     Bye(),
     Clean(),
@@ -91,6 +103,7 @@ TOLD: tuple[Message[Any], ...] = (
     Propose(asked=asked()),
     Preprocess(asked=asked(), domain={}),
     RunTrial(party=0, trial=OF_NOISE),
+    TakeProgram(file=0, at=0, piece=b"bytes"),
     CheckUploads(party=0),
     ReadList(at=0),
     TakeList(lister=1, signed=SIGNED, at=0, piece="a list"),
@@ -114,10 +127,14 @@ TOLD: tuple[Message[Any], ...] = (
     Pin(party=0, certificates={"embedded": {"1": "a"}}, successors={"embedded": {"1": [SIGNED]}}),
 )
 BY_NAME = {message.name(): message for message in TOLD}
-OPTIONAL = ("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap")
+OPTIONAL = (
+    *("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
+    *("claimed_epsilon", "records", "samples", "batch", "statistical_security", "integers"),
+)
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
     *("domain", "terms", "policy_text", "clients", "asked", "started"),
+    *("batch", "statistical_security"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
 LONG = "x" * ((1 << 20) + 1)
@@ -147,6 +164,26 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": 1, "delta": 1}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "-1", "delta": "1"}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "1", "delta": "x"}}}),
+    ("benchmark", {"trial": OF_A_LITERAL}),
+    *(
+        ("benchmark", {"trial": {**OF_A_LITERAL, "literal": {**LITERAL_FIELDS, **more}}})
+        for more in (
+            {"protocol": "../../../tmp/pi_rw"},
+            {"protocol": "pi_rw\n"},
+            {"form": "-I"},
+            {"form": "one by one"},
+            {"claimed_epsilon": 1},
+            {"clients": MOST + 1},
+            {"records": -1},
+            {"source": "pi_rw.mpc"},
+        )
+    ),
+    ("take_program", {"piece": ""}),
+    ("take_program", {"piece": "not base 64"}),
+    ("take_program", {"piece": [1]}),
+    ("take_program", {"piece": "A" * (PIECE // 3 * 4 + 8)}),
+    ("take_program", {"at": -1}),
+    ("take_program", {"file": -1}),
     ("propose", {"asked": {"Task": "weights"}}),
     ("propose", {"asked": {"task": "w" * 65537}}),
     ("read_list", {"at": -1}),
@@ -186,7 +223,7 @@ def fields_of(message: Message[Any]) -> dict[str, Any]:
 
 
 def test_each_kind_of_messages_is_here_once() -> None:
-    assert len(BY_NAME) == len(TOLD) == 27
+    assert len(BY_NAME) == len(TOLD) == 28
     assert {name: type(message) for name, message in BY_NAME.items()} == {**TO_AGENT, **TO_SETUP}
     assert set(TO_AGENT) & set(TO_SETUP) == {Bye.name()}
     assert all(kind.STATES for kind in TO_AGENT.values())
@@ -195,7 +232,9 @@ def test_each_kind_of_messages_is_here_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [*TOLD, RunTrial(party=0, trial=OF_RELEASE)], ids=[*BY_NAME, "benchmark of a release"]
+    "message",
+    [*TOLD, *(RunTrial(party=0, trial=trial) for trial in (OF_RELEASE, OF_LITERAL, OF_A_PROGRAM))],
+    ids=[*BY_NAME, "benchmark of a release", "benchmark of a protocol as printed", "benchmark of a program"],
 )
 def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
     """A field less, a field more, or one of another type is refused in a sentence that names the request."""
@@ -238,7 +277,7 @@ def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack
     assert "larger than" in sentence
     assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == {"ok": None}
     lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
-    assert lasting == {"take_list", "prepare", "go", "keep"}
+    assert lasting == {"take_list", "take_program", "prepare", "go", "keep"}
     check_size(Go, LONGEST)
 
 
@@ -339,6 +378,7 @@ def test_the_table_says_when_each_request_is_answered() -> None:
         State.PROPOSED: between | {"check_uploads"},
         State.GIVEN: between | {"aggregate"},
         State.LISTED: between | {"read_list", "take_list", "aggregate"},
+        State.PROMISED: between | {"take_program"},
         State.FED: between | {"prepare"},
         State.PREPARED: with_party | {"start"},
         State.STARTED: with_party | {"certificate", "state"},

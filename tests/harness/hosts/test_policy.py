@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 from datetime import timedelta
@@ -20,7 +21,7 @@ from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy, 
 from fairshares.harness.hosts.setup import set_up_here
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.security_models import get_model
-from tests.support.coordinators import RULE
+from tests.support.coordinators import RULE, Refused, agents, asked, make_hosts
 
 DEFAULT = first_policy(["mpyc"])
 
@@ -296,3 +297,11 @@ def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "other").write_text(json.dumps(forged))
     with pytest.raises(HostUnfitError, match="what is no party"):
         set_up_with(tmp_path / "host", tmp_path / "other")
+
+
+def test_a_host_names_options_of_its_coordinators_command(tmp_path: Path) -> None:
+    """Its messages are made in a process of its own, which no command has told what it speaks to."""
+    host = make_hosts(tmp_path, clients=0)[0]
+    with agents([host]) as [agent], pytest.raises(Refused, match="correct --population, or") as refusal:
+        agent.ask("propose", asked=asked(population="loan"))
+    assert not re.search(r"\b[a-z_]+=", str(refusal.value))

@@ -25,7 +25,7 @@ from fairshares.harness.hosts.policy import LEDGER, STOCK
 from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import sign
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.privacy.stock import PieceRecord, Stock
 from fairshares.harness.system.files import write_whole
 from fairshares.harness.uploads.signatures import Signed, kind_of, signature_of
 from tests.harness.hosts.test_preparation import HEAD, begun, preparing
@@ -199,7 +199,7 @@ def test_attempts_to_make_noise_are_counted_on_after_a_renewal(hosts: list[Path]
     stock = Stock(hosts[0] / STOCK)
     made = hosts[0] / "made"
     made.mkdir()
-    stock.keep(planned.terms, "piece", made, {}, counted=planned.counted)
+    stock.keep(planned.terms, "piece", made, PieceRecord(attempts=1), counted=planned.counted)
     assert stock.pieces(planned.terms) == ["piece"] and planned.attempts() == 1
 
 

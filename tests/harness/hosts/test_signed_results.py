@@ -29,6 +29,8 @@ from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.result_files import write_json
 from tests.support.coordinators import DOMAIN, MODEL, asked
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 COUNTS = [4, 7, 1, 12]
 HASH = "0f" * 32
 RUN, STARTED = "0" * 32, "2026-01-01T00:00:00+00:00"

@@ -11,7 +11,6 @@ import secrets
 import shutil
 import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -23,12 +22,24 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
+from fairshares.harness.engines.compiled import CompiledJob
 from fairshares.harness.engines.execution import PreparedJob
+from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.certificates import check
 from fairshares.harness.engines.parties.handle import PartySetup, PartyState
-from fairshares.harness.hosts import host_keys, host_log, local_host, party_run, policy, signed_results, wire
+from fairshares.harness.hosts import (
+    host_keys,
+    host_log,
+    local_host,
+    party_run,
+    policy,
+    runs,
+    signed_results,
+    wire,
+)
 from fairshares.harness.hosts.agent import Agent, Work
 from fairshares.harness.hosts.listed_uploads import AGGREGATES, SHARES
 from fairshares.harness.hosts.messages import (
@@ -44,12 +55,13 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.party_run import Agreed
 from fairshares.harness.hosts.policy import LEDGER, STOCK
-from fairshares.harness.hosts.runs import Made
+from fairshares.harness.hosts.runs import Made, Promised
 from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import PREFIX
 from fairshares.protocols.guarantee import Guarantee
@@ -70,11 +82,13 @@ from tests.support.coordinators import (
     run_of,
 )
 from tests.support.envelopes import counts
+from tests.support.sent_programs import VERSION, sent_program
 from tests.support.sharing import trial
 
 RUN_NAME = "0" * 32
 POLICY = (
     f"{ANY_PORT}benchmark = true\nattempts = 1000000\n"
+    f"benchmark_programs = {[sent_program(integers=2).digest]}\n"
     '[[population]]\nname = "loans"\nepsilon = 1000000\ndelta = 0.5\nepsilon_per_run = 2\n'
 )
 ASKED = asked()
@@ -82,6 +96,8 @@ OF_OTHERS = asked(population="others")
 AHEAD = asked(offline="True")
 TOO_MUCH = asked(offline="True", epsilon="3")
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 2**40)), samples=3)
+OF_A_PROGRAM = sent_program(integers=2)
+PROGRAM = "(benchmark of a program)"  # the request `benchmark`, of another trial
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
 EVENTS = (PARTY_FAILS, PARTY_ENDS)
@@ -89,10 +105,16 @@ REQUESTS = frozenset(TO_AGENT) - {Bye.name()}  # which ends the loop itself
 
 # What leads on from each state; a benchmark run and noise made ahead begin with their inputs.
 ONWARD: dict[State, dict[str, set[State]]] = {
-    State.NO_RUN: {"propose": {State.PROPOSED}, "preprocess": {State.FED}, "benchmark": {State.FED}},
+    State.NO_RUN: {
+        "propose": {State.PROPOSED},
+        "preprocess": {State.FED},
+        "benchmark": {State.FED},
+        PROGRAM: {State.PROMISED},
+    },
     State.PROPOSED: {"check_uploads": {State.LISTED, State.GIVEN}},
     State.GIVEN: {"aggregate": {State.FED}},
     State.LISTED: {"take_list": {State.LISTED}, "read_list": {State.LISTED}, "aggregate": {State.FED}},
+    State.PROMISED: {"take_program": {State.PROMISED, State.FED}},
     State.FED: {"prepare": {State.PREPARED}},
     State.PREPARED: {"start": {State.STARTED}, "kill": {State.OVER}},
     State.STARTED: {"certificate": {State.READY}, "state": {State.STARTED}, "kill": {State.OVER}},
@@ -121,10 +143,11 @@ ALWAYS = {"forget", "collect", "clean", "stop_listening"}  # which lead nowhere
 AT_REST = {"check", "listen", "reach", "time_links"}  # likewise, while no party runs
 AGAIN = {RunKind.NOISE: "preprocess", RunKind.TRIAL: "benchmark"}  # which begin a run in place of the last
 NEXT = {
-    State.NO_RUN: ["propose", "propose", "propose", "preprocess", "benchmark"],
+    State.NO_RUN: ["propose", "propose", "propose", "preprocess", "benchmark", PROGRAM],
     State.PROPOSED: ["check_uploads"],
     State.GIVEN: ["aggregate"],
     State.LISTED: ["take_list", "aggregate"],
+    State.PROMISED: ["take_program"],
     State.FED: ["prepare"],
     State.PREPARED: ["start"],
     State.STARTED: ["certificate"],
@@ -142,8 +165,11 @@ def leads_to(state: HostState, request: str) -> set[State]:
         return onward[request]
     if request in ALWAYS or (request in AT_REST and state.NAME is not State.RUNNING):
         return {state.NAME}
-    if AGAIN.get(state.kind) == request and state.NAME is not State.RUNNING:
-        return {State.FED}
+    if state.NAME is not State.RUNNING:
+        if AGAIN.get(state.kind) == request:
+            return {State.FED}
+        if request == PROGRAM and AGAIN.get(state.kind) == "benchmark":
+            return {State.PROMISED}
     return set()
 
 
@@ -205,6 +231,11 @@ class FakeProcess:
     def seen(self) -> tuple[object, ...]:
         """Return all that it was told."""
         return self.gone, self.kept, self.code
+
+
+def program_prepared(_self: MpSpdzEngine, job: CompiledJob, model: SecurityModel) -> PreparedJob:
+    """Return a program as if its machine were here."""
+    return PreparedJob(job, model, VERSION, job.digest, command=("machine", job.program.name))
 
 
 class NoTimer:
@@ -306,6 +337,12 @@ class Walker:
                 [{"party": 0, "trial": as_json(OF_NOISE)}],
                 [{"party": 0, "trial": {"kind": "release", "security": MODEL.name, "asked": ASKED}}],
             ],
+            PROGRAM: [
+                [{"party": 0, "trial": as_json(OF_A_PROGRAM.trial)}],
+                [{"party": 0, "trial": as_json(structs.replace(OF_A_PROGRAM.trial, security="semi2k"))}],
+                [{"party": 3, "trial": as_json(OF_A_PROGRAM.trial)}],
+            ],
+            "take_program": self.pieces(),
             "check": [[{"party": 0, "security": MODEL.name, "port": 0, "client_ports": []}]],
             "listen": [[{"port": 0}], [{"port": 1}]],
             "reach": [[{"others": []}]],
@@ -323,6 +360,26 @@ class Walker:
             "certificate": [[{"seconds": CERTIFICATE_S}], [{"seconds": -1}]],
         }
         return of_request.get(request, [[{}]])
+
+    def pieces(self) -> list[list[dict[str, Any]]]:
+        """Return all pieces of a program that are to come, or the next one alone; then what is none."""
+        sent = [as_sent(message) for message in OF_A_PROGRAM.messages(30)]
+        for message in sent:
+            del message["do"]
+        if isinstance(self.state, Promised):
+            sent = [
+                message
+                for message in sent
+                if (message["file"], message["at"]) >= (self.state.file, self.state.at)
+            ]
+        following = sent[0]
+        return [
+            sent,
+            [following],
+            [{**following, "at": following["at"] + 1}],
+            [{**following, "piece": "A" * 400}],
+            [{**following, "file": 9}],
+        ]
 
     def told(self) -> set[int]:
         """Return the parties of whose uploads it was told."""
@@ -369,10 +426,17 @@ class Walker:
                 self.check(request, before, {"ok": None})
             return []
         variants = self.variants(request)
-        return [self.ask(request, fields) for fields in variants[variant % len(variants)]]
+        name = "benchmark" if request == PROGRAM else request
+        return [self.ask(name, fields, request) for fields in variants[variant % len(variants)]]
 
-    def ask(self, request: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """Send a message; check what it may have changed, and its time; return the answer."""
+    def ask(self, request: str, fields: dict[str, Any], called: str) -> dict[str, Any]:
+        """Send a message; check what it may have changed, and its time; return the answer.
+
+        Args:
+            request: Its name as it is sent.
+            fields: Its fields.
+            called: Its name in `ONWARD`.
+        """
         before, limit = self.state, limit_s(self.state.NAME, TO_AGENT[request])
         FakeProcess.waited = 0.0
         message = wire.decode(wire.encode({"do": request, **fields}))
@@ -380,7 +444,7 @@ class Walker:
         answer: dict[str, Any] = self.agent._answer(message)
         assert FakeProcess.waited <= limit, (request, before.NAME)
         assert "It failed at" not in str(answer), (request, before.NAME, answer)
-        self.check(request, before, answer)
+        self.check(called, before, answer)
         return answer
 
     def seen(self) -> tuple[dict[str, bytes | None], tuple[object, ...]]:
@@ -453,6 +517,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         tempfile.TemporaryDirectory(dir=place) as directory,
         patch.object(party_run, "LocalParty", FakeParty),
         patch.object(EmbeddedEngine, "prepared", prepared_once),
+        patch.object(MpSpdzEngine, "prepared", program_prepared),
+        patch.object(MpSpdzEngine, "version", lambda _self: VERSION),
+        patch.object(runs, "missing", lambda: ()),
         patch.object(EmbeddedEngine, "version", lambda _self: known_version),
         patch.object(EmbeddedEngine, "program_hash", program_hash_once),
         patch.object(policy, "read_policy", read_policy_once),
@@ -463,7 +530,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         patch.object(host_keys, "check", check_once),
         patch.object(signed_results, "check", check_once),
         patch.object(party_run, "check", check_once),
-        patch.object(threading, "Timer", NoTimer),
+        patch.object(local_host, "ContextTimer", NoTimer),
+        patch.object(wire, "ContextTimer", NoTimer),
         patch.object(local_host, "git", lambda *_: ""),
         patch.object(local_host, "sources_hash", lambda *_: ""),
     ):
@@ -514,9 +582,9 @@ def test_every_request_in_every_state(given: bool, site: Site) -> None:
             seen[made.node] = path
             handled |= made.work.handlers.keys()
             refused += sum(all_refused(made, request) for request in REQUESTS if not leads_to(state, request))
-        for request in sorted(name for name in (*REQUESTS, *EVENTS) if leads_to(state, name)):
+        for request in sorted(name for name in (*REQUESTS, PROGRAM, *EVENTS) if leads_to(state, name)):
             with walker(site, path, given=given) as made:
-                for variant in range(1, len(made.variants(request)) if request in REQUESTS else 1):
+                for variant in range(1, 1 if request in EVENTS else len(made.variants(request))):
                     refused += sum("error" in answer for answer in made.happens(request, variant))
                     assert made.node == (state.NAME, state.kind, made.node[2]), (request, variant)
             with walker(site, path, given=given) as made:
@@ -536,7 +604,7 @@ def check_random_orders(site: Site, orders: int, length: int = 20) -> None:
     """Have requests come in random orders, every second one to a host with an aggregate; check each."""
     seed = secrets.randbits(64)
     draw, reached, refused, number = Random(seed), set(), 0, 0
-    names = sorted(REQUESTS) + list(EVENTS)
+    names = [*sorted(REQUESTS), PROGRAM, *EVENTS]
     for number in range(orders):
         path: list[tuple[str, int]] = []
         with walker(site, given=draw.random() < 0.2) as made:
@@ -615,7 +683,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
             return super().write(line)
 
     limits: list[list[float]] = []
-    monkeypatch.setattr(threading, "Timer", FakeTimer)
+    monkeypatch.setattr(wire, "ContextTimer", FakeTimer)
     lines = [wire.encode({"do": name}) for name in ("collect", "state", "nonsense", "bye")]
     with ExitStack() as stack, patch.object(Agent, "lose"), patch.object(Agent, "_beat"):
         Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack), "agent").serve()

@@ -1,15 +1,20 @@
 """Benchmark runs at hosts: what a host feeds in without sharing is what sharing would give it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairshares.harness.hosts.trials import made_up_values
+from benchmarks.literal import literal_job
+from fairshares.harness.errors import OptionError, UnsupportedError
+from fairshares.harness.hosts.trials import LiteralTrial, made_up_values
 from fairshares.harness.inputs import shares
 from fairshares.harness.inputs.encoding import shared_over
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.inputs.shares import copies_of, held_by
+from fairshares.harness.pipeline import literal_protocols
+from fairshares.harness.pipeline.literal_protocols import SPECS, LiteralProtocol
 from fairshares.harness.pipeline.sources import share_and_add_up
 from fairshares.harness.releases.gap.spec import PI_GAP
 from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
@@ -60,3 +65,43 @@ def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
             part = held[at * size : (at + 1) * size]
             assert shares.setdefault(number, part) == part
     return [shares[number] for number in range(len(parties))]
+
+
+NUMBERS: dict[str, int] = {"clients": 3, "records": 9, "thresholds": 2, "samples": 4}
+
+
+def printed(protocol: str, **changes: Any) -> LiteralProtocol:
+    """Return a protocol as printed, with all numbers."""
+    return LiteralProtocol(**{"protocol": protocol, "form": "at-once", **NUMBERS, **changes})
+
+
+@pytest.mark.parametrize("protocol", SPECS)
+def test_a_protocol_as_printed_is_the_same_job_at_a_host_as_on_one_machine(protocol: str) -> None:
+    """Of the host's own clone: neither the program's text nor its file comes from the coordinator."""
+    trial = LiteralTrial(security="rep4-ring", literal=printed(protocol))
+    cell: dict[str, str | int | float] = {
+        "protocol": protocol,
+        "variant": "literal-at-once",
+        "epsilon": "1",
+        **NUMBERS,
+    }
+    assert trial.job() == literal_job(cell, MODELS["rep4-ring"])
+    trial.values(3)
+    assert trial.job().source.parent == literal_protocols.DIRECTORY
+
+
+@pytest.mark.parametrize("name", ["protocol", "clients", "claimed_epsilon"])
+def test_a_protocol_as_printed_with_a_number_of_nothing_is_refused(name: str) -> None:
+    changed = printed("pi_gap") if name == "protocol" else printed("pi_rw", **{name: 0})
+    with pytest.raises(OptionError):
+        LiteralTrial(security="ring", literal=changed).values(0)
+
+
+def test_who_cannot_run_a_protocol_as_printed_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnsupportedError, match="only MP-SPDZ has"):
+        LiteralTrial(security="mpyc", literal=printed("pi_cf")).values(0)
+    monkeypatch.setattr(literal_protocols, "DIRECTORY", tmp_path)  # an installed package has no such programs
+    with pytest.raises(UnsupportedError, match=r"no program pi_cf_literal\.mpc in .*; take a clone"):
+        LiteralTrial(security="ring", literal=printed("pi_cf")).values(0)

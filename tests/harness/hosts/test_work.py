@@ -320,7 +320,7 @@ def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: p
             waits.append(seconds)
             super().__init__(0.0, *arguments)
 
-    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(local_host, "ContextTimer", Timer)
     monkeypatch.setattr(os, "kill", lambda *asked: ended.set() if asked == (os.getpid(), SIGTERM) else None)
     (host, *_) = make_hosts(tmp_path, clients=0)
     with ExitStack() as stack:

@@ -28,6 +28,8 @@ from fairshares.harness.inputs.records import MOST_INFERRED, ClientRecords, read
 from fairshares.protocols.json_values import JsonValue
 from tests.conftest import PROJECT
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 DECLARED = RecordDomain(("a", "b"), ("0", "1"), 3)
 HEADER = "client_id,group,label\n"
 

@@ -26,6 +26,8 @@ from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import PRODUCT, SPLIT
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
 GRID = (0.0, 0.25, 0.5, 1.0)
 SCORED = RecordDomain(("a", "b"), ("0", "1"), 5, kind=RecordKind.SCORE, thresholds=GRID)

@@ -44,6 +44,8 @@ from tests.support.events import a_run
 from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, send_values, until
 from tests.support.running import ChargedToNobody
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 EVENT = a_run()
 
 

@@ -46,6 +46,8 @@ from tests.support.rings import to_integers
 from tests.support.runners import StandInRunner
 from tests.support.sharing import allowing, share, trial
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
 
@@ -149,7 +151,7 @@ def test_a_chain_that_version_1_0_began_goes_on_with_its_noise(tmp_path: Path) -
     place.upload(1, 2)
     told = place.settings
     place.settings = replace(told, release=told.release.but(noise_family=BY_EPSILON))
-    with pytest.raises(PopulationError, match=r"another ε, δ or noise .* --noise-family signed if version"):
+    with pytest.raises(PopulationError, match=r"another ε, δ or noise .* ran it, add --noise-family signed"):
         place.run()
     place.settings = told
     second = place.run()

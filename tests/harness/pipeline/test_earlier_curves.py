@@ -41,6 +41,8 @@ from tests.support.requests import request_of
 from tests.support.runners import StandInRunner
 from tests.support.stated import PRIVACY
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
 ODDS = ThresholdChoice("equalized_odds", "accuracy_score", 0.0, False)
 PARITY = ThresholdChoice("demographic_parity", "balanced_accuracy_score", 0.1, True)

@@ -17,6 +17,8 @@ from fairshares.protocols.circuits.coins import design_coins
 from fairshares.protocols.noise import truncated as noise
 from fairshares.protocols.spec import PI_LAP
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
 
 

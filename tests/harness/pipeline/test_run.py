@@ -54,6 +54,8 @@ from tests.support.requests import request_of
 from tests.support.sharing import context
 from tests.support.stated import statement_of
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 
 def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> None:
     statistic = WeightsStatistic()

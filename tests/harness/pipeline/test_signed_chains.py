@@ -18,6 +18,8 @@ from fairshares.protocols.noise.added import offset
 from tests.harness.pipeline.test_chains import DOMAIN, Place
 from tests.support.command import refused, succeed
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 RUN, STARTED = "{:032x}", "2026-01-01T00:00:00+00:00"
 PARTIES = 3
 

@@ -19,7 +19,7 @@ from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import given
-from fairshares.harness.privacy.stock import Stock, shares_of
+from fairshares.harness.privacy.stock import PieceRecord, Stock, shares_of
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.count.request import CountRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
@@ -167,7 +167,7 @@ def keep_on_engine(noise: NoiseToMake, stock: Stock) -> None:
     source, places = TEST_PROGRAMS / "marked_noise.mpc", shares_of(made, model.parties)
     job = MadeUpJob(spec, source, arguments, pieces=places)
     engine_of(model).run(job, model, Conditions(stock.directory / "parties", RUN_TIMEOUT_S, print))
-    stock.keep(terms, "marked", made, {"attempts": attempts})
+    stock.keep(terms, "marked", made, PieceRecord(attempts=attempts))
 
 
 @pytest.mark.parametrize(("model", "request_"), ASKED)

@@ -10,6 +10,8 @@ from fairshares.harness.postprocessing.thresholds.choose import (
     constant_prediction,
 )
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 GRID = np.linspace(0, 1, 101)
 
 

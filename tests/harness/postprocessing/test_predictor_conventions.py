@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_validate
 from sklearn.utils.estimator_checks import check_estimator
 
+from fairshares.harness.errors import RecordsError
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.training.features import Feature, Features
@@ -120,6 +121,25 @@ def test_groups_are_routed_to_it_without_being_asked_for() -> None:
         for i in range(0, 200, 50)
     ]
     assert np.mean(validated["test_score"]) == pytest.approx(np.mean(parts))
+
+
+@pytest.mark.parametrize("given", [{}, {"params": {"sensitive_features": ["a", "b"] * 20}}])
+def test_who_gives_no_groups_reads_how_scikit_learn_hands_them_on(given: dict[str, Any]) -> None:
+    """A plain call is refused by the sentence; of scores that fail scikit-learn makes NaN and a warning."""
+    scores = np.linspace(0, 1, 40)
+    y = (scores > 0.4).astype(int)
+    predictor = GroupThresholdPredictor({"a": ThresholdRule((0.5,)), "b": ThresholdRule((0.25,))})
+    sentence = (
+        r"give each sample's as sensitive_features\. .* sklearn\.set_config\(enable_metadata_routing=True\) "
+        r"first, and give params={'sensitive_features': groups}"
+    )
+    for call in (predictor.predict, predictor.predict_proba, predictor.positive_probability):
+        with pytest.raises(RecordsError, match=sentence):
+            call(scores)
+    with pytest.warns(UserWarning, match=sentence):
+        assert np.isnan(cross_validate(predictor, scores, y, cv=4, **given)["test_score"]).all()
+    with pytest.raises(RecordsError, match=sentence):
+        cross_validate(predictor, scores, y, cv=4, error_score="raise", **given)
 
 
 def test_predict_takes_what_fairlearn_s_does() -> None:

@@ -12,11 +12,11 @@ import pytest
 from fairshares.harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
 from fairshares.harness.postprocessing.curves import CurveNoise, GroupCurves
 from fairshares.harness.postprocessing.thresholds.choose import (
-    CONSTRAINTS,
     GroupThresholds,
     _gap,
     choose_thresholds,
 )
+from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS
 from fairshares.harness.releases.thresholds.statistic import state_thresholds
 from fairshares.harness.system.documents import as_json
 from fairshares.protocols.circuits.coins import design_coins
@@ -147,10 +147,16 @@ def test_rate_that_is_not_needed_may_be_undefined() -> None:
         ("equal_opportunity", "balanced_accuracy_score", "negatives"),
         ("demographic_parity", "balanced_accuracy_score", "negatives"),
         ("false_positive_rate_parity", "accuracy_score", "negatives"),
+        ("equalized_odds", "accuracy_score", "positives"),
+        ("equal_opportunity", "accuracy_score", "positives"),
     ],
 )
 def test_refuses_rates_that_are_undefined(constraint: str, objective: str, what: str) -> None:
-    curves = replace(rigged(), fp=np.array([[0.0, 0, 0], [4, 0, 0]]), negatives=np.array([0.0, 4]))
+    none, four = [0.0, 0, 0], [4.0, 0, 0]
+    if what == "negatives":
+        curves = replace(rigged(), fp=np.array([none, four]), negatives=np.array([0.0, 4]))
+    else:
+        curves = replace(rigged(), tp=np.array([none, four]), positives=np.array([0.0, 4]))
     with pytest.raises(UndefinedRateError, match=f"group 'a' has no {what}, so a rate .* is 0/0"):
         choose_thresholds(curves, constraint, objective)
 

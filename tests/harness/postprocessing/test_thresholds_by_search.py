@@ -1,5 +1,7 @@
 """Constraints that Fairlearn's ThresholdOptimizer lacks: by naive search, and judged by its metrics."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise, permutations, product
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from fairlearn.metrics import MetricFrame, demographic_parity_ratio
+from fairlearn.metrics import MetricFrame, demographic_parity_ratio, selection_rate
 from scipy.optimize import linprog
 from sklearn.metrics import accuracy_score, precision_score
 
@@ -18,11 +20,40 @@ from fairshares.harness.postprocessing.thresholds.choose import (
     GroupThresholds,
     choose_thresholds,
 )
+from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS, RATES
 from fairshares.harness.releases.thresholds.statistic import _thresholds_in, state_thresholds
 
 Floats = npt.NDArray[np.float64]
-CONSTRAINTS = ("four_fifths", "accuracy_parity", "predictive_parity")
-DRAWN = ("four_fifths", "accuracy_parity")
+Records = npt.NDArray[np.int64]
+
+
+def selected(_label: Records, positive: Records) -> float:
+    return float(positive.mean())
+
+
+def right(label: Records, positive: Records) -> float:
+    return float((label == positive).mean())
+
+
+def precision(label: Records, positive: Records) -> float:
+    return float(label[positive == 1].mean()) if positive.any() else np.nan
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a constraint compares: the rate's name, the rate of records, and the metric of other libraries."""
+
+    name: str
+    of_records: Callable[[Records, Records], float]
+    metric: Any
+
+
+COMPARED = {
+    "four_fifths": Compared("selection_rate", selected, selection_rate),
+    "accuracy_parity": Compared("accuracy", right, accuracy_score),
+    "predictive_parity": Compared("positive_predictive_value", precision, precision_score),
+}
+DRAWN = [constraint for constraint in COMPARED if CONSTRAINTS[constraint].is_averaged_by_draws]
 TOLERANCES = (0.02, 0.1, 0.3)
 ROUNDING = 1e-9
 
@@ -60,7 +91,7 @@ def gap_by_fairlearn(constraint: str, label: Any, positive: Any, group: Any) -> 
         if not positive.any():
             return 0.0
         return 1 - float(demographic_parity_ratio(label, positive, sensitive_features=group))
-    metric = {"accuracy_parity": accuracy_score, "predictive_parity": precision_score}[constraint]
+    metric = COMPARED[constraint].metric
     return float(
         MetricFrame(metrics=metric, y_true=label, y_pred=positive, sensitive_features=group).difference()
     )
@@ -68,34 +99,24 @@ def gap_by_fairlearn(constraint: str, label: Any, positive: Any, group: Any) -> 
 
 def objective_of(objective: str, label: Any, positive: Any, group: Any) -> float:
     """Return the objective: balanced accuracy is averaged over groups by their sizes, as Fairlearn's is."""
-    right = label == positive
+    is_right = label == positive
     if objective == "accuracy_score":
-        return float(right.mean())
+        return float(is_right.mean())
     value = 0.0
     for one in np.unique(group):
-        of_both = [right[(group == one) & (label == y)].mean() for y in (0, 1)]
+        of_both = [is_right[(group == one) & (label == y)].mean() for y in (0, 1)]
         value += float((group == one).mean()) * float(np.mean(of_both))
     return value
-
-
-def rate_of(constraint: str, label: Any, positive: Any) -> float:
-    """Return a group's rate, from its records; NaN where it is 0/0."""
-    if constraint == "four_fifths":
-        return float(positive.mean())
-    if constraint == "accuracy_parity":
-        return float((label == positive).mean())
-    return float(label[positive == 1].mean()) if positive.any() else np.nan
 
 
 def best_of_all(constraint: str, objective: str, tolerance: float, data: tuple[int, int, int]) -> float:
     """Return the best objective of all choices of a threshold for each group, within the tolerance."""
     label, score, group = records(*data)
+    rate_of = COMPARED[constraint].of_records
     best = -np.inf
     for thresholds in product([*(np.arange(11) / 10), 2.0], repeat=data[1]):
         positive = (score >= np.array(thresholds)[group]).astype(int)
-        rates = np.array(
-            [rate_of(constraint, label[group == one], positive[group == one]) for one in range(data[1])]
-        )
+        rates = np.array([rate_of(label[group == one], positive[group == one]) for one in range(data[1])])
         if np.isnan(rates).any():
             continue
         if constraint == "four_fifths":
@@ -109,7 +130,7 @@ def best_of_all(constraint: str, objective: str, tolerance: float, data: tuple[i
 
 @pytest.mark.parametrize("tolerance", TOLERANCES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("constraint", COMPARED)
 def test_single_thresholds_are_the_best_of_all(constraint: str, objective: str, tolerance: float) -> None:
     """Of every choice for two groups, 60 records together. Fairlearn's metrics judge what is taken."""
     for seed in range(3):
@@ -132,7 +153,7 @@ def best_of_draws(curves: GroupCurves, constraint: str, objective: str, toleranc
     points = curves.points()
     groups, thresholds = points.true_positive_rate.shape
     sizes = points.positives + points.negatives
-    rate = {"four_fifths": points.selection_rate, "accuracy_parity": points.accuracy}[constraint]
+    rate: Floats = getattr(points, COMPARED[constraint].name)
     gain, loss, constant = (
         points.positives / sizes.sum(),
         points.negatives / sizes.sum(),
@@ -225,7 +246,7 @@ def test_predictive_parity_accepts_somebody_where_accepting_nobody_would_be_most
     assert choose_thresholds(curves, "demographic_parity").rates["selection_rate"].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("constraint", COMPARED)
 def test_files_hold_the_rate_that_is_compared(constraint: str) -> None:
     chosen = choose_thresholds(rigged(), constraint, tolerance=0.4)
     again = _thresholds_in(state_thresholds(chosen))
@@ -233,11 +254,11 @@ def test_files_hold_the_rate_that_is_compared(constraint: str) -> None:
     for name, rates in chosen.rates.items():
         assert again.rates[name].tolist() == rates.tolist()
         assert again.intervals[name].tolist() == chosen.intervals[name].tolist()
-    extra = {"accuracy_parity": ["accuracy"], "predictive_parity": ["positive_predictive_value"]}
-    assert list(chosen.rates)[3:] == extra.get(constraint, [])
+    compared = COMPARED[constraint].name
+    assert list(chosen.rates) == [*RATES, *([compared] if compared not in RATES else [])]
 
 
-@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("constraint", COMPARED)
 def test_more_tolerance_is_never_worse(constraint: str) -> None:
     values = []
     for tolerance in (0.1, 0.3, 0.6, 1):

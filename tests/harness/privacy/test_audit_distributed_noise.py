@@ -8,6 +8,7 @@ import pytest
 
 from fairshares.harness.errors import OptionError
 from fairshares.harness.privacy.audit import releases
+from fairshares.harness.privacy.audit.figures import ReleaseFigures
 from fairshares.harness.privacy.audit.releases import audit_distributed_noise
 from fairshares.harness.privacy.audit.samplers import Audited
 from fairshares.harness.releases.gap.spec import PI_GAP
@@ -21,6 +22,8 @@ from fairshares.protocols.accounting.calibration import (
 )
 from fairshares.protocols.noise.added import NoiseDistribution
 from fairshares.protocols.spec import ProtocolSpec
+
+pytestmark = pytest.mark.usefixtures("in_shell")
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
@@ -67,14 +70,16 @@ DISTRIBUTIONS = pytest.mark.parametrize("distribution", [LAPLACE, GAUSSIAN])
 def test_claims_of_distributed_noise_hold(distribution, relation, spec, arguments) -> None:
     audited = audit(Neighbors(relation), distribution, 3, spec=spec, arguments=arguments)
     assert audited.fault is None and audited.claimed
-    assert isinstance(audited.figures["delta"], Fraction) and 0 < audited.figures["delta"] <= DELTA
+    assert isinstance(audited.figures, ReleaseFigures)
+    assert audited.figures.delta is not None and 0 < audited.figures.delta <= DELTA
 
 
 @DISTRIBUTIONS
 @pytest.mark.parametrize("malleable", [False, True])
 def test_of_clients(distribution: NoiseDistribution, malleable: bool) -> None:
     audited = audit(Neighbors(ZERO_OUT, 4, malleable), distribution, 4)
-    assert audited.fault is None and audited.figures["units_moved"] == (8 if malleable else 4)
+    assert audited.fault is None and isinstance(audited.figures, ReleaseFigures)
+    assert audited.figures.units_moved == (8 if malleable else 4)
 
 
 @DISTRIBUTIONS

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairshares.harness.errors import OptionError
+from fairshares.harness.privacy.audit.figures import ReleaseFigures
 from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
 from fairshares.harness.privacy.audit.samplers import Audited, audit_coins
 from fairshares.harness.releases.cap.spec import PI_CAP
@@ -100,10 +101,10 @@ def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: Ne
     epsilon = Fraction(1, 2)
     audited = audit_command(name, {}, relation, epsilon=epsilon, delta=DELTA)
     assert audited.fault is None
-    spent, delta = audited.figures["epsilon"], audited.figures["delta"]
-    assert isinstance(spent, Fraction) and isinstance(delta, Fraction)
-    assert epsilon * Fraction(9, 10) < spent <= epsilon
-    assert delta <= DELTA
+    found = audited.figures
+    assert isinstance(found, ReleaseFigures) and found.relation is relation
+    assert epsilon * Fraction(9, 10) < found.epsilon <= epsilon
+    assert found.delta is not None and found.delta <= DELTA
 
 
 def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mapping[str, Any]) -> None:
@@ -141,7 +142,8 @@ def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch
         "weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), epsilon=Fraction(1), delta=DELTA
     )
     assert audited.fault is not None and "a record moves 2 values" in audited.fault
-    assert audited.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
+    assert isinstance(audited.figures, ReleaseFigures)
+    assert float(audited.figures.epsilon) == pytest.approx(1.994, rel=1e-3)
 
 
 def test_release_without_a_declared_map() -> None:

@@ -35,6 +35,8 @@ from fairshares.protocols.accounting.calibration import NeighboringRelation, Pri
 from fairshares.protocols.circuits.coins import Coin
 from fairshares.protocols.guarantee import Budget, Guarantee, compose
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 ONE = PrivacyEvent(
     "weights",
     "ring",

@@ -40,6 +40,8 @@ from fairshares.protocols.guarantee import Budget, Guarantee, compose, renyi_ord
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.noise.truncated import guarantee, probability_mass
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 DELTA = Fraction(1, 10**9)
 COINS = design_coins(Fraction(1, 20), 40)

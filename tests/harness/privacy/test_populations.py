@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairshares.harness.errors import BudgetError, FairSharesError, PopulationError, ShareError
-from fairshares.harness.privacy.ledger.accountants import Loss
+from fairshares.harness.privacy.ledger.accountants import NoiseEvent, of_two_steps
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
     Charge,
@@ -18,6 +18,7 @@ from fairshares.harness.privacy.ledger.populations import (
     left_text,
     refuse_contradictions,
     refuse_misspelt,
+    refuse_other_terms,
     refuse_overspending,
     spent_text,
     uncovered,
@@ -25,7 +26,10 @@ from fairshares.harness.privacy.ledger.populations import (
 from fairshares.harness.system.documents import Refusal
 from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.accounting.rounds import Concentrated
+from fairshares.protocols.circuits.coins import Coin, NoiseFamily, SymmetricCoins, exp_bounds
 from fairshares.protocols.guarantee import Budget, Guarantee
+from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from tests.support.sharing import allowing
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -85,10 +89,10 @@ def test_a_run_does_not_change_the_budget() -> None:
 def test_all_of_a_budget_may_be_spent_and_no_more() -> None:
     third, tiny = guarantee("1/3", "1/8"), Fraction(1, 10**30)
     spent = population(Budget(Fraction(1), Fraction(3, 8)), third, third)
-    refuse_overspending(spent, Loss(third))
+    refuse_overspending(spent, replace(release(), exact=third))
     for more in (Guarantee(Fraction(1, 3) + tiny, Fraction(0)), Guarantee(tiny, Fraction(1, 8) + tiny)):
         with pytest.raises(BudgetError) as error:
-            refuse_overspending(spent, Loss(more))
+            refuse_overspending(spent, replace(release(), exact=more))
         assert "'loans' has ε = 0.3333 and δ = 0.125 left of its budget of 1,0.375, after 2 runs" in str(
             error.value
         )
@@ -101,7 +105,84 @@ def test_aborted_runs_are_spent() -> None:
     with pytest.raises(
         BudgetError, match=r"has ε = 0 left of its budget of 1, after 1 run; this run needs ε = 0\.01 "
     ):
-        refuse_overspending(spent, Loss(guarantee("1/100")))
+        refuse_overspending(spent, replace(release(), exact=guarantee("1/100")))
+
+
+@pytest.mark.parametrize("epsilon", ["1/100", "1", "8", "20"])
+def test_two_steps_lose_what_the_worst_release_loses(epsilon: str) -> None:
+    """The chances of one outcome under three data sets, each as far from the next as a guarantee allows."""
+    step = guarantee(epsilon, f"1/{10**30}")
+    ratio, _ = exp_bounds(step.epsilon)
+    chances = [Fraction(1, 10**25)]
+    for _ in range(2):
+        chances.append(ratio * chances[-1] + step.delta)
+    assert 1 - chances[0] <= ratio * (1 - chances[1]) + step.delta  # and so for the outcome's opposite
+    lost = chances[2] - ratio**2 * chances[0]
+    two = of_two_steps(step)
+    assert two.epsilon == 2 * step.epsilon
+    assert lost <= two.delta <= lost * (1 + Fraction(1, 10**20))
+
+
+def test_two_steps_of_a_release_that_protects_nobody() -> None:
+    assert of_two_steps(guarantee("65", "1/8")) == guarantee("130", "1")
+    assert of_two_steps(guarantee("20", "1/8")).delta == 1
+
+
+def test_a_population_of_whether_records_exist_has_a_second_total() -> None:
+    """By sums over its runs; noise that is known to be of counts loses less: twice each δ."""
+    runs = guarantee("1", "1/1000000"), guarantee("1/2", "1/1000000000")
+    replaced = population(None, *runs).spent_if_replaced
+    assert replaced is not None and replaced.epsilon == 3
+    assert replaced.delta == of_two_steps(runs[0]).delta + of_two_steps(runs[1]).delta
+    assert 2 * population(None, *runs).spent.delta < replaced.delta < 4 * population(None, *runs).spent.delta
+    assert population(None).spent_if_replaced is None
+    for relation in (REPLACE, NeighboringRelation.ZERO_OUT_ONE):
+        charges = [replace(charge, relation=relation) for charge in population(None, *runs).charges]
+        assert Population("loans", None, tuple(charges)).spent_if_replaced is None
+
+
+SIGNED = NoiseEvent((Coin(69, 8), Coin(31, 8)), 1)
+SYMMETRIC = NoiseEvent(SymmetricCoins((Coin(69, 8), Coin(31, 8)), Coin(69, 8)), 1)
+OF_PARTIES = NoiseEvent(DistributedNoise(NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 3, 2), 1)
+ROUNDS = Concentrated(Fraction(1, 10), Fraction(1, 10**9), Fraction(1, 10**9))
+MORE_ROUNDS = replace(ROUNDS, rho=Fraction(1, 5))
+BY_FAMILY = 'If version 1.0 ran it, add noise_family="signed".'
+BY_DELTA = "If version 1.0 ran it, take a delta= that is a tenth smaller."
+BY_BOTH = f"{BY_FAMILY[:-1]}, and take a delta= that is a tenth smaller."
+
+
+@pytest.mark.parametrize(
+    ("first", "noise", "family", "way_out"),
+    [
+        (SIGNED, SYMMETRIC, NoiseFamily.SYMMETRIC, BY_FAMILY),
+        (None, None, NoiseFamily.SYMMETRIC, BY_FAMILY),
+        (None, None, None, ""),  # distributed noise has no family
+        (SIGNED, OF_PARTIES, None, ""),
+        (OF_PARTIES, SYMMETRIC, NoiseFamily.SYMMETRIC, ""),
+        (SYMMETRIC, SYMMETRIC, NoiseFamily.SYMMETRIC, ""),
+        (SYMMETRIC, SIGNED, NoiseFamily.SIGNED, ""),
+        (ROUNDS, MORE_ROUNDS, None, BY_DELTA),
+        (None, None, NoiseFamily.SYMMETRIC, BY_BOTH),  # of weights, beside rounds
+    ],
+)
+def test_a_run_that_loses_more_than_the_first_reads_of_ways_that_it_has(
+    first: NoiseEvent | Concentrated | None,
+    noise: NoiseEvent | Concentrated | None,
+    family: NoiseFamily | None,
+    way_out: str,
+) -> None:
+    declared = Budget(Fraction(3), Fraction(1, 10**6), runs=2)
+    (charge,) = population(declared, guarantee("1", "1/1000000000")).charges
+    before = replace(population(declared), charges=(replace(charge, noise=first),))
+    other = replace(release(), exact=guarantee("2", "1/1000000000"), noise=noise, family=family)
+    other = replace(other, has_rounds=way_out in (BY_DELTA, BY_BOTH))
+    with pytest.raises(BudgetError, match="Repeat what the first run was asked for") as refusal:
+        refuse_overspending(before, other)
+    with pytest.raises(PopulationError, match="or begin another chain by") as refusal_of_chain:
+        refuse_other_terms(before.charges[0], replace(other, chain="monthly"))
+    for said in (str(refusal.value), str(refusal_of_chain.value)):
+        named = [way for way in (BY_FAMILY, BY_DELTA, BY_BOTH) if way in said]
+        assert named == [way_out] * bool(way_out), said
 
 
 def test_a_new_name_beside_budgets_needs_one() -> None:

@@ -7,7 +7,9 @@ from secrets import token_hex
 import pytest
 
 from fairshares.harness.errors import StockError
-from fairshares.harness.privacy.stock import ABOUT, Piece, Stock, shares_of
+from fairshares.harness.privacy.stock import ABOUT, Piece, PieceRecord, Stock, shares_of
+
+pytestmark = pytest.mark.usefixtures("in_shell")
 
 TERMS = "weights"
 SHARES = "Persistence/Transactions-P0.data"
@@ -18,7 +20,7 @@ def made(stock: Stock, content: str = "shares") -> None:
     for directory in shares_of(piece, 2):
         (directory / SHARES).parent.mkdir(parents=True)
         (directory / SHARES).write_text(content)
-    stock.keep(TERMS, token_hex(8), piece, {"attempts": attempts})
+    stock.keep(TERMS, token_hex(8), piece, PieceRecord(attempts=attempts))
 
 
 def take(stock: Stock, target: Path) -> Piece | None:

@@ -46,6 +46,8 @@ from fairshares.protocols.spec import SLOTS
 from tests.support.requests import request_of
 from tests.support.stated import only_file
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, kind=RecordKind.SIZE)

@@ -7,6 +7,8 @@ from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, Ro
 from fairshares.harness.releases.gap.request import DeclaredValues
 from fairshares.harness.releases.registry import CALLS, RELEASES
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 LABELED = [kind for kind in RecordKind if kind is not RecordKind.VALUE]
 
 

@@ -12,8 +12,8 @@ from fairshares.harness.errors import OutputError
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from fairshares.harness.releases.weights.statistic import Weights
+from fairshares.harness.reweighing.count_errors import FLOOR
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, GroupWeights
-from fairshares.harness.reweighing.intervals import FLOOR
 from fairshares.protocols.circuits.coins import Coin, design_coins
 from fairshares.protocols.noise.truncated import probability_mass
 from tests.support.stated import only_file

@@ -3,7 +3,6 @@
 import logging
 import warnings
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.utils.class_weight import compute_sample_weight
 
-from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.reweighing.formulas import REWEIGHINGS
-from fairshares.protocols.circuits.coins import design_coins
+from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from tests.support import exact_weights
-
-COINS = design_coins(Fraction(1), 40)  # of noise that happens to be 0: what is opened at epsilon = infinity
 
 Table = Sequence[Sequence[int]]
 
@@ -46,8 +40,7 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 def ours(table: Table, reweighing: str) -> npt.NDArray[np.float64]:
-    domain = RecordDomain(tuple(map(str, range(len(table)))), tuple(map(str, range(len(table[0])))))
-    return REWEIGHINGS[reweighing](NoisyCounts(domain, np.array(table, dtype=np.float64), COINS)).weights
+    return weights_of_counts(np.array(table, dtype=np.float64), reweighing)
 
 
 def records(table: Table) -> pd.DataFrame:

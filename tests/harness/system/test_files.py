@@ -28,6 +28,8 @@ from fairshares.harness.system.files import (
 from tests.conftest import PROJECT
 from tests.support.running import until
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 MAKER = """
 import sys, time
 from pathlib import Path

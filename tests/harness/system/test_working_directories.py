@@ -14,6 +14,8 @@ from fairshares.harness.system import result_files
 from fairshares.harness.system.files import copy_into, entries_replaceable_by_others, working_directory
 from fairshares.harness.system.result_files import new_directory, write_files
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

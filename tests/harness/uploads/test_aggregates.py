@@ -29,6 +29,8 @@ from tests.support.envelopes import counts, revealed
 from tests.support.requests import request_of
 from tests.support.sharing import context, share, trial
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
 FORMS = pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
 # Counts that would be recognized in a message.

@@ -19,6 +19,8 @@ from fairshares.harness.system.files import write_whole
 from fairshares.harness.uploads import counted_records
 from fairshares.harness.uploads.counted_records import records_left
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100, cap=Cap(3))
 
 

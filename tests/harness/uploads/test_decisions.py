@@ -21,6 +21,8 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.envelopes import made_task
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 PLACES = "https://a.invalid/ https://b.invalid/ https://c.invalid/"
 NOTHING = SaidOfRuns(most_epsilon=None, most_delta=None, releases=None, unit=None)
 

@@ -43,6 +43,8 @@ from fairshares.protocols.spec import SPLIT
 from tests.support.command import refused, succeed
 from tests.support.sharing import trial
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
 # Which modes of a directory allow others to rename what another user made in it.
 MODES = [(0o700, False), (0o755, False), (0o775, True), (0o2775, True), (0o777, True), (0o1777, False)]

@@ -8,6 +8,8 @@ import fairshares as fs
 from fairshares.harness.views.parts import difference_unknown, rates_unknown
 from fairshares.protocols.accounting.rounding import interval_shown
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 OF_A_DIFFERENCE = "says nothing of the difference"
 OF_A_RATE = "A rate whose interval goes from 0 to 1 is unknown."
 
