@@ -34,7 +34,7 @@ Name = Annotated[str, Meta(max_length=1 << 20)]
 
 Names = Annotated[list[Name], Meta(max_length=1 << 20)]
 
-PartyCount = Annotated[int, Meta(ge=2, le=64)]
+NumberOfParties = Annotated[int, Meta(ge=2, le=64)]
 """How many parties a run has, where that is not the usual number of its security model."""
 
 Port = Annotated[int, Meta(ge=0, lt=1 << 16)]

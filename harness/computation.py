@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairshares.harness.bounds import ClockDifference, PartyCount, PerParty, Positive, Seconds, Size
+from fairshares.harness.bounds import ClockDifference, NumberOfParties, PerParty, Positive, Seconds, Size
 
 
 class Preprocessing(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Computation(Struct, frozen=True, kw_only=True):
     """
 
     security: str
-    parties: PartyCount | UnsetType = UNSET
+    parties: NumberOfParties | UnsetType = UNSET
     engine: str
     engine_version: str
     program_hash: str

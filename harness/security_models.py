@@ -118,7 +118,8 @@ class SecurityModel:
     @property
     def stated_parties(self) -> int | None:
         """The number of parties as files and messages state it; None stands for the model's usual number."""
-        if self.parties == MODELS[self.name].parties:
+        usual = MODELS.get(self.name)
+        if usual is None or self.parties == usual.parties:  # a machine that is no model states its own number
             return None
         return self.parties
 

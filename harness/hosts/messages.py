@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Address, HostName, PartyCount, Port, Positive, Seconds, Size
+from fairshares.harness.bounds import Address, HostName, NumberOfParties, Port, Positive, Seconds, Size
 from fairshares.harness.engines.execution import Printed
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
@@ -331,7 +331,7 @@ class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):
 
     party: Party
     security: Text
-    parties: PartyCount | None = None
+    parties: NumberOfParties | None = None
     port: Port
     client_ports: Annotated[list[Port], Meta(max_length=2)]
 

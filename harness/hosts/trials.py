@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import PartyCount, Size
+from fairshares.harness.bounds import NumberOfParties, Size
 from fairshares.harness.engines.compiled import MOST_INTEGERS, CompiledProgram
 from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.registry import engine_of
@@ -51,7 +51,7 @@ class _TrialOfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     security: ModelName
-    parties: PartyCount | None = None
+    parties: NumberOfParties | None = None
 
     @property
     def title(self) -> str:

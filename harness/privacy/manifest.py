@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairshares.harness.bounds import Name, NotNegative, PartyCount, Positive, Seconds, Share, Size
+from fairshares.harness.bounds import Name, NotNegative, NumberOfParties, Positive, Seconds, Share, Size
 from fairshares.harness.computation import Computation, HostsRun, Preprocessing
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.privacy.ledger.stated import StatedCharge
@@ -126,7 +126,7 @@ class SumManifest(Struct, frozen=True, kw_only=True):
 
     task: str
     security: str
-    parties: PartyCount | UnsetType = UNSET
+    parties: NumberOfParties | UnsetType = UNSET
     engine: str
     engine_version: str
     request: dict[str, str]

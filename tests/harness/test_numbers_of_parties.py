@@ -104,6 +104,11 @@ def test_a_usual_number_is_written_nowhere(model: SecurityModel) -> None:
     assert get_model(model.name, model.parties) == model == model_titled(model.title)
 
 
+def test_a_machine_that_is_no_model_has_its_name_for_a_title() -> None:
+    machine = replace(OF_FIVE, name="hemi-party.x", numbers=None)
+    assert (machine.title, machine.stated_parties) == ("hemi-party.x", None)
+
+
 @pytest.mark.parametrize(
     ("asked", "changes", "model", "parties"),
     [
