@@ -58,7 +58,6 @@ _ORDER = (
     "parties",
     "security",
     "machine",
-    "parties",
     "batch_size",
     "bucket_size",
     "security_bits",
