@@ -32,7 +32,7 @@ from fairshares.harness.pipeline.sources import request_of_run, with_excluded
 from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, StatedInputs
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import statistic_of
-from fairshares.harness.releases.files import files_to_json
+from fairshares.harness.releases.files import files_to_json, without_intervals
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.system.documents import Refusal, as_json, as_type, parse_json, read_json
 from fairshares.harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
@@ -99,6 +99,11 @@ class Intent:
     had: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
     run_certificate: str = ""
+
+    @property
+    def by_1_0(self) -> bool:
+        """Whether hosts of version 1.0 ran it, which had no keys of runs."""
+        return not self.run_certificate
 
     @property
     def alike(self) -> "Intent":
@@ -299,6 +304,8 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     release and its inputs, follow from the signed statements.
     [test: tests/harness/hosts/test_signed_results.py]
 
+    Intervals of a run by version 1.0 are not compared: later versions have closer ones for the same counts.
+
     Args:
         directory: The directory with the results.
         known: The fingerprints of the hosts' certificates, party 0 first. None accepts any hosts.
@@ -327,7 +334,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if more:
         refusal.say(f"they signed nothing that gives {more[0]}")
     for name, fields in follows.items():
-        _compare(directory / name, fields, in_part=name == MANIFEST)
+        _compare(directory / name, fields, in_part=name == MANIFEST, intervals=not first.ran.by_1_0)
     return signers
 
 
@@ -456,8 +463,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     if parties != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")
     privacy = state_privacy(prepared, ran.compared, ran.attempts).stated
-    if not ran.run_certificate and domain.max_count > 1:
-        # Version 1.0 had no keys of runs, and stated this of clients with one record each alone.
+    if ran.by_1_0 and domain.max_count > 1:  # it stated this of clients with one record each alone
         privacy = structs.replace(privacy, if_replaced=UNSET)
     if (str(privacy.epsilon_exact), str(privacy.delta_exact)) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
@@ -479,14 +485,21 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     return files
 
 
-def _compare(path: Path, fields: JsonObject, *, in_part: bool) -> None:
-    """Raise SignatureError unless a file has these fields and, if not just `in_part`, no others."""
+def _compare(path: Path, fields: JsonObject, *, in_part: bool, intervals: bool) -> None:
+    """Raise SignatureError unless a file has these fields and, if not just `in_part`, no others.
+
+    Without `intervals`, their ends are not compared: version 1.0 had other, wider ones.
+    """
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
     in_file = as_type(JsonFields, read_json(path, wrong), wrong)
-    for name, value in json.loads(json.dumps(fields)).items():
+    follows: JsonObject = json.loads(json.dumps(fields))
+    if not intervals:
+        in_file = as_type(JsonFields, without_intervals(in_file), wrong)
+        follows = as_type(JsonFields, without_intervals(follows), wrong)
+    for name, value in follows.items():
         if in_file.get(name) != value:
             wrong.say(f"its {name!r} is another")
-    if not in_part and set(in_file) != set(fields):
+    if not in_part and set(in_file) != set(follows):
         wrong.say("it has fields of its own")
 
 

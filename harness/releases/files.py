@@ -21,6 +21,11 @@ from fairshares.harness.system.result_files import SCHEMA, not_result, result_pa
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.json_values import JsonValue
 
+INTERVAL_FIELDS = frozenset(
+    {"weights_interval", "counts_interval", "gap_interval", "interval", "says_something"}
+)
+"""The fields of files that state how far off an estimate may be."""
+
 
 class ResultFile(Protocol):
     """A struct for a file beside a manifest."""
@@ -157,6 +162,16 @@ def file_to_json(file: ResultFile) -> dict[str, JsonValue]:
     fields = as_json(file)
     privacy = fields.pop("privacy")
     return {"schema": fields.pop("schema"), **fields, "privacy": privacy}
+
+
+def without_intervals(value: JsonValue) -> JsonValue:
+    """Return a file's content, or a part of it, without the ends of intervals, which versions compute anew."""
+    if isinstance(value, dict):
+        kept = {name: part for name, part in value.items() if name not in INTERVAL_FIELDS}
+        return {name: without_intervals(part) for name, part in kept.items()}
+    if isinstance(value, list):
+        return [without_intervals(part) for part in value]
+    return value
 
 
 def files_to_json(files: Iterable[ResultFile]) -> dict[str, dict[str, JsonValue]]:

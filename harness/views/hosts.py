@@ -361,8 +361,20 @@ def signers(
     ran: HostsRun,
     source: str,
     compared: bool,
+    by_1_0: bool,
 ) -> Iterator[Part]:
-    """Show a run's signers; `compared` tells whether their certificates are known."""
+    """Show a run's signers.
+
+    Args:
+        statements: What is shown of each signer.
+        what: The release and the model.
+        spent: What the run was charged.
+        inputs: The public numbers of its inputs.
+        ran: What hosts signed of the run.
+        source: Where its inputs came from, in words.
+        compared: Whether the signers' certificates are known.
+        by_1_0: Whether hosts of version 1.0 ran it.
+    """
     yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran.run}, started {ran.started}")
     yield Line("Population", ran.population or "none was named")
@@ -383,6 +395,11 @@ def signers(
         "lll",
         caption=caption,
     )
+    if by_1_0:
+        yield (
+            "Version 1.0 ran this. Its intervals were wider than this version's for the same counts, and are "
+            "not checked."
+        )
     yield (
         "Nobody signed what else manifest.json says, as times, sizes and the coordinator's ledger, nor "
         "pictures and reports."

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import fairshares as fs
-from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.errors import HostUnfitError, SignatureError
 from fairshares.harness.hosts.host_keys import RunKeys
 from fairshares.harness.hosts.policy import read_policy
 from fairshares.harness.hosts.runner import HostsSource
@@ -39,7 +39,7 @@ from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import NoiseFamily
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.spec import SHARES
-from tests.support.command import succeed
+from tests.support.command import read_json, succeed
 from tests.support.coordinators import MODEL, hosts_runner, records
 from tests.support.requests import request_of
 
@@ -119,6 +119,21 @@ def test_signed_results_are_verified_by_the_owners_certificates() -> None:
     signers = verify(OF_1_0 / "signed", HOSTS)
     assert [statement.ran.run_certificate for statement, _ in signers] == [""] * 3
     assert signers[0][0].outputs["counts"] == [1, -1, 0, -2]
+
+
+@pytest.mark.parametrize("field", ["weights", "noisy_counts", "floored"])
+def test_signed_results_of_1_0_are_refused_if_a_figure_is_another(field: str, tmp_path: Path) -> None:
+    """Intervals alone are not compared, as this version has closer ones."""
+    results = tmp_path / "signed"
+    shutil.copytree(OF_1_0 / "signed", results)
+    weights = read_json(results / "weights.json")
+    weights["weights_interval"] = [[[0, 9], [0, 9]], [[0, 9], [0, 9]]]
+    (results / "weights.json").write_text(json.dumps(weights))
+    verify(results, HOSTS)
+    weights[field][0][0] = 7
+    (results / "weights.json").write_text(json.dumps(weights))
+    with pytest.raises(SignatureError, match=f"its '{field}' is another"):
+        verify(results, HOSTS)
 
 
 def run_on_hosts(hosts: list[Path], out: Path) -> None:

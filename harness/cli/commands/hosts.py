@@ -243,6 +243,7 @@ def verify(options: VerifyOptions) -> None:
             ran=ran,
             source=SOURCES[first.ran.source],
             compared=known is not None,
+            by_1_0=first.ran.by_1_0,
         )
     )
 
