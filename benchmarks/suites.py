@@ -9,11 +9,12 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, ValidationError, convert
 
-from benchmarks.literal import FORMS, literal_of
-from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
+from benchmarks.literal import FORMS, TOGETHER, literal_of
+from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median, model_name
 from benchmarks.papers import privfairfl
+from fairshares.harness.engines.mpspdz.machines import MACHINES, MachineSetting, machine_kind
 from fairshares.harness.errors import ExperimentError, OptionError
 from fairshares.harness.inputs.federation_size import MOST
 from fairshares.harness.pipeline.literal_protocols import SPECS
@@ -30,7 +31,11 @@ from fairshares.protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, Protoco
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran
 PROGRAMS = "programs"  # the directory of programs and circuits
+INPUTS = "inputs"  # the directory of directories of programs' inputs
 PROGRAM = "program"  # the factor of users' programs
+MACHINE = "machine"  # the factor of MP-SPDZ's virtual machines, by their files' names
+THREADS = "{threads}"  # in a program's arguments, the level of the factor `threads`
+PARTIES = "{parties}"  # in a program's arguments, the number of parties
 AHEAD = "ahead"  # the level of noise that was made before the run, jointly
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
@@ -51,10 +56,12 @@ _NUMBERS = (
     "inputs",
     "coordinates",
     "rounds",
+    "threads",
 )
 _CHOICES: Mapping[str, Iterable[str]] = {
     "protocol": (PI_LAP.name, PI_ROUNDS.name, *REQUEST_OF),
     "security": MODELS,
+    MACHINE: MACHINES,
     "input_path": PATHS,
     "shape": ("", *privfairfl().shapes),
     "noise": (JOINT, DISTRIBUTED, AHEAD),
@@ -64,10 +71,12 @@ _READ: Mapping[str, Callable[[str], object]] = {
     "network": parse_network,
     "arguments": shlex.split,
     "compile_options": shlex.split,
+    "run_options": shlex.split,
 }
 _MAY_BE_0 = ("labels", "cap", "inputs")
 _TEXTS = ("variant", PROGRAM)
-_FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
+_OF_MACHINES = ("batch_size", "bucket_size", "security_bits")  # numbers that a machine is told
+_FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS, *_OF_MACHINES)
 _OF_RUNS = ("variant", "security", "epsilon", "network")
 _OF_RECORDS = ("input_path", "clients", "records", "groups", "labels")
 # The factors that a cell of a protocol has to have.
@@ -77,6 +86,7 @@ _NEEDED[PI_LAP.name] = (*_OF_RUNS, "samples")
 _NEEDED[PI_ROUNDS.name] = (*_OF_RUNS, "coordinates", "rounds")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 _FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
+_DIRECTORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -201,7 +211,7 @@ class Suite:
                 )
                 if planned.key in plan:
                     raise ExperimentError(f"{place} has a cell that is there already: {cell}.")
-                if not models or cell["security"] in models:
+                if not models or model_name(cell) in models:
                     plan[planned.key] = planned
         return list(plan.values())
 
@@ -252,7 +262,16 @@ def _listed(levels: Any) -> list[Any]:
 def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
     for factor, level in cell.items():
         _check_known(place, "factor", factor, _FACTORS)
-        if factor in _NUMBERS:
+        if factor == "inputs" and isinstance(level, str):
+            if not _DIRECTORY.fullmatch(level):
+                raise ExperimentError(
+                    f"{place}: inputs is a number of public integers, or a directory beside the experiment "
+                    f"with files as Input-P0-0; got {level!r}."
+                )
+        elif factor in _OF_MACHINES:
+            if type(level) is not int:
+                raise ExperimentError(f"{place}: {factor} must be a whole number, got {level!r}.")
+        elif factor in _NUMBERS:
             least = 0 if factor in _MAY_BE_0 else 1
             if type(level) is not int or not least <= level <= MOST:
                 raise ExperimentError(
@@ -286,6 +305,49 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
     missing = [factor for factor in _needed_by(cell) if factor not in cell]
     if missing:
         raise ExperimentError(f"{place} has a cell without {', '.join(missing)}; add it to its factors.")
+    _check_machine(place, cell)
+
+
+def _check_machine(place: str, cell: Mapping[str, Level]) -> None:
+    """Raise ExperimentError for options of a machine that make no sense on any."""
+    of_machine = [factor for factor in (MACHINE, *_OF_MACHINES, "run_options") if factor in cell]
+    if of_machine and (MACHINE not in cell or PROGRAM not in cell):
+        raise ExperimentError(
+            f"{place}: {of_machine[0]} is for a program of your own on a machine of MP-SPDZ; add "
+            f"{PROGRAM if PROGRAM not in cell else MACHINE}, or leave it out."
+        )
+    if MACHINE in cell and "security" in cell:
+        raise ExperimentError(
+            f"{place}: a program runs in a model of ours or on a machine of MP-SPDZ; leave out security or "
+            f"{MACHINE}."
+        )
+    if "threads" in cell and THREADS not in str(cell.get("arguments", "")):
+        raise ExperimentError(
+            f"{place}: a program takes its number of threads as an argument; have {THREADS} in arguments, "
+            "or leave out threads."
+        )
+    try:
+        machine_of(cell)
+    except ValidationError as error:
+        raise ExperimentError(f"{place}: {error}.") from None
+
+
+def machine_of(cell: Mapping[str, Level]) -> MachineSetting | None:
+    """Return the machine on which a cell's program runs, with its options; None for a model of ours.
+
+    Raises ValidationError for a number beyond its bounds.
+    """
+    if MACHINE not in cell:
+        return None
+    name = str(cell[MACHINE])
+    told: dict[str, Level | list[str]] = {
+        "parties": cell.get("parties", machine_kind(name).fewest),
+        **{factor: cell[factor] for factor in _OF_MACHINES if factor in cell},
+        "machine": name,
+        "compile_options": shlex.split(str(cell.get("compile_options", ""))),
+        "run_options": shlex.split(str(cell.get("run_options", ""))),
+    }
+    return convert(told, MachineSetting)
 
 
 def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
@@ -294,10 +356,11 @@ def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
     if literal:
         needed = ["security", "network"]
         # The number of parties is the model's usual one, unless a cell says another.
-        needed += [name for name in literal.arguments if name in _FACTORS and name != "parties"]
+        optional = (*_OF_MACHINES, "parties")
+        needed += [name for name in literal.arguments if name in _FACTORS and name not in optional]
         return needed
     if PROGRAM in cell:
-        return [PROGRAM, "security"]
+        return [PROGRAM, MACHINE if MACHINE in cell else "security"]
     return _NEEDED.get(str(cell.get("protocol")), ("protocol",))
 
 
@@ -326,6 +389,8 @@ def _variants(protocol: str) -> Sequence[str]:
     variants += [name for name, _ in others]
     if protocol in SPECS:
         variants += FORMS
+    if protocol == "pi_roc":
+        variants.append(TOGETHER)
     return variants
 
 

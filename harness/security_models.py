@@ -59,6 +59,9 @@ class SecurityModel:
         cryptography: Further assumptions, in words.
         replicated: Whether all parties but one hold each share, so that no active one can change it.
         numbers: The numbers of parties that it takes; None if `parties` is the only one.
+        fixed_batch: The size of all batches; None where it follows from what a run prepares.
+        is_bare: Whether it is a machine of MP-SPDZ with options of a user's, for programs of the user's
+            own: nothing in them is mended, and links ask for no certificates.
     """
 
     name: str
@@ -78,6 +81,8 @@ class SecurityModel:
     replicated: bool = False
     numbers: PartyNumbers | None = None
     mask_bits: int | None = None
+    fixed_batch: int | None = None
+    is_bare: bool = False
     prepares_ands: bool = True
 
     def takes(self, parties: int) -> bool:
@@ -131,6 +136,8 @@ class SecurityModel:
             lanes: The most lanes of bits that are input at once.
             keys: The number of records on which the program computes at once; 0 if it does not.
         """
+        if self.fixed_batch is not None:
+            return self.fixed_batch
         if self.batches is None or not lanes:
             return None
         least, most = self.batches

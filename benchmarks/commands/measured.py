@@ -4,7 +4,7 @@ import json
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from benchmarks.measure.cell import Place, over_hosts
 from benchmarks.measure.samples import (
     CONFIDENCE,
     FAILED,
+    OK,
     STATUSES,
     Level,
     Sample,
@@ -31,13 +32,13 @@ from benchmarks.measure.samples import (
     summary,
 )
 from benchmarks.measure.units import write_units
-from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
+from benchmarks.suites import INPUTS, MACHINE, OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
 from benchmarks.validation import multiplications, texts
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from fairshares.harness.cli import terminal as cli
-from fairshares.harness.errors import OptionError, typed
+from fairshares.harness.errors import OptionError, UnsupportedError, typed
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.progress import listening
 from fairshares.harness.system.result_files import default_out, new_directory
@@ -45,7 +46,12 @@ from fairshares.harness.system.spelling import similar
 from fairshares.harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.run_summary import results
 
-_OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")  # options for a program alone
+# Options for a program alone.
+_OF_MACHINES = ("parties", "batch_size", "bucket_size", "security_bits", "run_options")
+_OF_PROGRAMS = (
+    *("args", "inputs", "threads", "compile_options", "against", "network", "machine"),
+    *_OF_MACHINES,
+)
 
 
 def run(options: RunOptions) -> None:
@@ -63,13 +69,15 @@ def run(options: RunOptions) -> None:
         seed = secrets.randbits(32) if suite.seed is None else suite.seed
         new = runner.Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
         wanted = _with_options(options, new, beside)
-        runner.start(directory, wanted, text, beside)
+        runner.start(directory, wanted, text, beside, _inputs_elsewhere(options))
     programs = directory / PROGRAMS
     with (
         resumable("bench.run", directory),
         cli.steps({"measure": "measure"}) as begin,
         listening(lambda *_: None),  # hides the progress within a run
-        over_hosts(Path(wanted.hosts), programs) if wanted.hosts else nullcontext(Place(programs)) as place,
+        over_hosts(Path(wanted.hosts), programs)
+        if wanted.hosts
+        else nullcontext(Place(programs, inputs=directory / INPUTS)) as place,
     ):
         begin("measure")
         runner.go_on(directory, wanted, partial(_say, begin), place)
@@ -87,6 +95,9 @@ def run(options: RunOptions) -> None:
         cli.print_json([_summary(cell_samples) for cell_samples in cells])
     failed = [sample for cell_samples in cells for sample in cell_samples if sample.status == FAILED]
     _say_what_failed(directory, failed)
+    if not any(sample.status == OK for cell_samples in cells for sample in cell_samples):
+        reasons = dict.fromkeys(str(cell_samples[-1].reason) for cell_samples in cells)
+        raise UnsupportedError(f"Nothing was run. {' '.join(reasons)}")
 
 
 def _with_options(options: RunOptions, known: runner.Chosen, beside: Path) -> runner.Chosen:
@@ -174,11 +185,37 @@ def _view(title: str, cells: Sequence[Sequence[Sample]], *, over_hosts: bool) ->
         ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"],
         [[name_of(cell_samples[-1].cell), *_costs(cell_samples)] for cell_samples in cells],
     )
+    yield from _phases(cells)
     samples = [sample for cell_samples in cells for sample in cell_samples]
     where = measured_over(samples) or ("over hosts" if over_hosts else "all parties on this machine")
-    yield f"Medians (least – most), {where}; clients and records are made up."
+    made_up = any(PROGRAM not in sample.cell for sample in samples)
+    of_whom = "; clients and records are made up" if made_up else ""
+    yield f"Medians (least – most), {where}{of_whom}."
     if any(sample.cell.get("input_path") == "clients" for sample in samples):
         yield "Where clients send, their connections are in these seconds."
+
+
+def _phases(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+    """View what a program's own timers and the two phases took, in each cell that has them."""
+    rows = []
+    for cell_samples in cells:
+        good = [sample for sample in cell_samples if sample.status == OK]
+        for name in good[-1].phases if good and PROGRAM in good[-1].cell else ():
+            phases = [sample.phases[name] for sample in good if name in sample.phases]
+            seconds = median(max(cost.seconds for cost in costs) for costs in phases)
+            sent = median(sum(cost.sent_bytes for cost in costs) for costs in phases)
+            rounds = max(cost.rounds for costs in phases for cost in costs)
+            rows.append(
+                [
+                    name_of(good[-1].cell),
+                    name.replace("_", " "),
+                    texts.seconds(seconds),
+                    f"{rounds:,}",
+                    f"{sent / 1e6:,.3g} MB",
+                ]
+            )
+    if rows:
+        yield Table(["cell", "phase", "seconds (median)", "rounds", "sent by all"], rows)
 
 
 def _costs(cell_samples: Sequence[Sample]) -> list[str]:
@@ -223,28 +260,63 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
             raise OptionError(f"--against names a program beside {experiment}, or compile options.")
     elif against:
         compile_options.append(against)
+    inputs = options.inputs.name if isinstance(options.inputs, Path) else options.inputs
     levels: dict[str, Any] = {
         PROGRAM: programs,
         "arguments": options.args or "",
         "compile_options": compile_options,
-        "inputs": options.inputs,
-        "security": options.security or [name for name, model in MODELS.items() if model.virtual_machine],
+        "inputs": inputs,
         "network": options.network,
     }
+    if options.threads:
+        levels["threads"] = options.threads
+    grids = []
+    numbers = {"parties": options.parties} if options.parties else {}
+    if options.security or not options.machine:
+        models = [name for name, model in MODELS.items() if model.virtual_machine]
+        grids.append({**levels, "security": options.security or models, **numbers})
+    every: dict[str, Any] = {
+        "batch_size": options.batch_size,
+        "bucket_size": options.bucket_size,
+        "security_bits": options.security_bits,
+        "run_options": options.run_options,
+    }
+    given = {name: level for name, level in every.items() if level}
+    if options.machine:
+        grids.append({**levels, MACHINE: options.machine, **numbers, **given})
+    elif given:
+        flag = options.declared[next(iter(given))].flag
+        raise OptionError(f"{flag} is for a machine of MP-SPDZ; name one by --machine, or leave it out.")
     title = f"{experiment.name}: it opens what it opens, and no guarantee of FairShares covers it"
-    suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
+    suite = Suite(PROGRAM, title, [Grid(grid) for grid in grids], repetitions=7, timeout_s=600.0)
     fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
     lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
-    lines += ["[[grid]]", "[grid.factors]"]
-    lines += [f"{name} = {json.dumps(value)}" for name, value in levels.items()]
+    for grid in grids:
+        lines += ["[[grid]]", "[grid.factors]"]
+        lines += [f"{name} = {json.dumps(value)}" for name, value in grid.items()]
     return suite, "".join(f"{line}\n" for line in lines)
+
+
+def _inputs_elsewhere(options: RunOptions) -> dict[str, Path]:
+    """Return the directory of inputs that a program is given by its name, if it is given one."""
+    if isinstance(options.inputs, Path):
+        return {options.inputs.name: options.inputs}
+    return {}
+
+
+_ALIKE = ("security", MACHINE, *_OF_MACHINES)  # in two programs that are compared
+
+
+def _without_program(cell: Mapping[str, Level]) -> dict[str, Level]:
+    """Return the factors that two programs, or two ways to compile one, have alike."""
+    return {factor: level for factor, level in cell.items() if factor not in (PROGRAM, "compile_options")}
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     """View by model the ratio of two programs' seconds, if a cell was run against another."""
-    by_model: dict[Level, list[Sequence[Sample]]] = {}
+    by_model: dict[str, list[Sequence[Sample]]] = {}
     for cell_samples in cells:
-        by_model.setdefault(cell_samples[-1].cell["security"], []).append(cell_samples)
+        by_model.setdefault(name_of(_without_program(cell_samples[-1].cell)), []).append(cell_samples)
     rows = []
     compared = ""
     for model, cells_of_model in by_model.items():
@@ -259,8 +331,9 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         if interval:
             low, high = interval
             ends = f"{low:.3g} – {high:.3g}"
-        rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", ends])
-        compared = f"{name_of(second[-1].cell, 'security')} / {name_of(first[-1].cell, 'security')}"
+        rows.append([model, f"{len(ratios)}", f"{median(ratios):.3g}", ends])
+        shown = [name_of(cell_samples[-1].cell, *_ALIKE) for cell_samples in (second, first)]
+        compared = " / ".join(shown)
     if rows:
         yield Table([compared, "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows)
 

@@ -21,6 +21,26 @@ from fairshares.harness.request.request import OUT
 MOST_REPETITIONS = 1000
 
 
+def parse_inputs(text: str, option: str) -> int | Path:
+    """Read a number of public integers, or a directory of files of inputs."""
+    if text.isascii() and text.isdigit():
+        return parse_whole(option, text, 0, 10**7)
+    return parse_path(text, option)
+
+
+def parse_machine(text: str, _option: str) -> str:
+    """Read the name of a machine of MP-SPDZ, or of its file."""
+    from fairshares.harness.engines.mpspdz.machines import machine_name  # other commands should not pay
+
+    return machine_name(text)
+
+
+def _most_parties() -> int:
+    from fairshares.harness.engines.mpspdz.machines import MOST_PARTIES
+
+    return MOST_PARTIES
+
+
 MODELS = optional(
     Separated(OneOf(in_module("fairshares.harness.security_models:MODELS"))),
     "only these, for example ring,mpyc; default: all; of a program all of MP-SPDZ's",
@@ -77,8 +97,8 @@ class RunOptions(Options):
         as_given,
         "table2 (weights and score curves as in PrivFairFL's Table 2), scale (its Figures 1 and 2), noise, "
         "network, clients (as the privacy unit), units (what plans predict from), preprocessing (noise made "
-        "ahead), paper or literal (its protocols as printed); or an experiment's .toml; or a program's .mpc: "
-        "it opens what it opens, and no guarantee here covers it",
+        "ahead), paper, literal or together (its protocols as printed); or an experiment's .toml; or a "
+        "program's .mpc: it opens what it opens, and no guarantee here covers it",
         example="table2",
         unless="resume",
     )
@@ -99,7 +119,29 @@ class RunOptions(Options):
         "digest of a program, as a refusal names it",
     )
     args = optional(as_given, "of a program: what it is compiled with, separated by spaces")
-    inputs = usual("0", Whole(0, 10**7), "of a program: how many public, synthetic integers each party reads")
+    inputs = usual(
+        "0",
+        parse_inputs,
+        "of a program: how many public, synthetic integers each party reads, or a directory with files of "
+        "MP-SPDZ's names, such as Input-P0-0, of which each party reads its own",
+    )
+    machine = optional(
+        Separated(parse_machine),
+        "of a program: machines of MP-SPDZ by their files' names, for example mascot,malicious-shamir, in "
+        "place of models, or beside --security",
+    )
+    parties = optional(Separated(Whole(2, _most_parties)), "of a machine: numbers of parties")
+    batch_size = optional(
+        Separated(Whole(1, 10**7)), "of a machine: sizes of batches of preprocessing, its option -b"
+    )
+    bucket_size = optional(Separated(Whole(3, 5)), "of a machine: sizes of buckets, its option -B")
+    security_bits = optional(
+        Separated(Whole(1, 128)), "of a machine: its statistical security, its option -S, or -SP of spdz2k"
+    )
+    run_options = optional(as_given, "of a machine: further options of its own, for example -d")
+    threads = optional(
+        Separated(Whole(1, 100)), "of a program: numbers of threads, which stand for {threads} in --args"
+    )
     compile_options = optional(
         as_given, "of a program: those of MP-SPDZ's compiler, instead of the model's own"
     )

@@ -7,17 +7,22 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from fairshares.harness.engines.execution import MadeUpJob
-from fairshares.harness.pipeline.literal_protocols import SPECS, LiteralProtocol
+from fairshares.harness.pipeline.literal_protocols import IN_VECTORS, SPECS, TOGETHER_SPEC, LiteralProtocol
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import AT_ONCE, ONE_BY_ONE
 from fairshares.protocols.spec import ProtocolSpec
 
 FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # by a cell's variant
+TOGETHER = "literal-together"  # the variant of Protocol 4 with its thresholds in vectors
+VARIANTS = (*FORMS, TOGETHER)
 
 
 def literal_of(cell: Mapping[str, str | int | float]) -> ProtocolSpec | None:
     """Return a cell's literal protocol; None if the cell's variant is not a literal form."""
-    if cell.get("variant") not in FORMS:
+    variant = cell.get("variant")
+    if variant == TOGETHER:
+        return TOGETHER_SPEC if cell.get("protocol") == "pi_roc" else None
+    if variant not in FORMS:
         return None
     return SPECS.get(str(cell.get("protocol")))
 
@@ -26,7 +31,7 @@ def literal_protocol(cell: Mapping[str, str | int | float]) -> LiteralProtocol:
     """Return a literal cell's protocol, with the cell's numbers."""
     return LiteralProtocol(
         protocol=str(cell["protocol"]),
-        form=FORMS[str(cell["variant"])],
+        form=FORMS.get(str(cell["variant"]), IN_VECTORS),
         claimed_epsilon=Fraction(str(cell.get("epsilon", 1))),
         clients=int(cell.get("clients", 0)),
         records=int(cell.get("records", 0)),

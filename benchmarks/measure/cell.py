@@ -16,11 +16,21 @@ from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
 from benchmarks.literal import literal_job, literal_of, literal_protocol
+from benchmarks.measure.given_files import engine_with_files, reading_files
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
-from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
+from benchmarks.suites import (
+    AHEAD,
+    PARTIES,
+    PROGRAM,
+    REQUEST_OF,
+    THREADS,
+    Planned,
+    machine_of,
+    spec_of,
+)
 from fairshares.harness.computation import Computation
 from fairshares.harness.engines.execution import (
     PROGRAMS,
@@ -72,7 +82,10 @@ from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, Protoc
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
-    """Return the cell's model, of its number of parties if it has one."""
+    """Return the cell's model, of its number of parties, or what its machine of MP-SPDZ is to an engine."""
+    machine = machine_of(cell)
+    if machine is not None:
+        return machine.model()
     return get_model(str(cell["security"]), parties_of(cell))
 
 
@@ -90,11 +103,15 @@ class Place:
     Args:
         programs: The directory of a user's own programs.
         hosts: The hosts; None for this machine.
+        inputs: The directory of directories of inputs for these programs.
     """
 
-    def __init__(self, programs: Path = Path(), hosts: BenchmarkHosts | None = None) -> None:
+    def __init__(
+        self, programs: Path = Path(), hosts: BenchmarkHosts | None = None, inputs: Path = Path()
+    ) -> None:
         self._programs = programs
         self._hosts = hosts
+        self._inputs = inputs
 
     def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
         """Run a repetition of a cell, if the cell can run here.
@@ -114,7 +131,7 @@ class Place:
         else:
             status = OK
             try:
-                record = fields_of_record(self._run(cell, planned.timeout_s, out))
+                record = self._run(cell, planned.timeout_s, out)
             except FairSharesError as error:
                 status = FAILED
                 reason = str(error)
@@ -150,9 +167,11 @@ class Place:
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
             return f"{model.title} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
         if PROGRAM in cell and self._hosts is not None:
-            return _why_not_compiled(model)
+            return _why_not_at_hosts(cell, model)
         if PROGRAM in cell:
-            return engine_of(model).availability(model)
+            machine = machine_of(cell)
+            refusal = None if machine is None else machine.refusal()
+            return refusal or engine_of(model).availability(model)
         literal = literal_of(cell)
         if literal:
             where = self._runner(cell) or engine_of(model)
@@ -169,11 +188,17 @@ class Place:
             return str(error)
         return None
 
-    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
+    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
+        """Run a cell once, and return the fields of its record."""
         if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
         if cell["protocol"] == PI_ROUNDS.name:
-            return _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
+            return fields_of_record(
+                _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
+            )
+        return fields_of_record(self._run_ours(cell, timeout_s, out))
+
+    def _run_ours(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
             _, manifest_of_noise = open_noise(
@@ -197,21 +222,28 @@ class Place:
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece.mpc_s)
 
-    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
+    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         began = time.monotonic()
         model = model_of(cell)
         network = emulated(parse_network(str(cell.get("network", "none"))))
         job = program_job(cell, self._programs)
-        integers = None
         if PROGRAM in cell:
-            integers = public_integers(model.parties, int(cell.get("inputs", 0)))
+            job = replace(job, compile_timeout_s=timeout_s)
         conditions = Conditions(out, timeout_s, _silent, network)
+        given = cell.get("inputs", 0)
         if PROGRAM in cell and self._hosts is not None:
             result = _run_at_hosts(self._hosts, cell, job, conditions)
+        elif isinstance(given, str):
+            model = reading_files(model)
+            result = engine_with_files(model, self._inputs / given).run(job, model, conditions)
         else:
+            integers = None
+            if PROGRAM in cell:
+                integers = public_integers(model.parties, int(given))
             runner = self._runner(cell) or engine_giving(model, integers)
             result = runner.run(job, model, conditions)
-        return computation_of(result, time.monotonic() - began, share_s=0.0)
+        computation = computation_of(result, time.monotonic() - began, share_s=0.0)
+        return {**fields_of_record(computation), "phases": result.phases, "printed": result.printed}
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         network = emulated(parse_network(str(cell["network"])))
@@ -224,8 +256,12 @@ class Place:
         return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
 
 
-def _why_not_compiled(model: SecurityModel) -> str | None:
+def _why_not_at_hosts(cell: Mapping[str, Level], model: SecurityModel) -> str | None:
     """Return why no program of the user's own can be compiled here for hosts, None if it can."""
+    if machine_of(cell) is not None:
+        return "A program of your own runs at hosts in security models, not on any machine of MP-SPDZ."
+    if isinstance(cell.get("inputs"), str):
+        return "A program of your own reads public integers at hosts, and no files of inputs."
     if model.virtual_machine is None:
         return "A program of your own runs at hosts in models of MP-SPDZ only."
     installation = find_installation()
@@ -355,11 +391,18 @@ def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob
     if PROGRAM not in cell:
         return literal_job(cell, model)
     source = programs / str(cell[PROGRAM])
+    told = str(cell.get("arguments", "")).replace(PARTIES, str(model.parties))
+    machine = machine_of(cell)
+    if machine is None:
+        compile_options = tuple(shlex.split(str(cell.get("compile_options", ""))))
+    else:
+        compile_options = machine.compiler_options
     return MadeUpJob(
         ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
         source,
-        tuple(shlex.split(str(cell.get("arguments", "")))),
-        compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
+        tuple(shlex.split(told.replace(THREADS, str(cell.get("threads", 1))))),
+        compile_options=compile_options,
+        keeps_printed=True,
     )
 
 

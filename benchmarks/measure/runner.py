@@ -3,8 +3,9 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from unittest.mock import patch
 from msgspec import to_builtins
 
 from benchmarks.measure.cell import HERE, Place, source_of
+from benchmarks.measure.given_files import input_files
 from benchmarks.measure.samples import (
     ABOUT,
     OK,
@@ -26,9 +28,10 @@ from benchmarks.measure.samples import (
     append,
     by_cell,
     load,
+    model_name,
     name_of,
 )
-from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
+from benchmarks.suites import EXPERIMENT, INPUTS, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
 from fairshares.harness.engines.program_hash import sources_of
 from fairshares.harness.errors import MixedResultsError, OptionError, typed
 from fairshares.harness.hosts.inventory import read_hosts
@@ -90,19 +93,54 @@ class Chosen:
         return {**vars(self), "suite": self.suite.name, "models": list(self.models)}
 
 
-def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
-    """Make a directory for results, with the experiment and its programs.
+@dataclass(frozen=True)
+class _ChosenOnFile:
+    """A choice as `about.json` has it."""
+
+    suite: str
+    quick: bool
+    models: tuple[str, ...]
+    repetitions: int | None
+    timeout_s: float | None
+    told: str
+    hosts: str
+    seed: int | None
+
+    def with_suite(self, suite: Suite) -> Chosen:
+        """Return the choice from a suite."""
+        return Chosen(
+            suite,
+            quick=self.quick,
+            models=self.models,
+            repetitions=self.repetitions,
+            timeout_s=self.timeout_s,
+            told=self.told,
+            hosts=self.hosts,
+            seed=self.seed,
+        )
+
+
+def start(
+    directory: Path,
+    chosen: Chosen,
+    text: str,
+    beside: Path = OURS,
+    inputs: Mapping[str, Path] | None = None,
+) -> None:
+    """Make a directory for results, with the experiment, its programs and their files of inputs.
 
     Args:
         directory: It must not exist.
         chosen: What will be run.
         text: The experiment's file.
         beside: The directory of programs that the experiment names.
+        inputs: Directories of inputs that are elsewhere, by the names that the experiment has for them.
 
     Raises:
-        OptionError: The directory exists, or can't be written; or a program is missing.
+        OptionError: The directory exists, or can't be written; or a program, or a file of inputs, is missing.
     """
     programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
+    files = _input_files(chosen.plan(), beside, inputs or {})
     if chosen.hosts:
         read_hosts(Path(chosen.hosts))
     try:
@@ -112,6 +150,9 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
         (directory / PROGRAMS).mkdir()
         for name, program in programs.items():
             (directory / PROGRAMS / name).write_bytes(program)
+        for name, path in files.items():
+            (directory / INPUTS / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, directory / INPUTS / name)
     except FileExistsError:
         raise OptionError(
             f"--out {directory} exists already; name a new directory, or go on with what is there by "
@@ -126,7 +167,10 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
             "suite": chosen.suite.name,
             "title": chosen.suite.title,
             "finished": False,
-            "sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
+            "sha256": {
+                **{name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
+                **{f"{INPUTS}/{name}": _sha256(path) for name, path in files.items()},
+            },
             "command": chosen.command,
             "chosen": chosen.to_json(),
             "started": environment().time,
@@ -152,12 +196,38 @@ def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
     return sorted(files)
 
 
+def _input_files(plan: Sequence[Planned], beside: Path, elsewhere: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the files of inputs of a plan's programs, by their names below a directory of them all."""
+    files = {}
+    for directory in {str(planned.cell["inputs"]) for planned in plan if _reads_files(planned.cell)}:
+        for name, path in input_files(elsewhere.get(directory, beside / directory)).items():
+            files[f"{directory}/{name}"] = path
+    return files
+
+
+def _reads_files(cell: Mapping[str, Level]) -> bool:
+    return isinstance(cell.get("inputs"), str)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def chosen_in(directory: Path) -> Chosen:
-    """Return the choice whose results are in a directory."""
-    refusal = not_result(directory / ABOUT, ABOUT)
-    fields = as_type(dict[str, Any], read_result(directory, ABOUT)["chosen"], refusal)
-    fields |= {"suite": read_experiment(directory / EXPERIMENT), "models": tuple(fields["models"])}
-    return Chosen(**fields)
+    """Return the choice whose results are in a directory.
+
+    Raises:
+        ResultFileError: Another version has written it, or something else is there.
+        ExperimentError: Its experiment is none of this version.
+    """
+    refusal = replace(
+        not_result(directory / ABOUT, ABOUT),
+        way_out="go on with the version that wrote it, or measure into a new directory",
+    )
+    about = read_result(directory, ABOUT)
+    chosen = as_type(_ChosenOnFile, about.get("chosen"), refusal)
+    return chosen.with_suite(read_experiment(directory / EXPERIMENT))
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
@@ -187,7 +257,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
         check_current(samples, place)
         _change_about(directory, command=chosen.command, chosen=chosen.to_json(), finished=False)
         failed: set[Cell] = set()
-        warm: set[tuple[str | None, Level]] = set()  # programs and models that have run in this command
+        warm: set[tuple[str | None, str]] = set()  # programs and models that have run in this command
         announced: Todo | None = None
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with (
@@ -205,7 +275,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
                 announced = run
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)
                 check_alike([earlier for earlier in samples if earlier.key == planned.key], sample)
-                program_and_model = (sample.program_hash, sample.cell["security"])
+                program_and_model = (sample.program_hash, model_name(sample.cell))
                 if sample.status != OK:
                     failed.add(planned.key)
                 elif chosen.suite.warm_up and program_and_model not in warm:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from fairshares.harness.engines.execution import TIMES
+from fairshares.harness.engines.execution import TIMES, PhaseCosts, Printed
+from fairshares.harness.engines.mpspdz.machines import FILE_ENDING
 from fairshares.harness.errors import ResultFileError, WriteError
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.result_files import result_path
@@ -39,6 +40,7 @@ _ORDER = (
     "arguments",
     "compile_options",
     "inputs",
+    "threads",
     "protocol",
     "variant",
     "input_path",
@@ -55,7 +57,22 @@ _ORDER = (
     "network",
     "parties",
     "security",
+    "machine",
+    "batch_size",
+    "bucket_size",
+    "security_bits",
+    "run_options",
 )
+# Factors whose levels alone would say too little, with what a cell's name has around them. A machine may have
+# the name of a model.
+_IN_WORDS = {
+    "machine": f"{{}}{FILE_ENDING}",
+    "threads": "{} threads",
+    "parties": "{} parties",
+    "batch_size": "batches of {}",
+    "bucket_size": "buckets of {}",
+    "security_bits": "{} bits of security",
+}
 _USUAL: dict[str, Level] = {
     "input_path": "shares",
     "thresholds": 1001,
@@ -72,7 +89,8 @@ class RunRecord:
     """The program, engine and cost of a run, as files of samples hold them.
 
     A time that is unknown is None. The computation's time includes preprocessing, but neither start-up nor
-    compilation.
+    compilation. Of a program of a user's own, `phases` has the costs of each phase by party, and `printed`
+    what it printed at each party.
     """
 
     engine: str | None = None
@@ -85,6 +103,8 @@ class RunRecord:
     client_sent_bytes: tuple[int, ...] | None = None
     peak_memory_bytes: tuple[int, ...] = ()
     network: Mapping[str, Any] | None = None
+    phases: Mapping[str, tuple[PhaseCosts, ...]] = field(default_factory=dict)
+    printed: tuple[Printed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +151,13 @@ def cell_key(cell: Mapping[str, Level]) -> Cell:
     return tuple(sorted(cell.items() - AT_FIRST.items()))
 
 
+def model_name(cell: Mapping[str, Level]) -> str:
+    """Return the security model that a cell runs in, or the file of MP-SPDZ's machine that it runs on."""
+    if "machine" in cell:
+        return f"{cell['machine']}{FILE_ENDING}"
+    return str(cell.get("security", ""))
+
+
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
     """Return a cell's levels, joined by dots, without usual ones and those of the factors in `hidden`."""
     left_out = set(hidden)
@@ -142,7 +169,7 @@ def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
     for factor in ordered:
         is_usual = cell[factor] in ("", 0, _USUAL.get(factor))
         if factor not in left_out and not is_usual:
-            shown.append(str(cell[factor]))
+            shown.append(_IN_WORDS.get(factor, "{}").format(cell[factor]))
     return ".".join(shown)
 
 

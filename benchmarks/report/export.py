@@ -23,7 +23,7 @@ from benchmarks.figures import (
     shown,
 )
 from benchmarks.literal import FORMS
-from benchmarks.measure.samples import Sample, Summary, by_cell, load, name_of, summary
+from benchmarks.measure.samples import Sample, Summary, by_cell, load, model_name, name_of, summary
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.report.tables import latex_table, table_of_cells, table_of_runs
 from benchmarks.validation.cells import CellRuns, Measured
@@ -202,7 +202,8 @@ def _bars(samples: Sequence[Sample]) -> Figure:
         found = summary(runs)
         if found is not None:
             cell = runs[-1].cell
-            medians.setdefault(str(cell.get("security")), {})[name_of(cell, "security")] = found.median
+            name = name_of(cell, "security", "machine")
+            medians.setdefault(model_name(cell), {})[name] = found.median
     table = pd.DataFrame(medians)
     bars = Figure(figsize=(9, 1 + len(table)))
     if len(table):

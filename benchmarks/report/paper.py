@@ -117,7 +117,7 @@ def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
 
 def _seconds(cell: CellRuns | None) -> str:
     if cell is None or cell.median_s is None:
-        return NOT_YET
+        return texts.NONE
     text = texts.seconds(cell.median_s, 2)
     thresholds = cell.number("thresholds")
     if thresholds and thresholds != privfairfl().thresholds:

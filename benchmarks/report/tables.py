@@ -15,6 +15,7 @@ from benchmarks.measure.samples import (
     Sample,
     Summary,
     interval_of_median,
+    model_name,
     name_of,
     summary,
 )
@@ -55,7 +56,7 @@ def table_of_runs(samples: Sequence[Sample]) -> pd.DataFrame:
     """
     lines = []
     for sample in samples:
-        line: Line = {"name": name_of(sample.cell, "security")}
+        line: Line = {"name": name_of(sample.cell, "security", "machine")}
         for field, value in asdict(sample).items():
             if field == "compile_options":
                 line[field] = shlex.join(value)
@@ -75,14 +76,15 @@ def table_of_cells(cells: Sequence[Sequence[Sample]]) -> pd.DataFrame:
         `runs`, `failed` and `skipped` count repetitions. Of each time, in seconds: `median`, `least`, `most`,
         `quartile_1`, `quartile_3`, `mean`, `deviation` (of the sample), and `low` and `high`, the ends of the
         median's 95 % interval, which at least six runs have. Then `rounds`, `sent_bytes` (of all parties, the
-        median) and `peak_memory_bytes` (of the largest party, the most).
+        median) and `peak_memory_bytes` (of the largest party, the most). The same statistics of the slowest
+        party's `seconds`, then `sent_bytes` and `rounds`, of each phase by its name: `timer_1.rounds`.
     """
     return _frame([_line_of_cell(runs) for runs in cells])
 
 
 def _line_of_cell(runs: Sequence[Sample]) -> Line:
     cell = runs[-1].cell
-    line: Line = {"name": name_of(cell, "security")}
+    line: Line = {"name": name_of(cell, "security", "machine")}
     for factor, level in cell.items():
         line[f"cell.{factor}"] = level
     good = [run for run in runs if run.status == OK]
@@ -100,6 +102,15 @@ def _line_of_cell(runs: Sequence[Sample]) -> Line:
     line["rounds"] = max(rounds, default=None)
     line["sent_bytes"] = statistics.median(sent) if sent else None
     line["peak_memory_bytes"] = max(memory, default=None)
+    for phase in dict.fromkeys(name for run in good for name in run.phases):
+        costs = [run.phases[phase] for run in good if phase in run.phases]
+        slowest = [max(cost.seconds for cost in by_party) for by_party in costs]
+        for statistic, value in _statistics(slowest).items():
+            line[f"{phase}.seconds.{statistic}"] = value
+        line[f"{phase}.sent_bytes"] = statistics.median(
+            [sum(cost.sent_bytes for cost in by_party) for by_party in costs]
+        )
+        line[f"{phase}.rounds"] = max(cost.rounds for by_party in costs for cost in by_party)
     return line
 
 
@@ -153,11 +164,12 @@ def _tabular(cells: Sequence[Sequence[Sample]]) -> list[str]:
         factors = {
             factor: levels for factor, levels in factors.items() if factor not in ("clients", "records")
         }
-    varying = [name for name, levels in factors.items() if len(levels) > 1 and name != "security"]
+    of_columns = ("security", "machine")
+    varying = [name for name, levels in factors.items() if len(levels) > 1 and name not in of_columns]
     alike = ", ".join(
         f"{name} {min(map(str, levels))}" for name, levels in factors.items() if len(levels) == 1
     )
-    present = {str(runs[-1].cell.get("security", "")) for runs in cells}
+    present = {model_name(runs[-1].cell) for runs in cells}
     models = [*(model for model in MODELS if model in present), *sorted(present - MODELS.keys())]
     rows: dict[tuple[Level, ...], dict[str, Summary]] = {}
     for runs in cells:
@@ -165,7 +177,7 @@ def _tabular(cells: Sequence[Sequence[Sample]]) -> list[str]:
         row = rows.setdefault(tuple(cell.get(factor, "") for factor in varying), {})
         found = summary(runs)
         if found is not None:
-            row[str(cell.get("security", ""))] = found
+            row[model_name(cell)] = found
     lines = [
         f"% In all rows: {' '.join(alike.split())}.",
         rf"\begin{{tabular}}{{{'l' * len(varying)}{'r' * len(models)}}}",

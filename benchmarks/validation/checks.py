@@ -7,7 +7,7 @@ from itertools import product
 from math import nextafter, sqrt
 from typing import Any
 
-from benchmarks.literal import FORMS
+from benchmarks.literal import FORMS, VARIANTS
 from benchmarks.measure.cell import error_ratio, model_of
 from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, name_of
 from benchmarks.papers import privfairfl
@@ -46,7 +46,7 @@ SURE = 0.9  # the share of pairs of runs in one order
 BYTES = 0.01  # the share by which bytes may differ in the embedded engine, due to its headers
 SCATTER = 1.0  # the share by which equal seconds may differ on a busy machine
 LEAST_SHARE = 0.5  # the share of the largest cost that has to grow
-GAIN = 1000.0  # for ADS the default takes at most a thousandth of the faster literal form's time
+GAIN = 100.0  # for ADS the default takes at most a hundredth of the fastest literal form's time
 # Shares of what was asked for. A round trip also takes the machine's own time; a transfer is never faster.
 ROUND_TRIP = (0.95, 1.5)
 BANDWIDTH = (0.5, 1.1)
@@ -214,7 +214,7 @@ def _sizes(measured: Measured) -> Iterator[Check]:
         )
     curves: dict[object, CellRuns] = {}  # that with most thresholds, of cells that differ in these alone
     for cell in cells:
-        if cell["protocol"] == "pi_roc" and cell["variant"] not in FORMS:
+        if cell["protocol"] == "pi_roc" and cell["variant"] not in VARIANTS:
             alike = (cell.suite, cell.without("thresholds"))
             if alike not in curves or cell.number("thresholds") > curves[alike].number("thresholds"):
                 curves[alike] = cell
@@ -266,7 +266,7 @@ def _compared(measured: Measured) -> list[CellRuns]:
     Ours have joint noise. The network is the machine's own, or that between hosts.
     """
     here = measured.where(noise="joint", network="none")
-    literal = [cell for cell in here if cell["variant"] in FORMS]
+    literal = [cell for cell in here if cell["variant"] in VARIANTS]
     ours = [cell for cell in here if cell["shape"] in privfairfl().shapes and cell not in literal]
     return measured.distinct(literal + ours)
 
@@ -478,12 +478,14 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             key = f"ratio.models.{protocol}.{shape}.{model}"
             yield _near_paper(key, says, _over(ours, of_paper), times)
         if protocol == "pi_roc" and shape == "ads":
-            says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
+            says = f"the default takes at most 1/{GAIN:,.0f} of the fastest literal form"
             key = f"gain.pi_roc.{shape}.{model}"
             if row.gain is None:
                 yield Check(key, says, unjudged=row.why_no_default or NOT_YET)
             else:
-                times = f"{texts.took(row.at_once)} s against {texts.spread(row.default)} s"
+                times = NOT_YET
+                if row.fastest:
+                    times = f"{texts.took(row.fastest.literal)} s against {texts.spread(row.fastest.ours)} s"
                 yield Check(key, says, row.gain.median, GAIN, found=times)
     yield from _figure_1(measured)
     yield _figure_2(by_cell)

@@ -9,15 +9,16 @@ from statistics import median
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks.literal import FORMS
+from benchmarks.literal import FORMS, TOGETHER
 from benchmarks.measure.samples import CONFIDENCE, Level, Sample, Summary, interval_of_median, ratios_in_turn
 from benchmarks.papers import FigureClaim, Printed, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured, fullest
 
 PROTOCOLS = ("pi_rw", "pi_roc")
-# The two literal forms: an instance after the other, as printed; and all instances at once.
+# The two literal forms: an instance after the other, as printed; and all instances at once. Curves have a
+# third one, `TOGETHER`, with the thresholds in vectors, too.
 PRINTED, AT_ONCE = FORMS
-NOT_YET = "not measured yet"
+NOT_YET = "not run"
 # A model of ours that stands beside the paper's active model with as many parties.
 BESIDE = {"ps-rep-ring": "sy-rep-ring"}
 LEAST_LEVELS = 3  # by which a line is judged
@@ -58,11 +59,33 @@ class Took:
     runs: Summary | None = None  # of the whole protocol; None if it did not run whole
     basis: str = ""  # what ran in place of the whole
     a_round: tuple[float, float] | None = None  # seconds of a round, here and in the paper
+    suite: str = ""  # in which it ran
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A literal form's seconds, and our default's by which they are divided.
+
+    A machine may be busier in one experiment than in another, so that both are of one where that has both.
+    """
+
+    form: str
+    literal: Took
+    ours: Summary
+
+    @property
+    def ratio(self) -> Ratio:
+        """The literal form's seconds over our default's."""
+        return Ratio(
+            self.literal.median / self.ours.median,
+            self.literal.low / self.ours.high,
+            self.literal.high / self.ours.low,
+        )
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """The faster literal form's seconds over our default's, in pairs that were run in turn."""
+    """The literal form's seconds, with all instances at once, over our default's, in pairs run in turn."""
 
     median: float
     interval: tuple[float, float] | None
@@ -85,17 +108,23 @@ class Row:
     in_turn: InTurn | None = None
     own: Summary | None = None  # ours with distributed noise
     beside: str | None = None  # the paper's model whose figure is meant, if another
+    together: Took | None = None  # of curves, all instances at once, and the thresholds in vectors
+    beside_together: Summary | None = None  # our default in the experiment of `together`
+
+    @property
+    def fastest(self) -> Beside | None:
+        """The literal form that takes the least multiple of our default's seconds; None if none was run."""
+        forms = []
+        if self.at_once and self.default:
+            forms.append(Beside(AT_ONCE, self.at_once, self.default))
+        if self.together and self.beside_together:
+            forms.append(Beside(TOGETHER, self.together, self.beside_together))
+        return min(forms, key=lambda form: form.ratio.median, default=None)
 
     @property
     def gain(self) -> Ratio | None:
-        """The faster literal form's seconds over our default's."""
-        if not self.at_once or not self.default:
-            return None
-        return Ratio(
-            self.at_once.median / self.default.median,
-            self.at_once.low / self.default.high,
-            self.at_once.high / self.default.low,
-        )
+        """The fastest literal form's seconds over our default's."""
+        return self.fastest.ratio if self.fastest else None
 
     @property
     def of_paper(self) -> Ratio | None:
@@ -167,6 +196,12 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
     why_no_default = ""
     if default is None:
         why_no_default = ours.reason if ours else "not in the suite"
+    together = took(measured, TOGETHER, protocol, shape, model)
+    beside_together = None
+    if together:
+        beside = measured.where(together.suite, variant="default", noise="joint", **where)
+        ours_in_turn = fullest(beside)
+        beside_together = ours_in_turn.seconds() if ours_in_turn else None
     return Row(
         protocol=protocol,
         shape=shape,
@@ -179,6 +214,8 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
         in_turn=_in_turn(measured, where),
         own=own.seconds() if own else None,
         beside=BESIDE.get(model),
+        together=together,
+        beside_together=beside_together,
     )
 
 
@@ -225,15 +262,14 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
     all_at_this_shape = [cell for cell in measured.where(shape=shape, **where) if cell.ok]
     complete = [cell for cell in all_at_this_shape if cell["thresholds"] in (None, whole)]
     if complete:
-        seconds = max(complete, key=lambda cell: len(cell.ok)).seconds()
+        most = max(complete, key=lambda cell: len(cell.ok))
+        seconds = most.seconds()
         if seconds:
-            return Took(seconds.median, seconds.low, seconds.high, seconds)
+            return Took(seconds.median, seconds.low, seconds.high, seconds, suite=most.suite)
     for suite in measured.suites:
         cells = [cell for cell in measured.where(suite, **where) if cell.ok and cell["shape"] in shapes]
         here = [cell for cell in cells if cell["shape"] == shape]
-        partial = here  # cells with fewer thresholds
-        if not here and form == PRINTED:
-            partial = cells
+        partial = here or cells  # with fewer thresholds
         lines = slopes({cell.number("thresholds"): cell.ok for cell in partial if cell["thresholds"]})
         if lines is not None:
             scale = shapes[shape].records / partial[0].number("records")
@@ -247,7 +283,9 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
             if rounds:
                 paper_s = privfairfl().table2[BESIDE.get(model, model), shape, protocol].seconds
                 a_round = (median(lines.each) / rounds, paper_s / (whole * rounds * scale))
-            return Took(lines.middle * scale, low * scale, high * scale, basis=basis, a_round=a_round)
+            return Took(
+                lines.middle * scale, low * scale, high * scale, basis=basis, a_round=a_round, suite=suite
+            )
     return None
 
 

@@ -12,12 +12,15 @@ from msgspec import convert
 from fairshares.harness.bounds import Address
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.execution import (
+    LONGEST_S,
+    MOST,
     Conditions,
     DistributedNoiseInput,
     EngineResult,
     Job,
     MadeUpJob,
     MadeUpRunner,
+    PhaseCosts,
     PreparedJob,
     PrivateJob,
     ReadyParties,
@@ -26,7 +29,12 @@ from fairshares.harness.engines.execution import (
     times_of,
 )
 from fairshares.harness.engines.links import Links, links_between
-from fairshares.harness.engines.parties.config import PartyConfig, PartyEngine, RoundsOfColumns
+from fairshares.harness.engines.parties.config import (
+    PartyConfig,
+    PartyEngine,
+    RoundsOfColumns,
+    VirtualMachine,
+)
 from fairshares.harness.engines.parties.handle import LocalParty, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (
     AdditiveShares,
@@ -62,8 +70,6 @@ _COMPLAINED = "said that their masks do not fit: a party may cheat"
 
 _RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
 MOST_FILE_BYTES = 1 << 30  # that a program of which nothing is known writes into a file
-_LONGEST_S = 1e9  # of a run: thirty years
-_MOST = 1 << 63  # bytes, or rounds
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,14 @@ class PartyCosts:
     rounds: int | None = None
     online_s: float | None = None
     offline_s: float | None = None
+    phases: Mapping[str, PhaseCosts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for seconds in (self.seconds, self.online_s, self.offline_s):
-            if seconds is not None and not 0 <= seconds < _LONGEST_S:  # nor is NaN in this range
+            if seconds is not None and not 0 <= seconds < LONGEST_S:  # nor is NaN in this range
                 raise ValueError("digits that are no time")
         for count in (self.sent_bytes, self.rounds):
-            if count is not None and not 0 <= count < _MOST:
+            if count is not None and not 0 <= count < MOST:
                 raise ValueError("digits that are no number of bytes or rounds")
 
 
@@ -264,6 +271,7 @@ class Engine(Runner, MadeUpRunner):
                 gateway=gateway,
                 reads=part.reads,
                 packages=part.packages,
+                keeps_printed=job.keeps_printed and isinstance(part.engine, VirtualMachine),
                 most_file_bytes=MOST_FILE_BYTES if job.is_foreign else None,
             ),
             values=values,
@@ -350,6 +358,8 @@ class Engine(Runner, MadeUpRunner):
             rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
             peak_memory_bytes=tuple(peaks) if len(peaks) == len(logs) else (),
+            phases=_phases_of(costs),
+            printed=tuple(log.printed for log in logs if log.printed is not None),
         )
         if prepared.job.sending is not None:
             result = _with_clients(result, logs)
@@ -368,6 +378,15 @@ class Engine(Runner, MadeUpRunner):
                     "No result was written."
                 ) from None
         return costs
+
+
+def _phases_of(costs: Sequence[PartyCosts]) -> dict[str, tuple[PhaseCosts, ...]]:
+    """Return what each phase took at each party, without phases that a party does not report."""
+    phases = {}
+    for name in costs[0].phases:
+        if all(name in cost.phases for cost in costs):
+            phases[name] = tuple(cost.phases[name] for cost in costs)
+    return phases
 
 
 def _shares_of(job: Job, part: EnginePart) -> ShareLayout:

@@ -7,8 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
+from msgspec import Meta
+
+from fairshares.harness.bounds import Size
 from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.computation import EmulatedNetwork, HostsRun, Preprocessing
 from fairshares.harness.engines.links import Network
@@ -19,6 +22,10 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
+
+LONGEST_S = 1e9  # of a run: thirty years
+MOST = 1 << 63  # bytes, or rounds
+LONGEST_PRINTED = 1 << 14  # bytes of what a program prints that are kept
 
 
 class Times(TypedDict):
@@ -72,6 +79,32 @@ def times_of(
     return times
 
 
+@dataclass(frozen=True)
+class PhaseCosts:
+    """What a phase of a computation took at a party, as its machine reports it.
+
+    Raises ValueError for numbers that are none.
+    """
+
+    seconds: float
+    sent_bytes: int
+    rounds: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seconds < LONGEST_S:  # nor is NaN in this range
+            raise ValueError("digits that are no time")
+        if not (0 <= self.sent_bytes < MOST and 0 <= self.rounds < MOST):
+            raise ValueError("digits that are no number of bytes or rounds")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a program printed at a party: the beginning of its text, and how many bytes there were."""
+
+    text: Annotated[str, Meta(max_length=LONGEST_PRINTED)]
+    size: Size
+
+
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAMS = PROJECT / "Programs" / "Source"
 
@@ -123,6 +156,9 @@ class Job(ABC):
         compile_options: Options in place of the model's, if any.
         own: How each party's own noise enters its input. None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
+        keeps_printed: Whether what the program prints is part of the result, and a party's last words may be
+            shown, whatever they are: of a program of a user's own, on values that are nobody's secret.
+        compile_timeout_s: The most seconds that compiling it may take.
     """
 
     spec: ProtocolSpec
@@ -133,6 +169,8 @@ class Job(ABC):
     compile_options: tuple[str, ...] = ()
     own: DistributedNoiseInput | None = None
     pieces: tuple[Path, ...] | None = None
+    keeps_printed: bool = False
+    compile_timeout_s: float = 1800.0
 
     @property
     @abstractmethod
@@ -321,6 +359,9 @@ class EngineResult:
         signed: What hosts signed of the run; see `fairshares.harness.hosts.signed_results`.
         hosts: The facts about the run that hosts signed.
         preprocessing: The noise that hosts had made ahead.
+        phases: What each phase took, by its name, at each party: "online", "offline" (of several threads
+            their sums), and "timer_N" for a timer N of the program's own.
+        printed: What the program printed at each party, where that is kept.
     """
 
     model: SecurityModel
@@ -340,6 +381,8 @@ class EngineResult:
     signed: tuple[Signed, ...] = ()
     hosts: HostsRun | None = None
     preprocessing: Preprocessing | None = None
+    phases: Mapping[str, tuple[PhaseCosts, ...]] = field(default_factory=dict)
+    printed: tuple[Printed, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Address, HostName, PartyCount, Port, Positive, Seconds, Size
+from fairshares.harness.engines.execution import Printed
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts.states import (
@@ -612,6 +613,7 @@ class PartyReport(Struct, frozen=True, kw_only=True):
     peak_memory_bytes: Size | None = None
     stopped: bool = False
     no_room: bool = False
+    printed: Printed | None = None
 
 
 class PartyEnd(PartyReport, frozen=True, kw_only=True):

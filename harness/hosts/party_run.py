@@ -16,7 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -351,7 +351,7 @@ class Waiting(WithParty[RunAhead]):
 
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's state, and its filtered lines."""
-        return Step(self, PartyReport(**asdict(self.process.state())))
+        return Step(self, PartyReport(**vars(self.process.state())))
 
 
 @dataclass(frozen=True)
@@ -558,7 +558,7 @@ class Running(RunState):
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's state, with filtered lines."""
         looked = self.looked()
-        return Step(looked, PartyReport(**asdict(looked.last_state())))
+        return Step(looked, PartyReport(**vars(looked.last_state())))
 
     def last_state(self) -> PartyState:
         """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
@@ -607,7 +607,7 @@ class Running(RunState):
         signed = None
         if code == 0:
             after, signed = self.begun.ended_well(self, last)
-        return Step(after, PartyEnd(code=code, **asdict(last), signed=signed))
+        return Step(after, PartyEnd(code=code, **vars(last), signed=signed))
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
@@ -684,7 +684,7 @@ class Over(RunState):
 
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's last state."""
-        return Step(self, PartyReport(**asdict(self.last)))
+        return Step(self, PartyReport(**vars(self.last)))
 
     def kill(self, _message: Kill) -> Step[None]:
         """Do nothing: the party has ended."""

@@ -136,7 +136,9 @@ class RemoteProcess(_RemoteParty, PartyProcess):
             report = PartyReport()
             with suppress(HostUnreachableError):
                 report = self._connection.ask(GetReport())
-        return PartyState(report.lines, report.peak_memory_bytes, report.stopped, report.no_room)
+        return PartyState(
+            report.lines, report.peak_memory_bytes, report.stopped, report.no_room, report.printed
+        )
 
     def signed_end(self) -> Signed | None:
         """Return what its host signed of the run's end, if anything."""

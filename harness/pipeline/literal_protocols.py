@@ -5,6 +5,7 @@ in no installed package.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
@@ -79,6 +80,16 @@ SPECS: Mapping[str, ProtocolSpec] = {
 }
 
 
+# Protocol 4 with its thresholds in vectors, a program of its own: docs/decisions/0090-any-machine.md.
+TOGETHER_SPEC = replace(
+    SPECS["pi_roc"],
+    name="pi_roc_together_literal",
+    arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
+)
+IN_VECTORS = "together"  # its form
+_LANES = 200_000  # of a vector of comparisons: more gain little, and take more memory
+
+
 def literal_source(spec: ProtocolSpec) -> Path:
     """Return the file of a literal protocol's program."""
     return DIRECTORY / f"{spec.name}.mpc"
@@ -110,6 +121,10 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The program. Raises OptionError if there is none of this protocol."""
         if self.protocol not in SPECS:
             raise OptionError(f"There is no protocol as printed other than {', '.join(SPECS)}.")
+        if self.form == IN_VECTORS:
+            if self.protocol != "pi_roc":
+                raise OptionError(f"{self.protocol} as printed has no thresholds to take in vectors.")
+            return TOGETHER_SPEC
         return SPECS[self.protocol]
 
     def job(self, model: SecurityModel) -> MadeUpJob:
@@ -130,7 +145,14 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for name in spec.arguments:
             if name in exact and exact[name] <= 0:
                 raise OptionError(f"{spec.name} takes {name} above 0; got {exact[name]}.")
-        given = {"data": MADE_UP, "form": self.form, "parties": model.parties, **exact}
+        at_once = max(1, min(self.thresholds, _LANES // max(1, self.records)))
+        given = {
+            "data": MADE_UP,
+            "form": self.form,
+            "at_once": at_once,
+            "parties": model.parties,
+            **exact,
+        }
         source = literal_source(spec)
         if not source.is_file():
             raise UnsupportedError(

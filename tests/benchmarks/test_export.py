@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.measure.samples import Sample, append, by_cell, load
 from benchmarks.report.export import export
-from benchmarks.report.tables import latex_table, table_of_cells
+from benchmarks.report.tables import latex_table, table_of_cells, table_of_runs
 from benchmarks.suites import SUITES
 from benchmarks.validation.cells import RESULTS
-from fairshares.harness.engines.execution import TIMES
+from fairshares.harness.engines.execution import TIMES, PhaseCosts, Printed
 
 
 def run(seconds: float, number: int = 0, security: str = "ring") -> Sample:
@@ -150,6 +150,31 @@ def test_levels_of_users_programs_are_no_commands_of_latex() -> None:
     assert head == ["arguments", "ring"] and [row[1] for row in rows] == ["1.00", "1.00"]
     (shown,) = (row[0] for row in rows if row[0] != "plain")
     assert r"a\_b \& c\% -{}-x \{y\} \$z\$ \#1" in shown and r"\textbackslash{}input\{" in shown
+
+
+def test_a_machine_is_no_model_of_its_name() -> None:
+    cells = [
+        [replace(run(1.0), cell={"program": "my.mpc", "security": "semi2k"})],
+        [replace(run(2.0), cell={"program": "my.mpc", "machine": "semi2k", "parties": 3})],
+    ]
+    head, *rows = rows_of(latex_table(cells))
+    assert head == ["parties", "semi2k", "semi2k-party.x"]
+    assert rows == [["3", "--", "2.00"], ["", "1.00", "--"]]
+    names = table_of_cells(cells)["name"].tolist()
+    assert names == ["my.mpc", "my.mpc.3 parties"]
+
+
+def test_phases_are_columns_and_printed_text_too() -> None:
+    phases = {"timer_1": (PhaseCosts(0.5, 100, 3), PhaseCosts(0.7, 50, 4))}
+    printed = (Printed("a\nb\n", 4), Printed("", 0))
+    first = replace(run(1.0), phases=phases, printed=printed)
+    slower = {"timer_1": (PhaseCosts(0.9, 100, 3), PhaseCosts(0.7, 70, 4))}
+    (line,) = table_of_cells([[first, replace(run(1.0, 1), phases=slower)]]).to_dict("records")
+    assert (line["timer_1.seconds.median"], line["timer_1.seconds.most"]) == pytest.approx((0.8, 0.9))
+    assert (line["timer_1.sent_bytes"], line["timer_1.rounds"]) == (160, 4)
+    (row,) = table_of_runs([first]).to_dict("records")
+    assert (row["phases.timer_1.1.seconds"], row["phases.timer_1.0.sent_bytes"]) == (0.7, 100)
+    assert (row["printed.0.text"], row["printed.0.size"]) == ("a\nb\n", 4)
 
 
 @pytest.mark.parametrize("broken", [r"a & b & c \\", r"a_1 & b \\", r"a & {b \\", "a & b"])

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.literal import literal_job
+from benchmarks.literal import TOGETHER, literal_job
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
 from fairshares.harness.engines.execution import Conditions, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
-from fairshares.harness.pipeline.literal_protocols import SPECS, literal_source
+from fairshares.harness.pipeline.literal_protocols import SPECS, TOGETHER_SPEC, literal_source
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
@@ -34,7 +34,8 @@ def revealed(
     bits = np.array([[u >> i & 1 for u in draws] for i in range(16)], dtype=bool)
     given = xor_shares(bits, model.parties, np.random.default_rng(3)) if draws else None
     # Of few records; edaBits are made by the thousand, which takes spdz2k minutes.
-    spec = replace(SPECS[protocol], uses_edabits=model.name != "spdz2k")
+    spec = TOGETHER_SPEC if protocol == TOGETHER else SPECS[protocol]
+    spec = replace(spec, uses_edabits=model.name != "spdz2k")
     result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model=model, work=work)
     return [value for values in result.outputs.values() for value in values]
 
@@ -86,9 +87,10 @@ def test_weights_are_of_noisy_counts(model: SecurityModel, tmp_path: Path) -> No
 def test_curves_are_of_noisy_counts_at_each_threshold(model: SecurityModel, tmp_path: Path) -> None:
     label, group = drawn(RECORDS) >> 31 & 1, drawn(RECORDS) >> 30 & 1
     score, draws = (drawn(RECORDS) >> 8) % (ONE + 1), some_draws(8 * THRESHOLDS)
-    for form in EACH_FORM:
+    for form in (*EACH_FORM, 1, 2, THRESHOLDS):  # the last ones are numbers of thresholds in a vector
         arguments = (MADE_UP, form, model.parties, RECORDS, THRESHOLDS, EPSILON)
-        curves = np.array(revealed("pi_roc", arguments, draws, model, tmp_path / form)).reshape(
+        protocol = "pi_roc" if form in EACH_FORM else TOGETHER
+        curves = np.array(revealed(protocol, arguments, draws, model, tmp_path / str(form))).reshape(
             2, 3, THRESHOLDS
         )
         assert curves[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2

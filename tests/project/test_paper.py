@@ -30,24 +30,22 @@ def test_literal_runs_take_their_places() -> None:
     gain, table2, weights, thresholds, held = filled_page.split("<!-- recorded: ")[1:]
     (ring,) = (line for line in table2.splitlines() if line.startswith("| thresholds | `ring`"))
     assert ring == "| thresholds | `ring` | 7,994 | 8,070 ‡ | ×1 | yes |"
-    assert "| `ring` | 0.000202 | 0.0040 | 0.0020 | not measured yet |" in weights
-    assert gain.splitlines()[4].startswith("| `ring` | ×1,600 ") and "not measured yet |" in gain
-    assert "| `ring` | 24.5 | 0.051 | 0.0050 | ×490 (480 – 500) |" in thresholds
+    assert "| `ring` | 0.000202 | 0.0040 | 0.0020 | not run |" in weights
+    assert gain.splitlines()[4].startswith("| `ring` | ×1,600 ") and "instances at once |" in gain
+    assert "| `ring` | 24.5 | 0.051 | 0.0050 | not run | – | ×490 (480 – 500) |" in thresholds
     assert "| all | 20 | 20 | 0 | 0 | 0 |" in held
 
 
 def test_the_readme_says_what_the_records_say() -> None:
-    """How long curves as printed take beside ours, over both federations, and how many times hold."""
+    """How long curves as printed take beside ours, by model and federation, and how many times hold."""
     measured = Measured.read(RESULTS)
-    rows = [row for row in table2_rows(measured) if row.protocol == "pi_roc" and row.at_once]
-    whole = [row for row in rows if row.at_once and row.at_once.runs and row.gain]
-    gains = sorted(row.gain.median for row in whole if row.gain)
-    models = {row.model for row in whole}
-    assert len(models) == 5 and len(whole) == 10
+    rows = [row for row in table2_rows(measured) if row.protocol == "pi_roc"]
+    gains = sorted(row.gain.median for row in rows if row.gain)
+    assert len({row.model for row in rows}) == 6 and len(gains) == 12
     *_, (_, total, holding, *_) = texts.held(validate(measured).findings)
     readme = " ".join((PROJECT / "README.md").read_text(encoding="utf-8").split())
     words = f"take [{texts.times(gains[0])[1:]} to {texts.times(gains[-1])[1:]} times as long]"
-    assert words in readme and "in the five models that ran them whole" in readme
+    assert words in readme and "by model and federation" in readme
     assert f"Of its Table 2's {total} times [{holding} hold here]" in readme
     assert f"within a factor of {BAND:g}" in readme
 

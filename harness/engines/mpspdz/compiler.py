@@ -3,15 +3,18 @@
 Bytecode is kept by a hash of all that it depends on; MP-SPDZ's own names leave out options.
 """
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryFile, gettempdir
+from typing import IO
 
 from fairshares.harness.engines.execution import PROJECT, Job
 from fairshares.harness.engines.mpspdz.cache import (
@@ -27,7 +30,9 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.files import scratch_directory, working_directory
 from fairshares.harness.system.processes import leashed
 
-_TIMEOUT_S = 1800
+_REFUSED = re.compile(r"^Compiler\.exceptions\.CompilerError: (.*)", re.MULTILINE)  # by a rule of its own
+_LOOK_S = 0.1  # between two looks at a compiler that runs
+_MOST_OUTPUT = 1 << 26  # bytes that the compiler and a program's Python may print, far more than any does
 _PROGRAMS = "bytecode"  # their place in the cache
 _ESTIMATE = "estimate"
 
@@ -113,28 +118,57 @@ def counted(output: str) -> dict[str, int]:
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
     (directory / "Programs").mkdir(mode=0o700)
     (directory / "Programs" / "Source").symlink_to(job.source.resolve().parent)
-    try:
-        done = subprocess.run(
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = subprocess.Popen(
             leashed(sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments),
             cwd=directory,
             env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
             umask=0o077,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
         )
-    except subprocess.TimeoutExpired:
-        raise CompileError(
-            f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
-        ) from None
-    if done.returncode:
-        output = done.stderr.strip() or done.stdout.strip()
-        lines = [line.strip() for line in output.splitlines() if line.strip("^~ ")]
+        try:
+            _wait(process, job, (out, err))
+        finally:
+            process.kill()
+            process.wait()
+        output, errors = _text(out), _text(err)
+    if process.returncode:
+        refused = _REFUSED.search(errors)
+        if refused is not None and not job.is_production:
+            line = re.findall(rf'{re.escape(job.source.name)}", line (\d+)', errors)
+            at = f", at line {line[-1]}" if line else ""
+            raise CompileError(f"MP-SPDZ's compiler refused {job.source.name}{at}: {refused[1].strip()}")
+        lines = [
+            line.strip() for line in (errors.strip() or output.strip()).splitlines() if line.strip("^~ ")
+        ]
         most = 1 if job.is_production else 3
         last = " | ".join(lines[-most:]) or "no message"
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
-    return done.stdout
+    return output
+
+
+def _wait(process: subprocess.Popen[bytes], job: Job, outputs: Sequence[IO[bytes]]) -> None:
+    """Wait for a compiler's end, or raise CompileError if it takes too long or prints too much."""
+    deadline = time.monotonic() + job.compile_timeout_s
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LOOK_S)
+            return
+        if time.monotonic() > deadline:
+            raise CompileError(
+                f"Compiling {job.spec.name} took more than {job.compile_timeout_s:g} s and was stopped."
+            )
+        if sum(os.fstat(output.fileno()).st_size for output in outputs) > _MOST_OUTPUT:
+            raise CompileError(
+                f"Compiling {job.spec.name} printed more than {_MOST_OUTPUT >> 20} MiB and was stopped."
+            )
+
+
+def _text(output: IO[bytes]) -> str:
+    output.seek(0)
+    return output.read(_MOST_OUTPUT).decode(errors="replace")
 
 
 DOCUMENTATION = "https://mp-spdz.readthedocs.io"
@@ -184,8 +218,8 @@ class Installation:
             )
         if not machine.is_file():
             return (
-                f"MP-SPDZ at {self.home} has no {virtual_machine}; "
-                f"its documentation says how to build it, see {DOCUMENTATION}."
+                f"MP-SPDZ at {self.home} has no {virtual_machine}; build it there by make {virtual_machine}, "
+                f"see {DOCUMENTATION}."
             )
         missing = missing_libraries(str(machine))
         if missing:

@@ -14,7 +14,7 @@ from fairshares.harness.engines.compiled import (
     without_place,
 )
 from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, MadeUpJob, PreparedJob
+from fairshares.harness.engines.execution import Job, MadeUpJob, PhaseCosts, PreparedJob
 from fairshares.harness.engines.mpspdz.compiler import (
     Bytecode,
     Installation,
@@ -44,6 +44,12 @@ _RING_BITS = 64  # of the ring, which such a file states
 _TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
 _PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
+_AMOUNT = r"([\d.e+-]+) seconds(?: \(([\d.e+-]+) MB, (\d+) rounds\))?"
+_BOTH_PHASES = re.compile(
+    rf"(?:Spent|\d+ threads spent a total of) {_AMOUNT} on the online phase(?: and|,) {_AMOUNT} on the "
+    "preprocessing/offline phase"
+)
+_TIMER = re.compile(rf"Time(\d+) = {_AMOUNT}")
 
 
 class MpSpdzEngine(Engine):
@@ -72,6 +78,8 @@ class MpSpdzEngine(Engine):
         installation = find_installation()
         if isinstance(installation, str):
             return installation
+        if model.is_bare:
+            return f"{model.name} runs as it comes, and asks peers for no certificate."
         try:
             return asking_library(
                 installation.home / str(model.virtual_machine), model.parties, options_of(model)
@@ -174,7 +182,28 @@ class MpSpdzEngine(Engine):
         if phases:
             online, offline = map(float, phases[-1])
             offline = max(0.0, offline)  # the difference of two clocks, which without preprocessing is near 0
-        return PartyCosts(float(seconds), round(float(megabytes) * 1e6), int(rounds), online, offline)
+        return PartyCosts(
+            float(seconds), round(float(megabytes) * 1e6), int(rounds), online, offline, _phases(lines)
+        )
+
+
+def _phases(lines: Sequence[str]) -> dict[str, PhaseCosts]:
+    """Return what a machine reports of its two phases, and of the program's own timers."""
+    phases = {}
+    both = _matches(_BOTH_PHASES, lines)
+    if both:
+        phases["online"] = _phase(both[-1][:3])
+        phases["offline"] = _phase(both[-1][3:])
+    for number, *amount in _matches(_TIMER, lines):
+        phases[f"timer_{number}"] = _phase(amount)
+    return phases
+
+
+def _phase(amount: Sequence[str | None]) -> PhaseCosts:
+    """Return the costs of a phase, from its seconds, and its megabytes and rounds unless nothing was sent."""
+    seconds, megabytes, rounds = amount
+    not_negative = max(0.0, float(seconds or 0))  # see `PartyCosts`
+    return PhaseCosts(not_negative, round(float(megabytes or 0) * 1e6), int(rounds or 0))
 
 
 def _matches(pattern: re.Pattern[str], lines: Sequence[str]) -> list[tuple[str, ...]]:
@@ -188,10 +217,14 @@ def machine_options(job: Job, model: SecurityModel, estimate: str) -> MachineOpt
     batch = job.batch(model)
     if model.virtual_machine != "spdz2k-party.x":
         return MachineOptions(batch=batch)
+    if model.fixed_batch is None:
+        batch = batch_that_works(batch or 1000, estimate)  # its own choice without -b
+    if model.is_bare:
+        return MachineOptions(batch=batch)
     usual = options_of(model)
     working = options_that_work(usual, estimate)
     return MachineOptions(
-        batch=batch_that_works(batch or 1000, estimate),  # its own choice without -b
+        batch=batch,
         statistical_security=None if working == usual else int(working[working.index("-SP") + 1]),
     )
 

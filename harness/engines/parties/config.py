@@ -80,6 +80,7 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         reads: Files and directories that the engine reads, besides Python's.
         packages: Packages of Python that nothing but a party's process imports.
         listens: Further ports of its own.
+        keeps_printed: Whether its virtual machine's standard output goes to a file of its own.
         most_file_bytes: The most bytes of a file that its process writes, None without a limit.
     """
 
@@ -95,6 +96,7 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reads: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     listens: tuple[Port, ...] = ()
+    keeps_printed: bool = False
     most_file_bytes: Size | None = None
 
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
 from fairshares.harness.bounds import Address
-from fairshares.harness.engines.execution import PROJECT
+from fairshares.harness.engines.execution import LONGEST_PRINTED, PROJECT, Printed
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config
@@ -26,6 +26,7 @@ from fairshares.harness.engines.parties.working_directory import (
     LOG,
     PEERS,
     PIECE,
+    PRINTED,
     certificate_file,
     met,
     open_inside,
@@ -58,15 +59,24 @@ _VARIABLE = re.compile(
 
 # Whole lines of MP-SPDZ and of programs that may be shown: opened (noisy) outputs, and costs. Of other lines
 # only a known error text is shown, as MP-SPDZ quotes inputs beside some.
-_OF_A_RUN = re.compile(r"OUT |Time = |Data sent = |Global data sent = |Spent ")
+_OF_A_RUN = re.compile(
+    r"OUT |Time\d* = |Data sent = |Global data sent = |Spent |\d+ threads spent a total of "
+)
 _LONGEST = 300
+# Words of lines in which a machine says why it fails. Of a program of a user's own they are shown whole.
+_OF_A_FAILURE = re.compile(
+    r"^[^\s-].*((?<!Truncation )error|exception|assert|terminate|abort|crash|bug|invalid|insufficient"
+    r"|mismatch|overflow|unknown|cannot|could not|not (compiled|enough|found|supported|implemented|given)"
+    r"|compiled for|requires?\b|need|has to be|at (least|most)|too )",
+    re.IGNORECASE,
+)
 _MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 _MOST_FOREIGN_LOG = 1 << 22  # the same of a program of which nothing is known, and which may fill it
 _MOST_KEPT = 1 << 14  # lines of it that are kept
 _LAST_BYTES = 1 << 12  # of a log, whose lines may all be shown
 _LAST_LINES = 5
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
-_TOO_MUCH = 19  # the same, but that printed more than is read
+_TOO_MUCH = 19  # of a party that printed more than is read
 _LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
@@ -149,6 +159,7 @@ class PartyState:
     peak_memory_bytes: int | None = None
     stopped: bool = False
     no_room: bool = False
+    printed: Printed | None = None
 
 
 class PartyHandle(ABC):
@@ -240,6 +251,7 @@ class Supervised:
         takes_columns: Whether it gets columns while it runs.
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.
+        keeps_printed: As in `PartyConfig`.
         is_foreign: As in `PartySetup`.
     """
 
@@ -248,6 +260,7 @@ class Supervised:
     takes_columns: bool = False
     keeps_noise: Path | None = None
     notes_links: bool = False
+    keeps_printed: bool = False
     is_foreign: bool = False
 
 
@@ -262,6 +275,7 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             takes_columns=setup.config.rounds is not None,
             keeps_noise=setup.keeps_noise,
             notes_links=setup.notes_links,
+            keeps_printed=setup.config.keeps_printed,
             is_foreign=setup.is_foreign,
         )
         self.name = f"Party {self.supervised.number}"
@@ -360,7 +374,7 @@ class LocalProcess(PartyProcess):
 
     def exit_code(self) -> int | None:
         code = self._ended()
-        prints_too_much = _log_size(self._directory) > self._most_log_bytes
+        prints_too_much = _size_of_output(self._directory) > self._most_log_bytes
         if code is None:
             self._memory.look_if_due()
             if prints_too_much:
@@ -392,7 +406,8 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        lines = list(_kept_lines(self._directory, self._most_log_bytes))
+        keeps_printed = self.supervised.keeps_printed
+        lines = list(_kept_lines(self._directory, self._most_log_bytes, all_lines=keeps_printed))
         if self.supervised.is_foreign:
             # First, as what is known of a failure, such as a log that is cut, is told by the last lines.
             last = _last_lines(self._directory, self._most_log_bytes)
@@ -408,6 +423,7 @@ class LocalProcess(PartyProcess):
             self._memory.bytes,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
+            _printed(self._directory) if keeps_printed else None,
         )
 
     def kill(self) -> None:
@@ -530,32 +546,52 @@ def move_piece(source: Path, target: Path) -> None:
             file.rename(place)
 
 
-def _log_size(directory: Path) -> int:
-    try:
-        log = open_inside(directory, LOG)
-    except OSError:  # the party removed or replaced it
-        return 0
-    try:
-        return os.fstat(log).st_size
-    finally:
-        os.close(log)
+def _size_of_output(directory: Path) -> int:
+    """Return how many bytes a party has written into its log, and its program has printed."""
+    size = 0
+    for name in (LOG, PRINTED):
+        try:
+            file = open_inside(directory, name)
+        except OSError:  # there is none, or the party removed or replaced it
+            continue
+        try:
+            size += os.fstat(file).st_size
+        finally:
+            os.close(file)
+    return size
 
 
-def _kept_lines(directory: Path, most_bytes: int) -> Iterator[str]:
+def _printed(directory: Path) -> Printed | None:
+    """Return what a program has printed into a file of its own; None if it is gone."""
+    try:
+        with os.fdopen(open_inside(directory, PRINTED), "rb") as file:
+            text = file.read(LONGEST_PRINTED).decode(errors="replace")
+            return Printed(text, os.fstat(file.fileno()).st_size)
+    except OSError:
+        return None
+
+
+def _kept_lines(directory: Path, most_bytes: int, *, all_lines: bool = False) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
+
+    Args:
+        directory: The party's.
+        most_bytes: How much of the log is read.
+        all_lines: Whether all lines may be shown, as of a program of a user's own. Those that say why the
+            machine failed are yielded whole, else the last one.
 
     Guarantees: little more memory than `most_bytes`, and no more than `_MOST_KEPT` lines. A log that goes on
     has a last line that says so.
     [test: tests/harness/engines/test_sandbox.py]
     """
-    for number, line in enumerate(_read_lines(directory, most_bytes)):
+    for number, line in enumerate(_read_lines(directory, most_bytes, all_lines=all_lines)):
         if number == _MOST_KEPT:
             yield line_of_failure(
                 f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
             )
             return
         yield line
-    if _log_size(directory) > most_bytes:
+    if _size_of_output(directory) > most_bytes:
         yield line_of_failure(f"It printed more than {most_bytes >> 20} MiB, and the rest was not read.")
 
 
@@ -576,13 +612,15 @@ def _last_lines(directory: Path, most_bytes: int) -> list[str]:
     return lines[-_LAST_LINES:]
 
 
-def _read_lines(directory: Path, most_bytes: int) -> Iterator[str]:
+def _read_lines(directory: Path, most_bytes: int, *, all_lines: bool) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it
         return
     left = most_bytes
+    says_why = False
+    last = ""
     with os.fdopen(log, "rb") as lines:
         while text := lines.readline(left):
             left -= len(text)
@@ -593,5 +631,13 @@ def _read_lines(directory: Path, most_bytes: int) -> Iterator[str]:
                 yield line.rstrip()[:LONGEST_LINE]
             elif _OF_A_RUN.match(line):
                 yield line.rstrip()[:_LONGEST]
+            elif all_lines:
+                last = line.rstrip()[:_LONGEST]
+                lost = _LOST_PEER.search(line)
+                if lost is not None or _OF_A_FAILURE.search(line):
+                    says_why = True
+                    yield last if lost is None else lost[0].strip()
             elif known := _KNOWN_ERROR.search(line):
                 yield known[0].strip()
+    if last and not says_why:
+        yield last

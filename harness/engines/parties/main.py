@@ -31,6 +31,7 @@ from fairshares.harness.engines.parties.working_directory import (
     HOSTS,
     LOG,
     PEERS,
+    PRINTED,
     bits_file,
     certificate_file,
     values_file,
@@ -100,6 +101,8 @@ def _main(randomness: PartyRandomness) -> int:
 
         rounds.begin(config, config.rounds, columns, randomness)
     if isinstance(config.engine, VirtualMachine):
+        if config.keeps_printed:  # from here on, so that this process's own reports are in the log
+            os.dup2(_new_file(PRINTED), 1)
         _become(config.engine)
     return int(importlib.import_module(_EMBEDDED_ENGINE).run_party(config, config.engine))
 
@@ -201,10 +204,14 @@ def _become(engine: VirtualMachine, *more: str) -> NoReturn:
 
 
 def _redirect_output() -> None:
-    log = os.open(LOG, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    log = _new_file(LOG)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
+
+
+def _new_file(name: str) -> int:
+    return os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
 
 
 def _supply_inputs(config: PartyConfig, randomness: PartyRandomness) -> None:

@@ -8,6 +8,7 @@ CLAIM = "started"  # made by the party, once: a directory is never started in ag
 CONFIG = "party.json"
 HOSTS = "hosts"  # addresses and ports of all parties, for MP-SPDZ
 LOG = "log"
+PRINTED = "printed"  # what the program prints, where that is kept apart from what the machine writes
 PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for the following
 SHARED_BITS = "shared-bits"  # of clients; this party's own bits are appended

@@ -142,8 +142,8 @@ def test_a_missing_virtual_machine_is_named(name: str, there: bool, home: Path) 
     if there:
         machine.touch(mode=0o644)  # but not executable
     expected = (
-        f"MP-SPDZ at {home} has no {model.virtual_machine}; "
-        f"its documentation says how to build it, see {DOCUMENTATION}."
+        f"MP-SPDZ at {home} has no {model.virtual_machine}; build it there by make {model.virtual_machine}, "
+        f"see {DOCUMENTATION}."
     )
     if there:
         expected = (
@@ -286,6 +286,60 @@ def log_of(text: str) -> PartyState:
 def test_costs_in_logs(text: str, costs: tuple[float | None, ...]) -> None:
     (read,) = MpSpdzEngine().costs([log_of(text)])
     assert (read.seconds, read.rounds, read.sent_bytes, read.online_s, read.offline_s) == costs
+
+
+# With timers of the program, of which one sent nothing; and with several threads.
+TIMERS = """\
+Time = 0.3 seconds\x20
+Time1 = 0.2 seconds (1.5 MB, 12 rounds)
+Time20 = 5e-06 seconds (0 MB, 0 rounds)
+"""
+THREADS = """\
+4 threads spent a total of 0.5 seconds (0.25 MB, 9 rounds) on the online phase, 1.5 seconds \
+(2 MB, 30 rounds) on the preprocessing/offline phase, and 0.1 seconds idling.
+Spent 0.01 seconds (0.5 MB, 3 rounds) on correlated randomness generation.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "phases"),
+    [
+        (
+            SPDZ2K_LOG,
+            {"online": (0.00316419, 646, 37), "offline": (0.159285, 3_358_670, 494)},
+        ),
+        (
+            SPDZ2K_LOG + TIMERS,
+            {
+                "online": (0.00316419, 646, 37),
+                "offline": (0.159285, 3_358_670, 494),
+                "timer_1": (0.2, 1_500_000, 12),
+                "timer_20": (5e-06, 0, 0),
+            },
+        ),
+        (
+            THREADS + "\n".join(SPDZ2K_LOG.splitlines()[2:]),
+            {"online": (0.5, 250_000, 9), "offline": (1.5, 2_000_000, 30)},
+        ),
+        (
+            RING_LOG.replace("0.000154849 seconds", "-2.1e-05 seconds"),
+            {"online": (0.00160415, 189, 11), "offline": (0.0, 512, 2)},
+        ),
+        ("Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds\n", {}),
+    ],
+)
+def test_phases_in_logs(text: str, phases: dict[str, tuple[float, int, int]]) -> None:
+    (read,) = MpSpdzEngine().costs([log_of(text)])
+    found = {name: (cost.seconds, cost.sent_bytes, cost.rounds) for name, cost in read.phases.items()}
+    assert found == phases
+
+
+@pytest.mark.parametrize(
+    "odd", ["1e99 seconds", "1.2.3 seconds", "1 seconds (-1 MB, 2 rounds)", "1 seconds (1e30 MB, 2 rounds)"]
+)
+def test_digits_of_a_timer_that_are_no_cost_are_refused(odd: str) -> None:
+    with pytest.raises(OutputError, match="did not report its time and traffic"):
+        MpSpdzEngine().costs([log_of(f"{RING_LOG}Time1 = {odd}\n")])
 
 
 @pytest.mark.parametrize("missing", ["Time = ", "Data sent = "])

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -34,7 +35,15 @@ from fairshares.harness.engines.parties import handle, sandbox
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from fairshares.harness.engines.parties.supervisor import free_ports
-from fairshares.harness.engines.parties.working_directory import DATA, LOG, LOOPBACK, MET, met, read_inside
+from fairshares.harness.engines.parties.working_directory import (
+    DATA,
+    LOG,
+    LOOPBACK,
+    MET,
+    PRINTED,
+    met,
+    read_inside,
+)
 from fairshares.harness.party_reports import line_of_failure
 from fairshares.harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
@@ -459,6 +468,39 @@ def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: p
     assert party.exit_code() == 0
     (tmp_path / LOG).write_text("OUT x 1\nmore\n")
     assert party.exit_code() == handle._TOO_MUCH
+
+
+def test_what_a_program_prints_apart_from_its_log_counts_and_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handle, "_MOST_LOG", 1000)
+    printing = "import time\nwhile True:\n    print('x' * 99, flush=True)\n    time.sleep(0.01)"
+    (tmp_path / LOG).touch()
+    with (tmp_path / PRINTED).open("wb") as printed:
+        process = subprocess.Popen([sys.executable, "-c", printing], stdout=printed, start_new_session=True)
+    party = handle.LocalProcess(handle.Supervised(number=0, keeps_printed=True), tmp_path, process)
+    until(lambda: party.exit_code() == handle._TOO_MUCH)
+    assert process.returncode == -signal.SIGKILL
+    kept = party.state().printed
+    assert kept is not None and kept.size > 1000 and kept.text.startswith("x" * 99 + "\n")
+
+
+def test_last_words_of_a_machine_are_shown_of_users_programs_alone(tmp_path: Path) -> None:
+    """Elsewhere MP-SPDZ may quote inputs in them. Lines about a run that goes well are no last words."""
+    lines = [
+        "Using statistical security parameter 40",
+        "Truncation error probability 2^-40",
+        "-p, --player ARG  This player's number (required if not given)",
+        "Fatal error at mine-0:5 (LEGENDREC): no prime modulus",
+        "Time1 = 0.5 seconds (0.1 MB, 3 rounds)",
+        "Fatal error: connection reset by peer, and more",
+    ]
+    (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines))
+    all_lines = list(handle._kept_lines(tmp_path, 1 << 20, all_lines=True))
+    assert all_lines == [*lines[3:5], "connection reset by peer"]
+    assert list(handle._kept_lines(tmp_path, 1 << 20)) == [lines[4], "connection reset by peer"]
+    (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines[:2]))
+    assert list(handle._kept_lines(tmp_path, 1 << 20, all_lines=True)) == [lines[1]]
 
 
 @pytest.mark.parametrize("is_foreign", [False, True])

@@ -1,0 +1,74 @@
+"""Starts parties that find files of inputs, as MP-SPDZ's `Player-Data` has them, in their directories."""
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairshares.harness.engines.engine import Engine
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup
+from fairshares.harness.engines.registry import engine_of
+from fairshares.harness.errors import OptionError
+from fairshares.harness.security_models import SecurityModel
+
+# Of a party and one of its threads: a text of numbers, or binary.
+_FILE = re.compile(r"Input-(?:Binary-)?P(\d{1,3})-\d{1,3}")
+_PLACE = "given"  # in a party's directory, where its own inputs do not replace them
+
+
+def input_files(directory: Path) -> dict[str, Path]:
+    """Return the files of inputs in a directory by their names.
+
+    Raises:
+        OptionError: There is no such directory, or it has none.
+    """
+    if not directory.is_dir():
+        raise OptionError(
+            f"There is no directory {directory}; name one with files as Input-P0-0, or the number of public "
+            "integers that each party reads."
+        )
+    found = {path.name: path for path in sorted(directory.iterdir()) if _FILE.fullmatch(path.name)}
+    if not found:
+        raise OptionError(
+            f"{directory} has no file of inputs; name them as MP-SPDZ does, Input-P0-0 for party 0 and its "
+            "first thread."
+        )
+    return found
+
+
+def reading_files(model: SecurityModel) -> SecurityModel:
+    """Return a model whose machine reads inputs from the files that parties find."""
+    return replace(model, run_options=(*model.run_options, "-IF", f"{_PLACE}/Input"))
+
+
+class PartyWithFiles(LocalParty):
+    """A party on this machine with its own files of inputs in its directory, and no other party's."""
+
+    def __init__(self, files: Mapping[str, Path], setup: PartySetup, directory: Path) -> None:
+        super().__init__(setup, directory)
+        (directory / _PLACE).mkdir(mode=0o700)
+        for name, path in files.items():
+            match = _FILE.fullmatch(name)
+            if match is not None and int(match[1]) == setup.config.party:
+                shutil.copyfile(path, directory / _PLACE / name)
+
+
+@dataclass(frozen=True)
+class LayingOut:
+    """Lays parties out with their files of inputs."""
+
+    files: Mapping[str, Path]
+
+    def party(self, setup: PartySetup, directory: Path) -> LocalParty:
+        """Return a party that is laid out in a new directory."""
+        return PartyWithFiles(self.files, setup, directory)
+
+
+def engine_with_files(model: SecurityModel, directory: Path) -> Engine:
+    """Return the model's engine, whose parties find the files of inputs in a directory.
+
+    Raises:
+        OptionError: The directory has none.
+    """
+    return type(engine_of(model))(LayingOut(input_files(directory)).party)
