@@ -33,6 +33,7 @@ _GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
 _TINY = 1e-12
 _BLOCK = 64  # points of the grid of ratios that are computed together
 _STEPS = 3  # towards an end of a quotient's interval
+_HALVINGS = 10  # the same, where steps do not converge
 _NARROW = 0.01  # first cell beyond an end, over the quotient; the next ones are twice as wide each
 _FURTHEST = 40  # cells at most
 
@@ -88,13 +89,29 @@ class Quotient:
             high = high[possible]
         return float(np.minimum(high, ends[possible]).max())
 
+    def _least_possible(self, form: Form, least: float) -> float:
+        """Return about the least quotient from `least` on that is possible, by halving."""
+        possible = self.dividend / self.divisor
+        excluded = least
+        for _ in range(_HALVINGS):
+            middle = (excluded + possible) / 2
+            if self.dividend - middle * self.divisor <= form.near(middle):
+                possible = middle
+            else:
+                excluded = middle
+        return possible
+
     def least(self, form: Form, least: float) -> float:
         """Return a bound on all quotients w from `least` on with e - w a <= reach, as `largest`."""
         estimate = self.dividend / self.divisor
         least = min(least, estimate)
         end = estimate
+        before = estimate
         for _ in range(_STEPS):
+            before = end
             end = max(min(estimate, (self.dividend - form.near(end)) / self.divisor), least)
+        if abs(end - before) > _NARROW * before:  # a reach that grows fast with the quotient
+            end = self._least_possible(form, least)
         shares = 1 - _NARROW * (np.exp2(np.arange(_FURTHEST, dtype=np.float64)) - 1)
         beyond = end * shares
         edges = np.append(beyond[beyond > least], least)

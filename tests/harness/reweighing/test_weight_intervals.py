@@ -131,6 +131,15 @@ def test_exact_coverage_beside_small_counts(place: int, reweighing: str) -> None
     assert exact_coverage(EMPTY_CELLS[place], reweighing, FOUR) >= CONFIDENCE
 
 
+@pytest.mark.parametrize("reweighing", ["kamiran-calders", "balanced"])
+def test_an_empty_count_may_stand_for_2_and_not_for_3(reweighing: str) -> None:
+    """At ε = 2 a count of 2 is raised with a probability of 12.6 %, and a count of 3 with 1.9 %."""
+    counts = np.array([[1.0, 150.0], [255.0, 195.0]])
+    low, high = count_intervals(counts, reweighing, design_noise(Fraction(2), 40))[0, 0]
+    weight = weights_of_counts(counts, reweighing)[0, 0]
+    assert 0.45 * weight < low < 0.505 * weight and high < 1.02 * weight
+
+
 @pytest.mark.parametrize("reweighing", REWEIGHINGS)
 def test_weights_of_nobody_and_of_few_have_ends_above_0(reweighing: str) -> None:
     """Whatever the noise hides, a weight is above 0, and not infinite."""
