@@ -23,7 +23,7 @@ from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_epsilon
 from fairshares.harness.request.request import DISTRIBUTED, JOINT
-from fairshares.harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS, get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.spelling import similar
 from fairshares.protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
@@ -45,6 +45,7 @@ Levels = str | int | float | list[str | int | float | dict[str, str | int | floa
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
 _NUMBERS = (
+    "parties",
     "clients",
     "records",
     "groups",
@@ -289,6 +290,11 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
                 _READ[factor](level)
             except (OptionError, ValueError) as error:
                 raise ExperimentError(f"{place}: {factor}: {error}") from None
+    if "parties" in cell and "security" in cell:
+        try:
+            get_model(str(cell["security"]), int(cell["parties"]))
+        except OptionError as error:
+            raise ExperimentError(f"{place}: parties: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
         _check_literal(place, cell)
@@ -304,7 +310,8 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
 
 def _check_machine(place: str, cell: Mapping[str, Level]) -> None:
     """Raise ExperimentError for options of a machine that make no sense on any."""
-    of_machine = [factor for factor in (MACHINE, *_OF_MACHINES, "run_options") if factor in cell]
+    alone = [factor for factor in _OF_MACHINES if factor != "parties" or "security" not in cell]
+    of_machine = [factor for factor in (MACHINE, *alone, "run_options") if factor in cell]
     if of_machine and (MACHINE not in cell or PROGRAM not in cell):
         raise ExperimentError(
             f"{place}: {of_machine[0]} is for a program of your own on a machine of MP-SPDZ; add "
@@ -349,7 +356,8 @@ def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
     literal = literal_of(cell)
     if literal:
         needed = ["security", "network"]
-        needed += [name for name in literal.arguments if name in _FACTORS and name not in _OF_MACHINES]
+        # The number of parties is the model's usual one, unless a cell says another.
+        needed += [name for name in literal.arguments if name in _FACTORS and name != "parties"]
         return needed
     if PROGRAM in cell:
         return [PROGRAM, MACHINE if MACHINE in cell else "security"]

@@ -111,14 +111,19 @@ def _marked(text: str) -> str:
 def models() -> str:
     """Return a table of the security models."""
     rows = [
-        f"| `{model.name}` | {model.engine} | {model.parties} | {model.corruptions} {model.tolerates} "
+        f"| `{model.name}` | {model.engine} | {model.parties} "
+        f"| {model.numbers_taken if model.numbers else '–'} "
+        f"| {model.corruptions} {model.tolerates} "
         f"| {f'`{model.virtual_machine}`' if model.virtual_machine else '–'} "
         f"| {f'2^-{model.statistical_security_bits}' if model.statistical_security_bits else '–'} "
         f"| {model.paper_name or '–'} |"
         for model in MODELS.values()
     ]
-    names = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
-    return "\n".join([names, "|---" * 7 + "|", *rows, ""])
+    names = (
+        "| model | engine | parties | other numbers | withstands | MP-SPDZ's machine | may fail with "
+        "| in PrivFairFL |"
+    )
+    return "\n".join([names, "|---" * 8 + "|", *rows, ""])
 
 
 MADE = {

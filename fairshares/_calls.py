@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         WeightsResult,
     )
     from fairshares._types import (
-        Constraint,
+        ConstraintName,
         NoiseFamilyName,
         NoiseKind,
         Objective,
@@ -60,6 +60,7 @@ def weights(
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -115,6 +116,8 @@ def weights(
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
         security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
+        parties: How many parties compute, in "semi2k", "spdz2k" (2 to 16) and "mpyc" (3 to 16). None: the
+            model's usual number.
         population: Whose records these are, a name, which is charged; "none": nobody counts.
         budget: The population's total ε, or (ε, δ). Runs beyond it are refused.
         ledger: The file of charges; default: as for the command.
@@ -141,7 +144,7 @@ def thresholds(
     score: Column = None,
     thresholds: int | Sequence[float] | None = None,
     positive_label: Hashable = None,
-    constraint: Constraint = "equalized_odds",
+    constraint: ConstraintName = "equalized_odds",
     objective: Objective = "accuracy_score",
     tolerance: float | None = None,
     deterministic: bool = False,
@@ -160,6 +163,7 @@ def thresholds(
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -230,6 +234,7 @@ def confusion(
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -279,6 +284,7 @@ def gap(
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -325,6 +331,7 @@ def count(
     privacy_unit: Unit = "record",
     neighboring_relation: Relation | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     noise_family: NoiseFamilyName = "by-epsilon",
     offline: bool = False,
     stock: Path | str | None = None,
@@ -374,6 +381,7 @@ def cap(
     delta: Number = "2^-40",
     noise_family: NoiseFamilyName = "by-epsilon",
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -421,7 +429,7 @@ def train(
     learning_rate: float = 1,
     momentum: float = 0.9,
     reweighing: Reweighing = "kamiran-calders",
-    constraint: Constraint = "equalized_odds",
+    constraint: ConstraintName = "equalized_odds",
     objective: Objective = "accuracy_score",
     positive_label: Hashable = None,
     groups: Sequence[Hashable] | None = None,
@@ -436,6 +444,7 @@ def train(
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,

@@ -33,6 +33,7 @@ def plan(
     cap: int | str | None = None,
     neighboring_relation: Relation | None = None,
     security: Security | None = None,
+    parties: int | None = None,
     network: str | None = None,
     error: float | None = None,
     ledger: Path | str | None = None,

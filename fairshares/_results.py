@@ -48,7 +48,7 @@ from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.parts import Part
 
 if TYPE_CHECKING:
-    from fairshares._types import Constraint, Objective
+    from fairshares._types import ConstraintName, Objective
     from fairshares.harness.postprocessing.thresholds.predictor import Estimator, GroupThresholdPredictor
     from fairshares.harness.training.logistic import LogisticModel
 
@@ -346,7 +346,7 @@ class ThresholdsResult(Result[Thresholds]):
         self,
         *,
         positive_label: Hashable = None,
-        constraint: Constraint = "equalized_odds",
+        constraint: ConstraintName = "equalized_odds",
         objective: Objective = "accuracy_score",
         tolerance: float | None = None,
         deterministic: bool = False,

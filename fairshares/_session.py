@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from fairshares._shown import Spent
     from fairshares._types import (
-        Constraint,
+        ConstraintName,
         NoiseFamilyName,
         NoiseKind,
         Objective,
@@ -75,6 +75,7 @@ class Session:
         unit: Unit = "record",
         cap: int | str | None = None,
         security: Security | None = None,
+        parties: int | None = None,
         client_id: Column = None,
         group: Column = None,
         label: Column = None,
@@ -116,7 +117,7 @@ class Session:
         score: Column = None,
         thresholds: int | Sequence[float] | None = None,
         positive_label: Hashable = None,
-        constraint: Constraint = "equalized_odds",
+        constraint: ConstraintName = "equalized_odds",
         objective: Objective = "accuracy_score",
         tolerance: float | None = None,
         deterministic: bool = False,
@@ -209,7 +210,7 @@ class Session:
         learning_rate: float = 1,
         momentum: float = 0.9,
         reweighing: Reweighing = "kamiran-calders",
-        constraint: Constraint = "equalized_odds",
+        constraint: ConstraintName = "equalized_odds",
         objective: Objective = "accuracy_score",
         positive_label: Hashable = None,
         neighboring_relation: Relation | None = None,

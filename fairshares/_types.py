@@ -3,7 +3,7 @@
 from typing import Literal
 
 Reweighing = Literal["kamiran-calders", "balanced", "label"]
-Constraint = Literal[
+ConstraintName = Literal[
     "equalized_odds",
     "equal_opportunity",
     "false_positive_rate_parity",

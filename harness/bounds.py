@@ -34,6 +34,9 @@ Name = Annotated[str, Meta(max_length=1 << 20)]
 
 Names = Annotated[list[Name], Meta(max_length=1 << 20)]
 
+PartyCount = Annotated[int, Meta(ge=2, le=64)]
+"""How many parties a run has, where that is not the usual number of its security model."""
+
 Port = Annotated[int, Meta(ge=0, lt=1 << 16)]
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

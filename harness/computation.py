@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairshares.harness.bounds import ClockDifference, PerParty, Positive, Seconds, Size
+from fairshares.harness.bounds import ClockDifference, PartyCount, PerParty, Positive, Seconds, Size
 
 
 class Preprocessing(Struct, frozen=True, kw_only=True):
@@ -34,9 +34,13 @@ class EmulatedNetwork(Struct, frozen=True, kw_only=True):
 
 
 class Computation(Struct, frozen=True, kw_only=True):
-    """The program, the engine and the cost of a computation. Seconds that nobody measured are None."""
+    """The program, the engine and the cost of a computation. Seconds that nobody measured are None.
+
+    `parties` is there where the security model has another number of parties than its usual one.
+    """
 
     security: str
+    parties: PartyCount | UnsetType = UNSET
     engine: str
     engine_version: str
     program_hash: str

@@ -166,7 +166,7 @@ def _release(
     weights = run_release(
         WeightsStatistic(),
         RecordsSource(applicants.records(applicants.train)),
-        RunSettings(WeightsRequest(epsilon=1, security=model).spending(of_weights)),
+        RunSettings(WeightsRequest(epsilon=1).but(security=model).spending(of_weights)),
         directory / _WEIGHTS,
         progress,
     )
@@ -175,7 +175,7 @@ def _release(
     thresholds = run_release(
         ThresholdsStatistic(CurvesStatistic(), _CHOICE),
         RecordsSource(scored),
-        RunSettings(ThresholdsRequest(epsilon=1, security=model).spending(of_curves)),
+        RunSettings(ThresholdsRequest(epsilon=1).but(security=model).spending(of_curves)),
         directory / _THRESHOLDS,
         StepsOfRun("second", progress).begin,
     )

@@ -1,19 +1,46 @@
 """Security models: numbers of parties, and the collusion that they withstand."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
 from fairshares.protocols.spec import REPLICATED, InputPath
 
+MOST_PARTIES = 16  # of any model, as of a task
 _SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
+
+
+@dataclass(frozen=True)
+class PartyNumbers:
+    """The numbers of parties that a model takes, and how many of them may collude.
+
+    Attributes:
+        least: The smallest number.
+        most: The largest number.
+        honest_majority: Whether fewer than half of the parties may collude. If not, all but one may.
+    """
+
+    least: int
+    most: int = MOST_PARTIES
+    honest_majority: bool = False
+
+    def corruptions(self, parties: int) -> int:
+        """Return how many of so many parties may collude."""
+        if self.honest_majority:
+            return (parties - 1) // 2
+        return parties - 1
 
 
 @dataclass(frozen=True)
 class SecurityModel:
     """One security model, as in docs/reference/models.md.
 
+    A model with `numbers` has an instance for each number of parties. `MODELS` holds those of the usual
+    numbers, and `get_model` returns any.
+
     Attributes:
+        parties: How many parties compute.
         corruptions: How many parties may collude, the same in all runs (a static adversary).
         adversary: "passive" (they follow the protocol) or "active" (they may not), by design.
         virtual_machine: MP-SPDZ's program, None for the embedded engine.
@@ -22,12 +49,16 @@ class SecurityModel:
         run_options: Options of the virtual machine.
         statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
             one, fails with probability 2^-b each; None without such a term.
+        mask_bits: K: the bits of a compared integer's mask beyond its own, in the embedded engine; None in
+            others. A mask is the sum of a part for each set of parties that may collude, which these do not
+            know. So each part is shorter, by the logarithm of their number.
         batches: The least and most material prepared at once; None for the machine's choice.
         prepares_ands: Whether the machine also prepares material for ANDs of bits, of which plans count
             whole batches.
         broken: Whether the engine falls short of `adversary`; see docs/explanation/limitations.md.
         cryptography: Further assumptions, in words.
         replicated: Whether all parties but one hold each share, so that no active one can change it.
+        numbers: The numbers of parties that it takes; None if `parties` is the only one.
         fixed_batch: The size of all batches; None where it follows from what a run prepares.
         is_bare: Whether it is a machine of MP-SPDZ with options of a user's, for programs of the user's
             own: nothing in them is mended, and links ask for no certificates.
@@ -50,7 +81,51 @@ class SecurityModel:
     replicated: bool = False
     fixed_batch: int | None = None
     is_bare: bool = False
+    numbers: PartyNumbers | None = None
+    mask_bits: int | None = None
     prepares_ands: bool = True
+
+    def takes(self, parties: int) -> bool:
+        """Return whether so many parties can compute in this model."""
+        if self.numbers is None:
+            return parties == self.parties
+        return self.numbers.least <= parties <= self.numbers.most
+
+    def with_parties(self, parties: int) -> "SecurityModel":
+        """Return the model of so many parties, or raise OptionError."""
+        if not self.takes(parties):
+            able = ", ".join(model.name for model in MODELS.values() if model.takes(parties))
+            raise OptionError(
+                f"Model {self.name} takes {self.numbers_taken} parties, not {parties}; choose another number "
+                f"with {named('parties')}, or a model of {parties} parties with {named('security')}: "
+                f"{able or 'there is none'}."
+            )
+        if self.numbers is None:
+            return self
+        corruptions = self.numbers.corruptions(parties)
+        bits = self.statistical_security_bits
+        if self.mask_bits is not None:
+            bits = bits_of_masks(self.mask_bits, parties, corruptions)
+        return replace(self, parties=parties, corruptions=corruptions, statistical_security_bits=bits)
+
+    @property
+    def numbers_taken(self) -> str:
+        """The numbers of parties that it takes, in words."""
+        if self.numbers is None:
+            return str(self.parties)
+        return f"{self.numbers.least} to {self.numbers.most}"
+
+    @property
+    def stated_parties(self) -> int | None:
+        """The number of parties as files and messages state it; None stands for the model's usual number."""
+        if self.is_bare or self.parties == MODELS[self.name].parties:
+            return None
+        return self.parties
+
+    @property
+    def title(self) -> str:
+        """The name, with the number of parties if that is not the usual one; policies of hosts name it so."""
+        return title_of(self.name, self.stated_parties)
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the batch size, None for the machine's choice.
@@ -112,6 +187,18 @@ class SecurityModel:
         )
 
 
+def bits_of_masks(mask_bits: int, parties: int, corruptions: int) -> int:
+    """Return b: a compared integer's mask fails to hide it with probability 2^-b at most, in MPyC.
+
+    Source: MPyC's `runtime._np_randoms`, which makes a mask's parts uniform below the largest power of 2
+    whose multiple by their number is at most 2^mask_bits. Those who collude know all parts but one. Below
+    the mask are 64 random bits, and compared integers are less than 2^62 apart, which adds 2 bits.
+    [test: tests/harness/engines/test_mpyc_masks.py]
+    """
+    parts = math.comb(parties, corruptions)
+    return mask_bits - (parts - 1).bit_length() + 2
+
+
 # Options of MP-SPDZ's compiler: the ring's bits, and how shares become shares of bits: -Y by edaBits, -Z by
 # splitting each share among so many parties.
 _RING_EDABITS = ("-R", "64", "-Y")
@@ -125,6 +212,8 @@ _AT_ONCE = (50_000, 50_000)  # fewer rounds; smaller runs make no more than they
 _SPDZ2K = ("-e", "-SP", "48")
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"
+_ALL_BUT_ONE_COLLUDE = PartyNumbers(2)
+_FEWER_THAN_HALF_COLLUDE = PartyNumbers(3, honest_majority=True)
 _MASKS_OF_MPYC = 61  # the most that fits into a field of 127 bits beside 64-bit integers; as fast as 40
 
 MODELS: dict[str, SecurityModel] = {
@@ -143,6 +232,7 @@ MODELS: dict[str, SecurityModel] = {
             paper_name="OTSemi2k",
             batches=(1000, 10_000),
             cryptography=_TRANSFER,
+            numbers=_ALL_BUT_ONE_COLLUDE,
         ),
         SecurityModel(
             name="ring",
@@ -171,6 +261,7 @@ MODELS: dict[str, SecurityModel] = {
             paper_name="SPDZ2k",
             batches=(300, 10_000),
             cryptography=_TRANSFER,
+            numbers=_ALL_BUT_ONE_COLLUDE,
         ),
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
         SecurityModel(
@@ -222,14 +313,33 @@ MODELS: dict[str, SecurityModel] = {
             corruptions=1,
             adversary="passive",
             ring=FIELD,
-            statistical_security_bits=_MASKS_OF_MPYC,
+            statistical_security_bits=bits_of_masks(_MASKS_OF_MPYC, parties=3, corruptions=1),
+            mask_bits=_MASKS_OF_MPYC,
+            numbers=_FEWER_THAN_HALF_COLLUDE,
         ),
     )
 }
 
 
-def get_model(name: str) -> SecurityModel:
-    """Return a model, or raise OptionError."""
+def get_model(name: str, parties: int | None = None) -> SecurityModel:
+    """Return the model of a name and of a number of parties, the usual one if None; or raise OptionError."""
     if name not in MODELS:
         raise OptionError(f"There is no model {name!r}; choose one of {', '.join(MODELS)}.")
-    return MODELS[name]
+    usual = MODELS[name]
+    if parties is None:
+        return usual
+    return usual.with_parties(parties)
+
+
+def title_of(name: str, parties: int | None) -> str:
+    """Return the title of a model of so many parties; None is its usual number."""
+    if parties is None:
+        return name
+    return f"{name} of {parties} parties"
+
+
+def model_titled(title: str) -> SecurityModel:
+    """Return the model of a title; raise OptionError or ValueError if it is none."""
+    name, _, number = title.partition(" of ")
+    parties = int(number.removesuffix(" parties")) if number else None
+    return get_model(name, parties)

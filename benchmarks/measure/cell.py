@@ -82,11 +82,16 @@ from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, Protoc
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
-    """Return the cell's model, or what its machine of MP-SPDZ is to an engine."""
+    """Return the cell's model, of its number of parties if it has one; or what its machine is to engines."""
     machine = machine_of(cell)
     if machine is not None:
         return machine.model()
-    return get_model(str(cell["security"]))
+    return get_model(str(cell["security"]), parties_of(cell))
+
+
+def parties_of(cell: Mapping[str, Level]) -> int | None:
+    """Return the cell's number of parties; None for the usual number of its model."""
+    return int(cell["parties"]) if "parties" in cell else None
 
 
 LEDGER = "ledger.sqlite"  # a run's own ledger, in its directory
@@ -133,7 +138,7 @@ class Place:
             finally:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
-            record |= self._hosts.seen[model_of(cell).name]
+            record |= self._hosts.seen[model_of(cell).title]
         installation = find_installation()
         here: dict[str, Any] = to_builtins(environment())
         here["mp_spdz_commit"] = installation.commit if isinstance(installation, Installation) else None
@@ -160,7 +165,7 @@ class Place:
         if self._hosts is not None and network != "none":
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
-            return f"{model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
+            return f"{model.title} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
         if PROGRAM in cell and self._hosts is not None:
             return _why_not_at_hosts(cell, model)
         if PROGRAM in cell:
@@ -280,6 +285,7 @@ def _run_at_hosts(
         compile_s = time.monotonic() - began
         trial = ProgramTrial(
             security=model.name,
+            parties=model.stated_parties,
             compiled_by=str(engine.version()),
             program=compiled.program,
             integers=int(cell.get("inputs", 0)),
@@ -306,6 +312,7 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
         population=UNCHARGED,
         ledger=ledger,
         timeout=timeout_s,
+        parties=parties_of(cell),
     )
 
 
@@ -358,18 +365,24 @@ def _silent(_step: str) -> None:
 
 def trial_of(cell: Mapping[str, Level]) -> KnownTrial:
     """Return the trial on hosts of a cell of what they have themselves."""
-    model = model_of(cell).name
+    model = model_of(cell)
     if literal_of(cell):
-        return LiteralTrial(security=model, literal=literal_protocol(cell))
+        return LiteralTrial(security=model.name, parties=model.stated_parties, literal=literal_protocol(cell))
     request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         return NoiseTrial(
-            security=model,
+            security=model.name,
+            parties=model.stated_parties,
             guarantee=Guarantee(request.protect.epsilon, request.protect.delta),
             samples=int(cell["samples"]),
         )
     federation = federation_of(cell, statistic_of(cell))
-    return ReleaseTrial(security=model, asked=request.to_json(), federation=federation)
+    return ReleaseTrial(
+        security=model.name,
+        parties=model.stated_parties,
+        asked=request.to_json(),
+        federation=federation,
+    )
 
 
 def program_job(cell: Mapping[str, Level], programs: Path = Path()) -> MadeUpJob:
@@ -449,6 +462,8 @@ def _count_error(key: Cell) -> float:
 def request_of(cell: Mapping[str, Level]) -> Request:
     """Return a cell's request."""
     given = {"epsilon": str(cell["epsilon"]), "security": str(cell["security"])}
+    if "parties" in cell:
+        given["parties"] = str(cell["parties"])
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
     variant = str(cell["variant"])

@@ -83,17 +83,17 @@ class BenchmarkHosts:
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
         if missing or not self._was_seen_lately(model):
-            self.seen[model.name] = _look(connections, model, progress)
-            self._seen_at[model.name] = time.monotonic()
+            self.seen[model.title] = _look(connections, model, progress)
+            self._seen_at[model.title] = time.monotonic()
         return ConnectedHosts(model, connections)
 
     def forget(self, model: SecurityModel) -> None:
         """Forget the last check of a model's hosts, so that the next run checks them again."""
-        self._seen_at.pop(model.name, None)
+        self._seen_at.pop(model.title, None)
 
     def _was_seen_lately(self, model: SecurityModel) -> bool:
         """Return whether a check of the model's hosts still counts."""
-        seen_at = self._seen_at.get(model.name)
+        seen_at = self._seen_at.get(model.title)
         return seen_at is not None and time.monotonic() - seen_at <= _CHECK_COUNTS_S
 
     def _close(self, parties: Sequence[int]) -> None:

@@ -110,10 +110,9 @@ def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
     """Write unit costs beside their results, and return the models."""
     runs = measured(samples)
     units = {}
-    for name, model in MODELS.items():
-        of_model = [run for run in runs if run.cell["security"] == name]
-        if of_model:
-            units[name] = fit(model, of_model)
+    models = {model_of(run.cell) for run in runs}
+    for model in sorted(models, key=lambda model: ([*MODELS].index(model.name), model.parties)):
+        units[model.title] = fit(model, [run for run in runs if model_of(run.cell) == model])
     last = next(sample for sample in reversed(samples) if sample.status == OK)
     write_json(
         directory / UNITS,

@@ -41,6 +41,7 @@ from fairshares.harness.request.request import (
     Randomness,
     Request,
     Spending,
+    Trust,
     Where,
 )
 from fairshares.harness.training.request import TrainRequest
@@ -141,7 +142,7 @@ class TaskOptions(Options):
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
     cap = optional(parse_cap, CAP_HELP)
-    security = Request.security
+    trust = OptionGroup(Trust, without=("parties",))  # there are as many as the files of `parties`
     input_path = Inputs.input_path
     input_form = Inputs.input_form.but(
         help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
@@ -284,7 +285,7 @@ class NoiseOptions(Options):
         "1000",
     )
     noise = Randomness.noise
-    security = Request.security
+    trust = OptionGroup(Trust)
     out = OUT
     timeout = Where.timeout
     prints = "noise.json"
@@ -328,7 +329,7 @@ class AuditOptions(
         NOISES,
         "of a release: joint (default), distributed or distributed-gaussian; of the parties of --security",
     )
-    security = Request.security.but(help="with --noise distributed: the model; see `./inv security`")
+    trust = OptionGroup(Trust, security={"help": "with --noise distributed: the model; see `./inv security`"})
     cap = optional(
         Whole(1, in_module("fairshares.harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
@@ -341,7 +342,7 @@ class AuditOptions(
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
     """Compute DP weights and thresholds for real data, and compare a model with and without them."""
 
-    security = Request.security
+    trust = OptionGroup(Trust)
     out = OUT
 
 
@@ -376,12 +377,19 @@ class DocsOptions(Options):
     """Build the documentation site; a warning, as of a link that leads nowhere, fails it."""
 
 
+_PARTIES_OF_A_POLICY = "how many parties these models have; default: the usual number of each"
+
+
 class HostsCheckOptions(Options):
     """Check whether every host is ready for a run; change nothing."""
 
     hosts = HOSTS
-    security = Request.security.but(
-        help="the model that the hosts are checked for; default: ring, or what the number of hosts allows"
+    trust = OptionGroup(
+        Trust,
+        security={
+            "help": "the model that the hosts are checked for; default: ring, or what the number of hosts "
+            "allows"
+        },
     )
     prints = "JSON"
 
@@ -397,6 +405,7 @@ class HostsSetupOptions(Options):
         "the models that the usual policy accepts, for example ring,mpyc; default: ring, or what the number "
         "of hosts allows; with --directory: ring if available, else mpyc",
     )
+    parties = Trust.parties.but(help=_PARTIES_OF_A_POLICY)
     directory = optional(
         parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
     )
@@ -413,6 +422,7 @@ class HostsPolicyOptions(Options):
         parse_models,
         "the models that a new policy accepts, separated by commas; default: ring if available, else mpyc",
     )
+    parties = Trust.parties.but(help=_PARTIES_OF_A_POLICY)
     prints = "JSON"
 
 

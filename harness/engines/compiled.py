@@ -39,9 +39,9 @@ ContentSize = Annotated[int, Meta(ge=1, le=MOST_BYTES)]
 
 
 def options_of(model: SecurityModel) -> tuple[str, ...]:
-    """Return the options that a model's virtual machine always has."""
-    if model.parties == 2 and not model.is_bare:
-        return ("-N", "2", *model.run_options)
+    """Return the options that a model's machine always has; if it asks, how many parties there are."""
+    if model.numbers is not None:
+        return ("-N", str(model.parties), *model.run_options)
     return tuple(model.run_options)
 
 

@@ -11,6 +11,7 @@ from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.json_values import JsonValue
 
 PREFERRED = "ring"
+OF_ANY_NUMBER = "semi2k"
 FALLBACK = "mpyc"
 
 
@@ -26,24 +27,40 @@ def engine_of(model: SecurityModel) -> Engine:
     return engines()[model.engine]
 
 
-def choose_model(name: str | None) -> SecurityModel:
-    """Return the named model, by default `ring` if MP-SPDZ has it, else `mpyc`."""
+def choose_model(name: str | None, parties: int | None = None) -> SecurityModel:
+    """Return the named model, else the usual one, of so many parties, by default of its usual number.
+
+    The usual model is the first of `ring`, `semi2k` and `mpyc` that takes so many parties and can run here.
+    If none of these can run here, it is the last that takes so many.
+
+    Raises OptionError.
+    """
     if name is not None:
-        return get_model(name)
-    preferred = get_model(PREFERRED)
-    if engine_of(preferred).availability(preferred) is None:
-        return preferred
-    return get_model(FALLBACK)
+        return get_model(name, parties)
+    usual = [get_model(PREFERRED), get_model(FALLBACK)]
+    if parties is not None:
+        of_any_number = get_model(OF_ANY_NUMBER)
+        candidates = (usual[0], of_any_number, usual[1])
+        usual = [model.with_parties(parties) for model in candidates if model.takes(parties)]
+        if not usual:
+            return of_any_number.with_parties(parties)  # raises with the numbers that it takes
+    for model in usual:
+        if engine_of(model).availability(model) is None:
+            return model
+    return usual[-1]
 
 
-def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> SecurityModel:
-    """Return the given model, or announce and return the default."""
-    chosen = model or choose_model(None)
-    if model is None:
-        say(
-            f"Security model: {chosen.name} (choose another with {named('security')}; "
-            f"{named_command('security')} lists them)."
-        )
+def chosen_model(
+    model: SecurityModel | None, say: Callable[[str], None], parties: int | None = None
+) -> SecurityModel:
+    """Return the given model, or announce and return the default one, of so many parties if that is said."""
+    if model is not None:
+        return model
+    chosen = choose_model(None, parties)
+    say(
+        f"Security model: {chosen.title} (choose another with {named('security')}; "
+        f"{named_command('security')} lists them)."
+    )
     return chosen
 
 

@@ -339,7 +339,7 @@ class ReleasePlan:
         needed: The records or clients that an error needs. None if the release keeps to an error of its own,
             or has none.
         by_noise: The RMS error of a count, by the noise and how the noisy values are laid out for it. Empty
-            if the statistic has a single layout.
+            if the statistic has a single layout, unless the number of parties is chosen.
         elsewhere: The RMS error of a count by mechanisms that are not built here.
         alone: Whether all models add this noise.
         design_s: The seconds that choosing the noise takes here.
@@ -363,7 +363,9 @@ def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error
     by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
         release = asked.by(model).request
-        by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
+        # Of a chosen number of parties, what their own noise would do depends on how many may collude.
+        tolerated = None if model.stated_parties is None else model.corruptions
+        by_noise.setdefault((release.malleable_slots, release.own, tolerated), []).append(model)
     for alike in by_noise.values():
         here = asked.by(alike[0])
         before = thread_time()
@@ -375,7 +377,7 @@ def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error
         if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
             needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
         others: dict[str, float] = {}
-        if here.statistic.layout(prepared):
+        if here.statistic.layout(prepared) or alike[0].stated_parties is not None:
             others = errors_by_noise(here)
         plan = ReleasePlan(
             models=tuple(alike),
@@ -393,7 +395,10 @@ def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error
 
 
 def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
-    """Return the RMS error of a count for each noise that the release can have, with its layout."""
+    """Return the RMS error of a count for each noise that the release can have, with its layout if any.
+
+    It is empty if no count has an error of its own.
+    """
     errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
         request = asked.request.but(noise=noise)
@@ -404,8 +409,9 @@ def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
         with suppress(OptionError):  # this noise is not possible
             variant.request.program_of(statistic.spec)
             expected = statistic.expected_error(variant.prepared, variant.sizes)
-            assert isinstance(expected, ExpectedError)
-            errors[f"{noise}, {statistic.layout(variant.prepared)}"] = expected.count
+            if isinstance(expected, ExpectedError):
+                layout = statistic.layout(variant.prepared)
+                errors[f"{noise}, {layout}" if layout else noise] = expected.count
     return errors
 
 

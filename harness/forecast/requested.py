@@ -45,7 +45,7 @@ from fairshares.harness.request.plans import DEFAULT_ERROR, FILE, IN_PLAN, Expec
 from fairshares.harness.request.readers import parse_shares
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.request.request import Request
-from fairshares.harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 
@@ -83,7 +83,7 @@ def planned(
     stages = _stages(request, expected, source, account or Account())
     target = expected.error or float(DEFAULT_ERROR)
     units = read_units(expected.units or RECORDED)
-    models = [request.security] if request.security else list(MODELS.values())
+    models = _models_of(request)
     for stage in stages:
         stage.check_size()
     releases = [release for stage in stages for release in plan_releases(stage, models, target)]
@@ -107,6 +107,16 @@ def planned(
         )
         plans.append(planned_model)
     return RequestPlan(stages, releases, plans, expected.network, units)
+
+
+def _models_of(request: Request) -> list[SecurityModel]:
+    """Return the chosen model, or all models that take the chosen number of parties if there is one."""
+    if request.security:
+        return [request.security]
+    parties = request.trust.parties
+    if parties is None:
+        return list(MODELS.values())
+    return [model.with_parties(parties) for model in MODELS.values() if model.takes(parties)]
 
 
 def _stages(
@@ -139,7 +149,7 @@ def _stages(
         cap = expected_cap(clients, records, max_count)
     elif cap is None and kind is RecordKind.VALUE and protect.privacy_unit is PrivacyUnit.CLIENT:
         cap = Cap(1)
-    any_model = next(iter(MODELS.values()))
+    any_model = _models_of(request)[0]
     stage = ExpectedRelease(
         request=request if request.security else request.but(security=any_model),
         statistic=statistic_of(request),

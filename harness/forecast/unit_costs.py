@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fairshares.harness.errors import PlanError, ResultFileError, named_command
+from fairshares.harness.errors import OptionError, PlanError, ResultFileError, named_command
 from fairshares.harness.forecast.operation_counts import Counts
 from fairshares.harness.pipeline.manifest_of_run import sum_if_known
 from fairshares.harness.request.networks import NetworkProfile
-from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.security_models import SecurityModel, model_titled
 from fairshares.harness.system.result_files import read_result
 from fairshares.protocols.json_values import JsonObject
 
@@ -97,7 +97,7 @@ class ModelUnits:
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """All models' unit costs, `measured` where and when."""
+    """All models' unit costs by the models' titles, `measured` where and when."""
 
     models: Mapping[str, ModelUnits]
     measured: JsonObject
@@ -107,10 +107,14 @@ class UnitCosts:
 
         Raises PlanError if the model, or a network, was not measured.
         """
-        units = self.models.get(model.name)
+        units = self.models.get(model.title)
+        if units is None and model.stated_parties is not None:
+            raise PlanError(
+                f"No unit costs of {model.title} are on file, as only usual numbers of parties were measured."
+            )
         if units is None:
             raise PlanError(
-                f"No unit costs of {model.name} are on file; {named_command('bench.run units')} measures "
+                f"No unit costs of {model.title} are on file; {named_command('bench.run units')} measures "
                 "them."
             )
         rounds: float | None = None
@@ -121,7 +125,7 @@ class UnitCosts:
         seconds = _total(units.figures[MPC_S], things)
         if network is not None:
             if units.trips is None or units.link_share is None:
-                raise PlanError(f"No unit costs of {model.name} on a network are on file.")
+                raise PlanError(f"No unit costs of {model.title} on a network are on file.")
             seconds += waiting_rounds(counts, rounds) * units.trips * network.rtt_s
             seconds += sent * units.link_share * 8 / network.bandwidth_bits_per_s
         compiling: float | None = None
@@ -177,12 +181,12 @@ def read_units(directory: Path) -> UnitCosts:
             fields["models"],
             dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]],
         )
-        models = {name: _model_units(MODELS[name], units) for name, units in stated.items()}
+        models = {title: _model_units(model_titled(title), units) for title, units in stated.items()}
         measured = fields["measured"]
         if not isinstance(measured, dict):
             raise TypeError
         return UnitCosts(models, measured)
-    except (KeyError, TypeError, ValueError, msgspec.ValidationError):
+    except (KeyError, OptionError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(
             f"{directory / UNITS} does not hold unit costs; measure them anew with "
             f"{named_command('bench.run units')}."

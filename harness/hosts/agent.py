@@ -292,7 +292,7 @@ class Work(wire.Answers):
 
         Raises PolicyError if the owner does not allow it, or as `trial_proposed`.
         """
-        self.host.ask_owner(Benchmark(message.trial.security, message.trial.foreign_program))
+        self.host.ask_owner(Benchmark(message.trial.title, message.trial.foreign_program))
         self._take(trial_proposed(self.host, message))
 
     def _take(self, state: RunState) -> None:

@@ -219,7 +219,7 @@ class LeftoverRun(Struct, frozen=True, kw_only=True):
         schema: The version of the file's fields.
         run: The run's name.
         task: The name of the release.
-        security: The name of the security model.
+        security: The name of the security model, with the number of parties if it is not the usual one.
         ended: When the run ended, by the clock of a host that keeps its result.
         outputs: The opened integers, by the names of their lines. None unless all of the run's hosts signed
             the same.
@@ -291,7 +291,7 @@ def leftover_run(kept: Sequence[KeptStatement]) -> LeftoverRun:
         schema=1,
         run=first.statement.ran.run,
         task=first.request.task,
-        security=first.request.model.name,
+        security=first.request.model.title,
         ended=first.statement.ended,
         outputs=first.statement.outputs if signed_the_same and is_whole else None,
         parties=[statement.ran.party for statement in statements],
@@ -488,7 +488,11 @@ def _look(reached: ReachedHost, model: SecurityModel) -> Answered | None:
     host = reached.host
     asked = time.time()
     message = Check(
-        party=host.party, security=model.name, port=host.port, client_ports=list(host.client_ports)
+        party=host.party,
+        security=model.name,
+        parties=model.stated_parties,
+        port=host.port,
+        client_ports=list(host.client_ports),
     )
     try:
         facts = reached.connection.ask(message)

@@ -78,7 +78,7 @@ class Guard:
         release = request_of_run(asked)
         facts = Release(
             task=release.task,
-            model=release.model.name,
+            model=release.model.title,
             unit=str(release.protect.privacy_unit),
             population=release.population,
             chain=release.charged_with,

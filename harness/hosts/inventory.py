@@ -124,7 +124,15 @@ def read_hosts(path: Path) -> list[Host]:
 
 
 def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[Host]:
-    """Return the hosts of the model's parties; HostsFileError for too few."""
+    """Return the hosts of the model's parties.
+
+    Raises HostsFileError for too few, or for more where the model's number of parties was chosen.
+    """
+    if model.stated_parties is not None and len(hosts) > model.parties:
+        raise HostsFileError(
+            f"{path} has hosts for {len(hosts)} parties, and {model.parties} were asked for; choose "
+            f"{named('parties', len(hosts))}, or name a file of {model.parties} hosts."
+        )
     if len(hosts) < model.parties:
         raise HostsFileError(
             f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
@@ -133,6 +141,12 @@ def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[H
     return list(hosts[: model.parties])
 
 
-def default_model(hosts: Sequence[Host]) -> SecurityModel:
-    """Return MP-SPDZ's model for so many hosts: ring, or semi2k for two."""
-    return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")
+def default_model(hosts: Sequence[Host], parties: int | None = None) -> SecurityModel:
+    """Return MP-SPDZ's model for so many hosts: ring, or semi2k for two.
+
+    If a number of parties is asked for, it is the first of the two that takes this number.
+    """
+    ring = get_model("ring")
+    if parties is None:
+        return ring if len(hosts) >= ring.parties else get_model("semi2k")
+    return ring if ring.takes(parties) else get_model("semi2k", parties)

@@ -188,7 +188,7 @@ class LocalHost:
     def check(self, message: Check) -> HostFacts:
         """Take the turn, so that others meet this host's party; return the facts on which a run depends."""
         now = time.time()
-        chosen = get_model(message.security)
+        chosen = get_model(message.security, message.parties)
         engine = engine_of(chosen)
         directory = _fault(lambda: check_directory(self.directory))
         policy = None if directory else _fault(lambda: read_policy(self.directory))
@@ -200,7 +200,7 @@ class LocalHost:
             notices = read_policy(self.directory).notices
             port = _fault(lambda: self._check_ports("port", [message.port]))
             clients = _fault(lambda: self._check_ports("client_port", message.client_ports))
-            policy = _fault(lambda: self.ask_owner(Look(message.security)))
+            policy = _fault(lambda: self.ask_owner(Look(chosen.title)))
         run_keys = host_keys.RunKeys(self.directory, chosen)
         own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
         return HostFacts(

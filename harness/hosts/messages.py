@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Address, HostName, Port, Positive, Seconds, Size
+from fairshares.harness.bounds import Address, HostName, PartyCount, Port, Positive, Seconds, Size
 from fairshares.harness.engines.execution import Printed
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
@@ -322,12 +322,16 @@ class HostFacts(Struct, frozen=True, kw_only=True):
 
 
 class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):
-    """Has a host take the turn, so that a run's parties meet this host's, and tell the facts about itself."""
+    """Has a host take the turn, so that a run's parties meet this host's, and tell the facts about itself.
+
+    `parties` is None for the usual number of the security model.
+    """
 
     STATES = NOT_RUNNING
 
     party: Party
     security: Text
+    parties: PartyCount | None = None
     port: Port
     client_ports: Annotated[list[Port], Meta(max_length=2)]
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from fairshares.harness.errors import PolicyError
+from fairshares.harness.errors import OptionError, PolicyError
 from fairshares.harness.hosts.decision import (
     ANY,
     Action,
@@ -26,7 +26,7 @@ from fairshares.harness.hosts.decision import (
 )
 from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, listed
 from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS, model_titled
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
 from fairshares.harness.system.spelling import similar
@@ -63,6 +63,7 @@ delta = "2^-30"
 epsilon_per_run = 4          # without these two lines, a run may spend all of it
 delta_per_run = "2^-36"
 # Each model is another program that reads what the other parties' owners send: see `./inv security`.
+# Its name means its usual number of parties; others are named as "semi2k of 5 parties".
 security = {models}
 # tasks = ["weights"]        # weights, confusion, thresholds, gap, count, cap; without this line, all
 # unit = "client"            # or "record"; without this line, either
@@ -168,8 +169,17 @@ def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
 
 
 def check_models(given: Sequence[str]) -> None:
-    """Raise PolicyError for a model that this version does not know."""
-    check_names("security model", given, [*MODELS])
+    """Raise PolicyError for a title of a model that this version does not know."""
+    of_other_numbers = [title for title in given if _is_title(title)]
+    check_names("security model", given, [*MODELS, *of_other_numbers])
+
+
+def _is_title(text: str) -> bool:
+    """Return whether a text is the title of a model, such as `semi2k of 5 parties`."""
+    try:
+        return model_titled(text).title == text
+    except (OptionError, ValueError):
+        return False
 
 
 def _limit(table: PopulationEntry, name: _LimitName) -> Fraction:

@@ -467,6 +467,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "task": release.task,
         "request": ran.asked,
         "security": release.model.name,
+        **({} if release.model.stated_parties is None else {"parties": release.model.stated_parties}),
         "engine": release.model.engine,
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Size
+from fairshares.harness.bounds import PartyCount, Size
 from fairshares.harness.engines.compiled import MOST_INTEGERS, CompiledProgram
 from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.registry import engine_of
@@ -28,7 +28,7 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.noise_samples import joint_sampler
 from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
-from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.security_models import SecurityModel, get_model, title_of
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import CLIENTS, NO_INPUT, InputForm
@@ -47,14 +47,21 @@ class _TrialOfModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         security: The model's name.
+        parties: The number of parties; None for the model's usual number.
     """
 
     security: ModelName
+    parties: PartyCount | None = None
+
+    @property
+    def title(self) -> str:
+        """The model's title, by which a host's policy allows it."""
+        return title_of(self.security, self.parties)
 
     @property
     def model(self) -> SecurityModel:
         """The model whose parties run it."""
-        return get_model(self.security)
+        return get_model(self.security, self.parties)
 
     @property
     def foreign_program(self) -> str | None:
@@ -96,11 +103,15 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
 
     def _release(self) -> Request:
         """Return the release, or raise OptionError or HostUnfitError if it is none that runs here."""
+        unknown = HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
         if self.asked.get("security") != self.security:
-            raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
+            raise unknown
         if not self.federation.is_possible:
             raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
-        return request_of_run(self.asked)
+        release = request_of_run(self.asked)
+        if release.model != self.model:
+            raise unknown
+        return release
 
 
 class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):

@@ -107,6 +107,7 @@ def add_up(
     manifest = SumManifest(
         task=first.manifest.task,
         security=first.manifest.security,
+        parties=first.manifest.parties,
         engine=first.manifest.engine,
         engine_version=first.manifest.engine_version,
         request=first.request,

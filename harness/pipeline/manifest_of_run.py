@@ -45,6 +45,7 @@ def computation_of(
     received = list(result.client_received_bytes or ())
     return Computation(
         security=result.model.name,
+        parties=UNSET if result.model.stated_parties is None else result.model.stated_parties,
         engine=result.engine,
         engine_version=result.engine_version,
         program_hash=result.program_hash,

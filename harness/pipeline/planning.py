@@ -77,7 +77,7 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         domain = json.dumps(prepared.domain.to_json(), sort_keys=True)
     return PrivacyEvent(
         task=task,
-        model=release.model.name,
+        model=release.model.title,
         exact=plan.exact,
         unit=plan.unit,
         relation=plan.relation,

@@ -90,7 +90,7 @@ def settings_of(
         request = request.but(input_path=CLIENTS)
     request.check_unit()
     _check_sources(call, invited, at_hosts=hosts is not None)
-    request = request.but(security=chosen_model(request.security, say))
+    request = request.but(security=chosen_model(request.security, say, request.trust.parties))
     if request.randomness.offline:
         _check_undivided(call)
     if chooses_cap(call):
@@ -119,7 +119,8 @@ def of_noise(call: ReleaseCall, hosts: Backend | None = None) -> PreparedRelease
     On this machine it is under the relation that its population has, if it names one.
     """
     _check_undivided(call)
-    request = call.request.but(offline=True, security=call.request.security or choose_model(None))
+    request = call.request.but(offline=True)
+    request = request.but(security=request.security or choose_model(None, request.trust.parties))
     statistic = statistic_of(request)
     declared = domain_of_noise(call.declares, statistic.kind)
     domain = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
@@ -352,7 +353,7 @@ def run_with_chosen_cap(
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
     plan = statistic.prepare(release, replace(domain, cap=largest)).plan
     both = compose([of_cap.release.protect.guarantee, release.protect.guarantee])
-    event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
+    event = PrivacyEvent(statistic.name, release.model.title, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(event)
     series = SeriesEntry(settings.account, event) if settings.account.declared else None
     target = CapTarget(

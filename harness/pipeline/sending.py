@@ -41,7 +41,7 @@ class AskedClient:
         request = self.terms.request
         return PrivacyEvent(
             request.task,
-            request.model.name,
+            request.model.title,
             request.protect.guarantee,
             request.protect.privacy_unit,
             self.terms.relation,

@@ -129,8 +129,14 @@ def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:
             f"{named('security')}, {named('input_form')} and {named('input_path')}, or have clients share "
             "for another task."
         )
-    if task.arithmetic != shared_over(form, model.ring).name or len(task.parties) != model.parties:
-        raise ShareError(f"The task's arithmetic or number of parties is not that of model {model.name}.")
+    if len(task.parties) != model.parties:
+        raise ShareError(
+            f"Clients shared for {len(task.parties)} parties; this run would be of {model.parties}, as model "
+            f"{model.name} is here. Choose the former by {named('parties', len(task.parties))}, or have "
+            "clients share for another task."
+        )
+    if task.arithmetic != shared_over(form, model.ring).name:
+        raise ShareError(f"The task's arithmetic is not that of model {model.name}.")
 
 
 def _shares_described(security: str, form: str, copies: int) -> str:

@@ -20,7 +20,7 @@ from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.readers import parse_choice, parse_delta
 from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.harness.request.request import ACCEPTED_DELTA, Request, chosen_form
-from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.security_models import MOST_PARTIES, SecurityModel
 from fairshares.harness.uploads.keys import SealingParty, read_party
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.task import Task
@@ -127,7 +127,7 @@ def make_task(asked: AskedTask) -> Task:
             f"{named('domain')}, or {named('groups')} and {named('labels')}."
         )
     domain = with_cap(domain.with_kind(kind), asked.cap, PrivacyUnit.RECORD)
-    model = asked.security or choose_model(None)
+    model = _model_of(asked)
     form = _form_of(asked, request, domain)
     reason = model.refusal(form.path)
     if reason is not None:
@@ -147,6 +147,17 @@ def make_task(asked: AskedTask) -> Task:
         until=asked.until,
         admission=asked.admission,
     )
+
+
+def _model_of(asked: AskedTask) -> SecurityModel:
+    """Return the model that is asked for, or the usual one, of as many parties as there are, if it can be."""
+    number = len(asked.parties)
+    model = asked.security
+    if model is None:
+        model = choose_model(None, number if 2 <= number <= MOST_PARTIES else None)
+    if not model.takes(number):
+        return model
+    return model.with_parties(number)
 
 
 def _form_of(asked: AskedTask, request: type[Request], domain: RecordDomain) -> InputForm:
@@ -183,7 +194,7 @@ def revealed_by_runs(task: Task) -> list[str]:
         ShareError: Uploads for the task fit no run, as its model and its encoding don't go together.
     """
     path = PATHS["shares" if task.copies == 1 else "replicated"]
-    check_task(task, INPUT_FORMS[task.form].by(path), get_model(task.security))
+    check_task(task, INPUT_FORMS[task.form].by(path), task.model)
     revealed: set[str] = set()
     for name in task.allowed.tasks:
         if name in REQUESTS:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairshares.harness.bounds import Name, NotNegative, Positive, Seconds, Share, Size
+from fairshares.harness.bounds import Name, NotNegative, PartyCount, Positive, Seconds, Share, Size
 from fairshares.harness.computation import Computation, HostsRun, Preprocessing
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.privacy.ledger.stated import StatedCharge
@@ -126,6 +126,7 @@ class SumManifest(Struct, frozen=True, kw_only=True):
 
     task: str
     security: str
+    parties: PartyCount | UnsetType = UNSET
     engine: str
     engine_version: str
     request: dict[str, str]
@@ -209,12 +210,13 @@ def read_statement(manifest: ReleaseManifest) -> PrivacyStatement:
     """Return the privacy statement of a manifest.
 
     Raises:
-        OptionError: This version has no such security model.
+        OptionError: This version has no such security model of so many parties.
     """
     releases = 1
     if isinstance(manifest, Manifest) and manifest.releases:
         releases = len(manifest.releases)
-    return PrivacyStatement(get_model(manifest.security), manifest.privacy, releases)
+    model = get_model(manifest.security, given(manifest.parties))
+    return PrivacyStatement(model, manifest.privacy, releases)
 
 
 def given(value: T | UnsetType) -> T | None:

@@ -218,7 +218,10 @@ class PrivacyStatement:
             adversary = "semi-honest"
         if model.broken:
             adversary += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
-        parties = f"{model.parties} parties, {adversary}, no {model.corruptions + 1} collude"
+        colluding = str(model.corruptions + 1)
+        if model.corruptions > 1:
+            colluding = f"{colluding} of {model.parties}"
+        parties = f"{model.parties} parties, {adversary}, no {colluding} collude"
         if here:
             trusted = [f"this machine, which ran all ({model.name}: {parties})"]
         else:
@@ -483,7 +486,9 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say under which behavior a single party learns only the results."""
+    """Say under which behavior a party, or parties that collude, learn only the results."""
+    if model.corruptions > 1:
+        return _who_learn_nothing_together(model, distributed_noise)
     behavior = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",
@@ -492,6 +497,24 @@ def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) ->
     if distributed_noise:
         more = "anything more, but what its own noise in it tells it,"
     return f"no single party learns {more} {behavior}"
+
+
+def _who_learn_nothing_together(model: SecurityModel, distributed_noise: bool) -> str:
+    """Say the same of parties that collude, as many as may."""
+    behavior = {
+        "passive": "if they follow the protocol (passive, or semi-honest)",
+        "active": "even if they deviate from the protocol (active, or malicious)",
+    }[model.tolerates]
+    honest = model.parties - model.corruptions
+    are = "is" if honest == 1 else "are"
+    counted = "one" if honest == 1 else str(honest)
+    more = "nothing more together"
+    if distributed_noise:
+        more = "nothing more together, but what their own noise in it tells them,"
+    return (
+        f"as long as at least {counted} of the {model.parties} parties {are} honest, the others learn {more} "
+        f"{behavior}"
+    )
 
 
 def _contribution(cap: Cap) -> str:

@@ -272,6 +272,13 @@ class Options:
                 vars(self)[name] = part
             else:
                 vars(self)[name] = values[name] if name in values else member.read(None)
+        self._settle(values.keys())
+
+    def _settle(self, given: Collection[str]) -> None:
+        """Make fields agree that depend on each other, as a part may have them.
+
+        `given` are the names of the fields that have new values. Raises OptionError if they can't agree.
+        """
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} does not change; use `but`.")
@@ -320,6 +327,7 @@ class Options:
                 vars(changed)[name] = held.but(**of_part) if of_part else held
             else:
                 vars(changed)[name] = values.get(name, held)
+        changed._settle(values.keys())
         return changed
 
     def is_usual(self, name: str) -> bool:

@@ -296,6 +296,9 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
     return get_model(text)
 
 
+parse_parties = Whole(2, in_module("fairshares.harness.security_models:MOST_PARTIES"))
+
+
 @several("security")
 def parse_models(given: GivenValue, option: str) -> list[SecurityModel]:
     """Read security models, separated by commas."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -19,6 +19,7 @@ from fairshares.harness.request.readers import (
     parse_delta,
     parse_epsilon,
     parse_model,
+    parse_parties,
     parse_path,
     parse_path_of_shares,
     parse_population,
@@ -174,6 +175,31 @@ class Inputs(Options):
     input_path = usual("shares", parse_path_of_shares, AT_REST)
 
 
+class Trust(Options):
+    """The security model of the parties that compute, and how many there are.
+
+    The model is the one of so many parties, and the number is None where it is the model's usual one. Without
+    a model the number is that of the model to be chosen.
+    [test: tests/harness/test_numbers_of_parties.py]
+    """
+
+    security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
+    parties = optional(
+        parse_parties,
+        "how many parties compute, in semi2k, spdz2k (2 to 16) and mpyc (3 to 16); default: the model's "
+        "usual number",
+    )
+
+    def _settle(self, given: Collection[str]) -> None:
+        model = self.security
+        if model is None:
+            return
+        # A model of another number than its usual one comes with it, unless a number is given, too.
+        if self.parties is not None and (model.stated_parties is None or "parties" in given):
+            model = model.with_parties(self.parties)
+        vars(self).update(security=model, parties=model.stated_parties)
+
+
 class AccountOptions(Options):
     """Where a release is charged."""
 
@@ -232,11 +258,16 @@ class Request(Options):
     protect = OptionGroup(Protect, without=("cap", "cap_epsilon"))
     randomness = OptionGroup(Randomness, without=("noise", "offline"))
     inputs = OptionGroup(Inputs, without=("input_form",))
-    security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
+    trust = OptionGroup(Trust)
     population = optional(
         parse_population,
         "whose records these are, a name of your choice, which is charged; none: nobody counts",
     )
+
+    @property
+    def security(self) -> SecurityModel | None:
+        """The chosen security model, of the chosen number of parties; None if no model was chosen."""
+        return self.trust.security
 
     @property
     def model(self) -> SecurityModel:

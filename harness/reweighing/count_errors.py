@@ -34,7 +34,7 @@ _LEVELS_OF_BOUNDS = 2.0**0.5  # from one bound on an error to the next, in root 
 
 
 @dataclass(frozen=True)
-class Part:
+class PartOfCounts:
     """Counts whose errors have the same factor in a weighted sum.
 
     Attributes:
@@ -57,14 +57,14 @@ class Part:
         return errors
 
     @property
-    def with_raised(self) -> "Part":
+    def with_raised(self) -> "PartOfCounts":
         """The same counts, with nothing known of the raised ones."""
-        return Part(self.sure, tuple(sorted(self.least + (0.0,) * self.raised)))
+        return PartOfCounts(self.sure, tuple(sorted(self.least + (0.0,) * self.raised)))
 
-    def __add__(self, other: "Part") -> "Part":
+    def __add__(self, other: "PartOfCounts") -> "PartOfCounts":
         """Return the counts of both."""
         least = tuple(sorted(self.least + other.least))
-        return Part(self.sure + other.sure, least, self.raised + other.raised)
+        return PartOfCounts(self.sure + other.sure, least, self.raised + other.raised)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class CountsNoise:
     raised: Bools
     small: Bools
 
-    def parts(self, tables: Sequence[Bools]) -> tuple[Part, ...]:
+    def parts(self, tables: Sequence[Bools]) -> tuple[PartOfCounts, ...]:
         """Return the counts of each of these tables of cells.
 
         Where all of their small counts are raised, these are apart from the others.
@@ -97,10 +97,10 @@ class CountsNoise:
         """Return whether some small count in these tables is not raised, so that others may or may not be."""
         return bool((self.small & ~self.raised & np.logical_or.reduce(tables)).any())
 
-    def _part(self, cells: Bools, apart: Bools) -> Part:
+    def _part(self, cells: Bools, apart: Bools) -> PartOfCounts:
         least = self.least[cells & ~apart]
         doubtful = np.sort(least[np.isfinite(least)])
-        return Part(
+        return PartOfCounts(
             sure=int(least.size - doubtful.size),
             least=tuple(doubtful.tolist()),
             raised=int((cells & apart).sum()),
@@ -157,7 +157,7 @@ class Square:
     factors: Factors
     divisor: float
 
-    def of_parts(self, parts: Sequence[Part]) -> Floats:
+    def of_parts(self, parts: Sequence[PartOfCounts]) -> Floats:
         """Return factors c, shape (rows, parts), so that the sum of c E^2 / n^(1/2) bounds the square.
 
         Computes: for errors E, each the sum of n counts' errors, and positive numbers d, (sum of d |E|)^2 is
@@ -199,7 +199,7 @@ class WeightedErrors:
     def __init__(
         self,
         of_count: Noise,
-        parts: Sequence[Part],
+        parts: Sequence[PartOfCounts],
         factors: Factors,
         *,
         square: Square | None = None,
@@ -333,7 +333,9 @@ def reaches(
     return sums.largest_beside(cases, failure * RAISED_SHARE)
 
 
-def reaches_in_any_run(of_count: Noise, parts: Sequence[Part], factors: Factors, failure: float) -> Floats:
+def reaches_in_any_run(
+    of_count: Noise, parts: Sequence[PartOfCounts], factors: Factors, failure: float
+) -> Floats:
     """Return, per row of factors, a quantile of the weighted sum that takes raised counts as any others."""
     sums = WeightedErrors(of_count, [part.with_raised for part in parts], factors)
     return np.asarray(sums.quantiles(np.array([failure]))[:, 0])

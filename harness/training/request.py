@@ -43,6 +43,7 @@ from fairshares.harness.request.request import (
     Randomness,
     Request,
     Spending,
+    Trust,
     Where,
 )
 from fairshares.protocols.guarantee import NOTHING, Guarantee
@@ -137,7 +138,7 @@ class TrainRequest(Options):
     constraint = ThresholdsRequest.constraint
     objective = ThresholdsRequest.objective
     positive_label = ThresholdsRequest.positive_label
-    security = Request.security
+    trust = OptionGroup(Trust)
     population = Request.population
 
     @property
@@ -163,6 +164,11 @@ class TrainRequest(Options):
             both = f"{weighing},{FAIRGRAD}"
             raise OptionError(f"{named('with_', both)} would weigh each record twice; choose one of the two.")
         return self.fairness or "equalized_odds"
+
+    @property
+    def security(self) -> SecurityModel | None:
+        """The chosen security model, of the chosen number of parties; None if no model was chosen."""
+        return self.trust.security
 
     @property
     def model(self) -> SecurityModel:

@@ -104,6 +104,7 @@ class SumSession:
         ledger: Path | str | None = None,
         timeout: float = 600,
         step: float | None = None,
+        parties: int | None = None,
     ) -> None:
         """Choose the noise, without spending anything.
 
@@ -130,6 +131,8 @@ class SumSession:
             step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
                 units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
                 far, the error of all clients' rounding is at most a third of it.
+            parties: How many parties add up, in "semi2k", "spdz2k" and "mpyc". Default: the model's usual
+                number.
         Raises:
             FairSharesError: A subclass for each mistake.
         """
@@ -153,13 +156,14 @@ class SumSession:
                 ledger=ledger,
                 timeout=timeout,
                 step=step,
+                parties=parties,
             )
             account = request.account
             self._account = chosen_account(request.population, account.budget, account.ledger)
             wanted = request.wanted
             if self._account.kept_relation(wanted.unit) is NeighboringRelation.REPLACE_ONE:
                 wanted = replace(wanted, are_replaced=True)  # runs under different relations do not add up
-            planned = wanted.planned(request.security or choose_model(None))
+            planned = wanted.planned(request.trust.security or choose_model(None, request.trust.parties))
         self.stock = Stock(request.where.stock or self._account.ledger.path.parent / "stock")
         self._timeout_s = request.where.timeout
         self._planned = planned

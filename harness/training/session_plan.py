@@ -203,7 +203,7 @@ class PlannedSums:
             relation = NeighboringRelation.REPLACE_ONE
         return PrivacyEvent(
             task="sums",
-            model=self.model.name,
+            model=self.model.title,
             exact=self.plan.exact,
             unit=self.rule.unit,
             relation=relation,

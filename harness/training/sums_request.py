@@ -10,6 +10,7 @@ from fairshares.harness.request.request import (
     Randomness,
     Request,
     Spending,
+    Trust,
     Where,
 )
 from fairshares.harness.training.request import TrainRequest
@@ -51,7 +52,7 @@ class SumsRequest(Options):
     )
     account = OptionGroup(AccountOptions)
     where = OptionGroup(Where, without=("out",))
-    security = Request.security
+    trust = OptionGroup(Trust)
     population = Request.population
     clients = required(Whole(1, _MOST_CLIENTS), "the most rows of a round, public", "1000")
     coordinates = required(Whole(1, MAX_COORDINATES), "the length of a vector", "10")

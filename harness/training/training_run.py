@@ -730,7 +730,7 @@ def preprocessed(request: TrainRequest, features: Features, runs: int, progress:
 def _chosen(request: TrainRequest, account: Account, relation: NeighboringRelation) -> Training:
     """Return the options of a training under a relation; OptionError if they conflict."""
     request.randomness.check_family()
-    request = request.but(security=request.security or choose_model(None))
+    request = request.but(security=request.security or choose_model(None, request.trust.parties))
     domain = request.declares.of_kind(RecordKind.NONE)
     grid = even_grid()
     if domain is not None and domain.thresholds:

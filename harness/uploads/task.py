@@ -13,6 +13,7 @@ from fairshares.harness.inputs.encoding import count_columns, is_per_record
 from fairshares.harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from fairshares.harness.inputs.rings import RINGS, Ring
 from fairshares.harness.inputs.shares import MAX_VALUES
+from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from fairshares.harness.system.files import read_bounded
 from fairshares.harness.uploads.envelope import HEAD_BYTES, bound_in, pieces_of
@@ -102,6 +103,21 @@ class Task:
     def ring(self) -> Ring:
         """The ring of the shares."""
         return RINGS[self.arithmetic]
+
+    @property
+    def model(self) -> SecurityModel:
+        """The security model of so many parties.
+
+        Raises OptionError if there is no model of this name, and ShareError if it does not take so many.
+        """
+        usual = get_model(self.security)
+        number = len(self.parties)
+        if not usual.takes(number):
+            raise ShareError(
+                f"The task is for {number} parties, and its model {usual.name} takes {usual.numbers_taken}; "
+                f"make another task by {named_command('task')}."
+            )
+        return usual.with_parties(number)
 
     @cached_property
     def columns(self) -> int:

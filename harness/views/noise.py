@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from fairshares.harness.privacy.manifest import SampleManifest
+from fairshares.harness.privacy.manifest import SampleManifest, given
 from fairshares.harness.releases.noise_samples import FALSE_ALARM, WARNING, Sampler, SampleSummary
+from fairshares.harness.security_models import title_of
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Bad, Paragraph, Part, Table
 from fairshares.protocols.accounting.rounding import digits_up
@@ -46,5 +47,5 @@ def noise(sampler: Sampler, summary: SampleSummary, manifest: SampleManifest) ->
     of_sample = f"{(manifest.mpc_s or 0) / samples * 1e6:,.1f} µs a sample, "
     yield (
         f"Cost: {run_summary.seconds_and_traffic(manifest, of_sample)} ({manifest.engine_version}, model "
-        f"{manifest.security})."
+        f"{title_of(manifest.security, given(manifest.parties))})."
     )

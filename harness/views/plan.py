@@ -18,6 +18,7 @@ from fairshares.harness.releases.base import (
 from fairshares.harness.releases.cap.view import doubt_of, noise_moves
 from fairshares.harness.releases.count.view import guarantee
 from fairshares.harness.request.networks import NetworkProfile
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.result_files import SCHEMA
 from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.rendering.plots import intervals, with_ends
@@ -97,7 +98,7 @@ def _models(release: ReleasePlan) -> str:
     """Name the models that a release's figures are for, unless they are for all."""
     if release.alone:
         return ""
-    names = ", ".join(model.name for model in release.models)
+    names = ", ".join(model.title for model in release.models)
     return f", in {names}"
 
 
@@ -235,7 +236,7 @@ def _costs(
         tasks = " and ".join(stage.request.task for stage in stages)
         together = f", {tasks} together"
     yield Heading("What it would cost", f", {where}{together}")
-    seconds = {planned.model.name: planned.cost.mpc_s for planned in plans if planned.cost is not None}
+    seconds = {planned.model.title: planned.cost.mpc_s for planned in plans if planned.cost is not None}
     if seconds:
         fastest = min(seconds, key=lambda name: seconds[name])
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
@@ -251,19 +252,19 @@ def _costs(
     for planned in plans:
         withstands = f"{planned.model.corruptions} {planned.model.tolerates}"
         here = Good("yes") if planned.missing is None else Bad("no")
-        rows.append([planned.model.name, withstands, *_figures(planned.cost), here])
+        rows.append([planned.model.title, withstands, *_figures(planned.cost), here])
     yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
         yield Table(
             ["security", "seconds", "sent by all", "rounds"],
-            [[planned.model.name, *_figures(planned.ahead)] for planned in plans],
+            [[planned.model.title, *_figures(planned.ahead)] for planned in plans],
             "lrrr",
         )
     names_by_refusal: dict[str, list[str]] = {}
     for planned in plans:
         if planned.refusal:
-            names_by_refusal.setdefault(planned.refusal, []).append(planned.model.name)
+            names_by_refusal.setdefault(planned.refusal, []).append(planned.model.title)
     for refusal, names in names_by_refusal.items():
         yield f"{', '.join(names)}: {refusal}"
     environment = units.measured.get("environment")
@@ -284,7 +285,7 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         wall = planned.wall
         if wall is not None:
             seconds = [wall.wall_s, *vars(wall).values()]
-            rows.append([planned.model.name, *map(_seconds, seconds)])
+            rows.append([planned.model.title, *map(_seconds, seconds)])
     if not rows:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
@@ -373,7 +374,7 @@ def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
         privacy["if_replaced"] = {"epsilon": float_up(replaced.epsilon), "delta": float_up(replaced.delta)}
     described: dict[str, JsonValue] = {
         "task": stage.request.task,
-        "models": [model.name for model in release.models],
+        "models": [model.title for model in release.models],
         "privacy": privacy,
         "errors": _errors_json(release.found),
     }
@@ -420,6 +421,7 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
 def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
     described: dict[str, JsonValue] = {
         "security": planned.model.name,
+        **_number_json(planned.model),
         "tolerates": planned.model.tolerates,
     }
     described.update(_cost_json(planned.cost))
@@ -435,6 +437,11 @@ def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[s
     if planned.ahead:
         described["preprocessing"] = _cost_json(planned.ahead)
     return described
+
+
+def _number_json(model: SecurityModel) -> dict[str, JsonValue]:
+    """Return the number of parties as a field, where it is not the model's usual number."""
+    return {} if model.stated_parties is None else {"parties": model.stated_parties}
 
 
 def _cost_json(cost: Cost | None) -> dict[str, JsonValue]:

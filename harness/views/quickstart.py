@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from fairshares.harness.evaluation.before_after import UNMITIGATED, changes, summary
-from fairshares.harness.privacy.manifest import Manifest
+from fairshares.harness.privacy.manifest import Manifest, given
 from fairshares.harness.privacy.statement import bounds_shown
 from fairshares.harness.releases.thresholds import view as thresholds
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.releases.weights import view as weights
 from fairshares.harness.releases.weights.statistic import Weights
+from fairshares.harness.security_models import title_of
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import (
     Findings,
@@ -84,9 +85,10 @@ class Quickstart:
     @property
     def subtitle(self) -> str:
         """Say whose records were released, and how."""
+        model = title_of(self.manifest.security, given(self.manifest.parties))
         return (
-            f"{self.clients:,} mortgage applicants, each a client with one record; model "
-            f"{self.manifest.security}, {self.manifest.engine_version}"
+            f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, "
+            f"{self.manifest.engine_version}"
         )
 
 

@@ -17,6 +17,7 @@ from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManife
 from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.request.releases import ReleaseCall
+from fairshares.harness.security_models import title_of
 from fairshares.harness.uploads.lists import described
 from fairshares.harness.views.parts import (
     PAGE,
@@ -116,7 +117,8 @@ def security_models(rows: Sequence[JsonObject]) -> Iterator[Part]:
         yield f"{', '.join(models)}: {reason}"
     yield (
         f"With {named('noise', 'distributed')}, in every model, {SHIFTED}. Errors are then up to 1.41 "
-        "times as large with two parties, 1.22 with three, 1.15 with four."
+        "times as large with two parties, 1.22 with three, 1.15 with four; of n parties of which t may "
+        "collude, √(n / (n − t)) times."
     )
 
 
@@ -129,7 +131,7 @@ def subtitle(manifest: ReleaseManifest) -> str:
     """Say whose records a report is about, by which model, and when."""
     time = manifest.environment.time.partition("+")[0].replace("T", " ")
     return (
-        f"{manifest.inputs.clients:,} clients; model {manifest.security}, "
+        f"{manifest.inputs.clients:,} clients; model {title_of(manifest.security, given(manifest.parties))}, "
         f"{manifest.engine_version}; {time} UTC"
     )
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from fairshares.harness.forecast.upload_costs import UploadCosts
 from fairshares.harness.privacy.ledger.populations import spent_text
-from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.keys import today
 from fairshares.harness.uploads.task import ADMISSIONS, Task
 from fairshares.harness.views.parts import Table
@@ -24,7 +23,7 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
         task: The task.
         revealed: What its runs may reveal, in words.
     """
-    model = get_model(task.security)
+    model = task.model
     domain = task.domain
     allowed = task.allowed
     ended = f", which is over, as this machine has {today()}" if today() > task.until else ""
@@ -49,7 +48,7 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
     colluding = model.corruptions + 1
     read_uploads = colluding if task.copies > 1 else model.parties
     yield (
-        f"Model {model.name}: {model.corruptions} of the parties may be corrupt ({model.tolerates}). "
+        f"Model {model.title}: {model.corruptions} of the parties may be corrupt ({model.tolerates}). "
         f"{colluding} that collude can read what is computed on; {read_uploads}, single uploads."
     )
     if task.parties[0].keys[0].hybrid:

@@ -81,6 +81,7 @@ def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path
     assert [planned.cell for planned in suite.plan(quick=True)] == [cell("mpyc", 1)]
 
 
+@pytest.mark.usefixtures("in_shell")
 @pytest.mark.parametrize(
     ("text", "instead", "said"),
     [

@@ -15,7 +15,7 @@ import pytest
 from fairshares.harness.cli.terminal import INTERRUPTED
 from fairshares.harness.engines.mpspdz.peer_certificates import LIBRARY
 from fairshares.harness.engines.parties.working_directory import DATA, MET
-from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
 from tests.support.midway import A_PROGRAM_IS_WRITTEN, PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until
@@ -24,7 +24,6 @@ from tests.support.surroundings import Surroundings, scratch_below
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
 ON_BOTH_ENGINES = pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-MPYC_FILES = [{f".config/{n}" for n in ("mpyc_ca.crt", f"party_{i}.crt", f"party_{i}.key")} for i in range(3)]
 SPENT = (
     "Spent: ε = 0.9971 and δ = 7.051e-14 by weights, as its parties may have started; no ledger counts it."
 )
@@ -41,13 +40,15 @@ class Hit:
         self.model, self.here = model, here
         self.before = files_below(here)
         self.arguments = ["weights", "--records", "records.csv", "--epsilon", "1", "--security", model.name]
+        if model.stated_parties is not None:
+            self.arguments += ["--parties", str(model.parties)]
         self.arguments += ["--out", "results"]
         around.stop_where(PARTY_0_BEGINS)
         self.process = start(*self.arguments, "--timeout", "300", cwd=here, environment=around.environment)
         wait_until_stopped(here, ended(self.process))
         until(lambda: all(map(self.is_running, range(1, model.parties))))
         for i, pid in self.parties().items():
-            check_own_secrets_only(i, Path(f"/proc/{pid}/cwd").readlink())
+            check_own_secrets_only(i, model.parties, Path(f"/proc/{pid}/cwd").readlink())
 
     def parties(self) -> dict[int, int]:
         """Return the parties' process numbers, by party."""
@@ -77,20 +78,22 @@ class Hit:
         return done.returncode == 0 and files_below(self.here) == self.before | RESULT
 
 
-def check_own_secrets_only(i: int, directory: Path) -> None:
+def check_own_secrets_only(i: int, parties: int, directory: Path) -> None:
     """Check that a running party's directory holds what it should, to the file: no bits, no others' keys."""
-    others = [j for j in range(3) if j != i]
+    others = [j for j in range(parties) if j != i]
     expected = {
         *("started", "party.json", "log", "peers", *(f"peers/P{j}.pem" for j in others), DATA),
-        *(f"{DATA}/{name}" for name in (f"P{i}.key", "P0.pem", "P1.pem", "P2.pem")),
+        *(f"{DATA}/{name}" for name in (f"P{i}.key", *(f"P{j}.pem" for j in range(parties)))),
         *(f"{DATA}/{name}" for name in (f"Input-Binary-P{i}-0", f"Input-P{i}-0")),
     }
     hashes = {str(path.relative_to(directory)) for path in (directory / DATA).glob("*.0")}
-    on_machines, on_mpyc = {"hosts", "Programs", LIBRARY, MET}, {".config", MET, *MPYC_FILES[i]}
+    on_machines = {"hosts", "Programs", LIBRARY, MET}
+    on_mpyc = {".config", MET}
+    on_mpyc |= {f".config/{name}" for name in ("mpyc_ca.crt", f"party_{i}.crt", f"party_{i}.key")}
     of_the_engine = on_machines if (directory / "hosts").exists() else on_mpyc
     names = files_below(directory)
     # MPyC's own files come a moment after the bits.
-    assert expected | hashes <= names <= expected | hashes | of_the_engine and len(hashes) == 3
+    assert expected | hashes <= names <= expected | hashes | of_the_engine and len(hashes) == parties
 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     secret = [directory / DATA / name for name in (f"P{i}.key", f"Input-Binary-P{i}-0")]
@@ -107,6 +110,17 @@ def test_a_killed_party_is_named(model: SecurityModel, here: Path, around: Surro
     assert said.startswith("Error: Party 1 was killed by SIGKILL; the others were stopped")
     assert "no result was written" in said and said.endswith(f"\n{SPENT}")
     assert run.left_nothing() and run.works_again()
+
+
+@pytest.mark.mpspdz("semi2k")
+def test_a_killed_party_of_ten_is_named(here: Path, around: Surroundings) -> None:
+    """Nine lose their links to it at once, and to each other as they end."""
+    run = Hit(get_model("semi2k", 10), here, around)
+    os.kill(run.parties()[7], signal.SIGKILL)
+    said = run.end(1)
+    assert said.startswith("Error: Party 7 was killed by SIGKILL; the others were stopped")
+    assert "no result was written" in said and said.endswith(f"\n{SPENT}")
+    assert run.left_nothing()
 
 
 @ON_BOTH_ENGINES

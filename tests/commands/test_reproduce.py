@@ -54,7 +54,7 @@ def test_a_study_has_the_defaults_that_its_command_names() -> None:
     assert ReproduceOptions(name="trust", quick=True).repetitions == 1000
     for study, least in (("intervals", 20), ("plans", 1), ("trust", 100), ("utility", 2)):
         assert ReproduceOptions(name=study, repetitions=str(least)).repetitions == least
-        with pytest.raises(OptionError, match=f"--repetitions must be a whole number from {least} to"):
+        with pytest.raises(OptionError, match=f"repetitions= must be a whole number from {least} to"):
             ReproduceOptions(name=study, repetitions=str(least - 1 or 100_001))
 
 

@@ -26,7 +26,7 @@ from tests.support.user_types import KINDS, said_by_mypy
 @pytest.mark.parametrize(
     ("kind", "choices"),
     [
-        (_types.Constraint, CONSTRAINTS),
+        (_types.ConstraintName, CONSTRAINTS),
         (_types.Objective, OBJECTIVES),
         (_types.Unit, PrivacyUnit),
         (_types.Relation, NeighboringRelation),

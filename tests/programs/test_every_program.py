@@ -10,7 +10,7 @@ tests/harness/training/test_session.py.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -67,6 +67,7 @@ from fairshares.protocols.spec import (
 from tests.support.oracles import CAP, GROUPS, LABELS, ORACLES, Oracle, made_up
 from tests.support.requests import request_of
 from tests.support.running import (
+    OF_OTHER_NUMBERS,
     TEST_PROGRAMS,
     as_integers,
     copy_of_program,
@@ -105,7 +106,8 @@ class Case:
     def name(self) -> str:
         path = "" if self.form.path is SHARES else f"-by-{self.form.path.name}"
         family = "" if self.epsilon == 1 else "-symmetric"
-        return f"{self.spec.name}-{self.form.name}{path}{family}-{self.noise}-{self.model.name}"
+        model = self.model.title.replace(" ", "-")
+        return f"{self.spec.name}-{self.form.name}{path}{family}-{self.noise}-{model}"
 
     def request(self) -> Request:
         """Return the request for this run."""
@@ -125,17 +127,18 @@ class Case:
         return None if engine_of(self.model).refusal(program, self.model, self.form) else program
 
 
-def every_case() -> Iterator[Case]:
-    """Yield all combinations of the registry's protocols that a run would accept."""
+def every_case(models: Collection[SecurityModel]) -> Iterator[Case]:
+    """Yield all combinations of the registry's protocols with models that a run would accept."""
     for spec in PROTOCOLS.values():
         forms = [form.by(path) for form in spec.input_forms.values() for path in spec.input_paths]
-        for form, noise, model in product(forms, NoiseKind, MODELS.values()):
+        for form, noise, model in product(forms, NoiseKind, models):
             case = Case(spec, form, noise, model)
             if form.name != NO_INPUT.name and case.program() is not None:
                 yield case
 
 
-CASES = list(every_case())
+CASES = list(every_case(MODELS.values()))
+BY_OTHER_NUMBERS = list(every_case(OF_OTHER_NUMBERS))
 WITH_SYMMETRIC_NOISE = [
     replace(case, epsilon=Fraction(20)) for case in CASES if case.noise is not NoiseKind.DISTRIBUTED
 ]
@@ -242,6 +245,12 @@ def opened_and_expected(case: Case, oracle: Oracle, directory: Path) -> tuple[li
 
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_what_is_opened_is_the_oracles(case: Case, tmp_path: Path) -> None:
+    opened, expected = opened_and_expected(case, ORACLES[case.spec.name], tmp_path)
+    assert opened == expected
+
+
+@pytest.mark.parametrize("case", parameters(BY_OTHER_NUMBERS))
+def test_what_is_opened_by_other_numbers_of_parties_is_the_oracles(case: Case, tmp_path: Path) -> None:
     opened, expected = opened_and_expected(case, ORACLES[case.spec.name], tmp_path)
     assert opened == expected
 

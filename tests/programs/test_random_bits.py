@@ -12,18 +12,28 @@ import pytest
 from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.online import client as sending, masks
 from fairshares.harness.releases.weights.spec import PI_RW
-from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths
 from fairshares.protocols.spec import CLIENTS, SPLIT
-from tests.support.running import TEST_PROGRAMS, Bits, Inputs, model_parameters, program_spec, run, xor_shares
+from tests.support.running import (
+    OF_OTHER_NUMBERS,
+    TEST_PROGRAMS,
+    Bits,
+    Inputs,
+    model_parameters,
+    program_spec,
+    run,
+    xor_shares,
+)
 
 # More lanes than a machine word has bits, more bits than one input takes.
 LANES, N_BITS = 130, 65
 SPEC = program_spec("random_bits", "bits")
 PROGRAM = TEST_PROGRAMS / f"{SPEC.name}.mpc"
 FALSE_ALARM = 1e-9
+EACH = [*MODELS.values(), *OF_OTHER_NUMBERS]
 CLIENTS_COUNT, COLUMNS = 100, 4  # of the masks
 
 
@@ -32,7 +42,7 @@ def as_bits(opened: tuple[int, ...]) -> Bits:
     return np.array(opened, dtype=bool).reshape(N_BITS, LANES)
 
 
-@pytest.mark.parametrize("model", model_parameters())
+@pytest.mark.parametrize("model", model_parameters(models=EACH))
 def test_every_lane_of_every_bit_varies(model: SecurityModel, tmp_path: Path) -> None:
     """Fair bits fail this with probability 1.1e-9 at most.
 
@@ -48,7 +58,7 @@ def test_every_lane_of_every_bit_varies(model: SecurityModel, tmp_path: Path) ->
     assert abs(bits.mean() - 0.5) < sqrt(log(2 / FALSE_ALARM) / (2 * bits.size))
 
 
-@pytest.mark.parametrize("model", model_parameters())
+@pytest.mark.parametrize("model", model_parameters(models=EACH))
 def test_every_partys_bits_count(model: SecurityModel, tmp_path: Path) -> None:
     """Where one party's are all zero, what is opened is the XOR of all others'.
 

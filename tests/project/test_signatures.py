@@ -37,7 +37,16 @@ LEFT_OUT = {
     "train": set[str](),
 }
 # What a plan has by other names, and what its declaration has not: the task's own arguments.
-OF_A_PLAN = {"epsilon", "delta", "privacy_unit", "cap", "neighboring_relation", "security", "ledger"}
+OF_A_PLAN = {
+    "epsilon",
+    "delta",
+    "privacy_unit",
+    "cap",
+    "neighboring_relation",
+    "security",
+    "parties",
+    "ledger",
+}
 STATED_ONCE = dict(inspect.signature(fairshares.Session).parameters)  # by a session
 OF_UPLOADS = {"weights": {"shares", "chain"}}  # a session is of records
 NOT_SPELLED_OUT = {("security", model) for model in get_args(_types.Security)} | {

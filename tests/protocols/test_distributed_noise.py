@@ -58,19 +58,52 @@ def distribution_of(own: DistributedNoise, terms: int) -> Distribution:
 
 
 @DISTRIBUTIONS
-@pytest.mark.parametrize("tolerated", [1, 2])
-def test_every_coalition_leaves_enough(distribution: NoiseDistribution, tolerated: int) -> None:
-    """Of three parties any one or two are corrupted: the others' sum, all alike, protects, enumerated."""
+@pytest.mark.parametrize(("parties", "tolerated"), [(3, 1), (3, 2), (5, 2), (5, 4), (16, 15)])
+def test_every_coalition_leaves_enough(distribution: NoiseDistribution, parties: int, tolerated: int) -> None:
+    """Any so many parties are corrupted: the others' sum, all alike, protects, enumerated.
+
+    That of one party less would not.
+    """
     plan = plan_distributed_noise(
-        each_cell_once(2), Neighbors(REPLACE), Fraction(2), Fraction(1, 10**6), distribution, 3, tolerated
+        each_cell_once(2),
+        Neighbors(REPLACE),
+        Fraction(2),
+        Fraction(1, 10**6),
+        distribution,
+        parties,
+        tolerated,
     )
     own = plan.own
-    assert own is not None and own.honest == 3 - tolerated
+    assert own is not None and own.honest == parties - tolerated
     both = composed([curve_of_distribution(distribution_of(own, own.honest), [1])] * 2)
     assert both.delta(exp_bounds(plan.exact.epsilon)[0]) <= plan.exact.delta <= Fraction(1, 10**6)
     if own.honest > 1:
         fewer = composed([curve_of_distribution(distribution_of(own, own.honest - 1), [1])] * 2)
         assert fewer.delta(exp_bounds(plan.exact.epsilon)[1]) > Fraction(1, 10**6)
+
+
+@DISTRIBUTIONS
+@pytest.mark.parametrize(
+    ("parties", "tolerated"), [(2, 1), (3, 1), (5, 4), (5, 2), (10, 9), (16, 15), (16, 7)]
+)
+def test_errors_grow_by_the_parties_whose_noise_does_not_count(
+    distribution: NoiseDistribution, parties: int, tolerated: int
+) -> None:
+    """By sqrt(r / (r - t)) over noise of the r - t alone, from the tables' own atoms."""
+    plan = plan_distributed_noise(
+        each_cell_once(2), Neighbors(ADD), Fraction(1), DELTA, distribution, parties, tolerated
+    )
+    own = plan.own
+    assert own is not None
+    square = sum(Fraction(w, 1 << BITS) * (i - own.edge) ** 2 for i, w in enumerate(own.weights))
+    honest = parties - tolerated
+    assert own.mean_square_error == parties * square == Fraction(parties, honest) * (honest * square)
+    alone = plan_distributed_noise(
+        each_cell_once(2), Neighbors(ADD), Fraction(1), DELTA, distribution, honest, 0
+    ).own
+    assert alone is not None
+    growth = math.sqrt(own.mean_square_error / alone.mean_square_error)
+    assert growth == pytest.approx(math.sqrt(parties / honest), rel=1e-9)
 
 
 @DISTRIBUTIONS

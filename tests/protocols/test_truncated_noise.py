@@ -226,9 +226,11 @@ def test_flip_compares_every_integer_with_every_numerator(bits: int) -> None:
         assert flip(Coin(numerator, bits), fair).tolist() == (drawn < numerator).tolist()
 
 
-@pytest.mark.parametrize("honest", range(3))
+@pytest.mark.parametrize(
+    ("parties", "honest"), [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2), (5, 2), (10, 9), (16, 0)]
+)
 def test_noise_keeps_its_distribution_whatever_all_parties_but_one_put_in(
-    honest: int, monkeypatch: pytest.MonkeyPatch
+    parties: int, honest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The honest party's bits take every pattern once; the others' are the same in all lanes, or copied.
 
@@ -240,9 +242,9 @@ def test_noise_keeps_its_distribution_whatever_all_parties_but_one_put_in(
     n = fair_bits_per_sample(coins)
     rng = random.Random(honest)
     for _ in range(4):
-        fixed = [[np.full(1 << n, rng.random() < 0.5) for _ in range(n)] for _ in range(3)]
+        fixed = [[np.full(1 << n, rng.random() < 0.5) for _ in range(n)] for _ in range(parties)]
         fixed[honest] = patterns(n)
-        values = default_noise(int_of_bit, PartyInputs(fixed), 3, 1 << n, "1/3", "40")
+        values = default_noise(int_of_bit, PartyInputs(fixed), parties, 1 << n, "1/3", "40")
         assert distribution(values) == probability_mass(coins)
 
 

@@ -30,7 +30,7 @@ from tests.support.distribution import (
     hoeffding_bound,
     noise_distribution,
 )
-from tests.support.running import RUN_TIMEOUT_S, Inputs, model_parameters, run
+from tests.support.running import OF_OTHER_NUMBERS, RUN_TIMEOUT_S, Inputs, model_parameters, run
 
 EPSILON, HALF = Fraction(1), Fraction(1, 2)
 LARGER = Fraction(3, 2)  # of symmetric noise
@@ -157,7 +157,7 @@ def test_two_runs_on_one_input_open_different_noise(model: SecurityModel, tmp_pa
 
 
 @pytest.mark.parametrize("distribution", NoiseDistribution)
-@pytest.mark.parametrize("model", model_parameters())
+@pytest.mark.parametrize("model", model_parameters(models=[*MODELS.values(), *OF_OTHER_NUMBERS]))
 def test_distributed_noise_is_of_the_distribution_of_all_parties(
     model: SecurityModel, distribution: NoiseDistribution, tmp_path: Path
 ) -> None:

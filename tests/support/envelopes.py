@@ -60,16 +60,17 @@ def made_task(
     hybrid: bool = False,
     least: int = 1,
     domain: RecordDomain = DOMAIN,
+    parties: int | None = None,
 ) -> Task:
     """Return a task whose parties have a key each in `directory/keys-<i>`."""
-    model, kind = get_model(security), INPUT_FORMS[form].by(PATHS[path])
-    parties = []
+    model, kind = get_model(security, parties), INPUT_FORMS[form].by(PATHS[path])
+    sealing = []
     for i in range(model.parties):
         own = directory / f"keys-{i}"
         own.mkdir(mode=0o700, parents=True)
-        parties.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
+        sealing.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
     ring, copies = shared_over(kind, model.ring), copies_of(kind, model.parties)
-    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL, ANYONE)
+    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, sealing, least, UNTIL, ANYONE)
 
 
 CAPPED = RecordDomain(("a", "b"), ("0", "1"), 10, cap=Cap(3))

@@ -25,7 +25,7 @@ from fairshares.harness.inputs.rings import XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares
 from fairshares.harness.pipeline.sources import local_clients
 from fairshares.harness.request.networks import NetworkProfile
-from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols import reference
 from fairshares.protocols.circuits.coins import Coins, SymmetricCoins, coins_of_magnitude, design_noise
 from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
@@ -37,6 +37,9 @@ TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
 RUN_TIMEOUT_S = 600.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 QUICKEST = choose_model(None).name  # of the models that can run here: for what is the same in all
+OF_OTHER_NUMBERS = tuple(
+    get_model(name, parties) for name, parties in (("semi2k", 3), ("semi2k", 5), ("spdz2k", 3), ("mpyc", 5))
+)
 INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
 
 Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)
@@ -54,7 +57,7 @@ def model_parameters(
         pytest.param(
             *form,
             model,
-            id="-".join([*(_name(one) for one in form), model.name]),
+            id="-".join([*(_name(one) for one in form), *model.title.split()]),
             marks=pytest.mark.mpspdz(model.name) if model.virtual_machine else (),
         )
         for form in _each_or_none(forms)

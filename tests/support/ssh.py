@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -99,8 +99,13 @@ def write_key(path: Path) -> str:
 @contextmanager
 def site(directory: Path, parties: int) -> Iterator[Site]:
     """Yield hosts that are reached over an sshd which runs meanwhile; skip the test where there is none."""
-    with free_ports(15) as (_, port, *ports):  # a whole block, so one is next to the other; the first is free
-        yield from _site(directory, port, ports[:parties], ports[parties::2])
+    with ExitStack() as stack:
+        # A whole block, so one is next to the other; the first is free.
+        _, port, *ports = stack.enter_context(free_ports(15))
+        of_clients = ports[parties::2]
+        if parties > 4:
+            of_clients = stack.enter_context(free_ports(15))[:-1:2]
+        yield from _site(directory, port, ports[:parties], of_clients)
 
 
 def _site(directory: Path, port: int, ports: list[int], client_ports: list[int]) -> Iterator[Site]:

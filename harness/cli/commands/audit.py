@@ -92,7 +92,7 @@ def audit_with(
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
     """Refuse options that were given and are not among the offered; `what` names the kind of audit."""
     for name, option in options.declared.items():
-        is_given = bool(getattr(options, name))
+        is_given = bool(options.value_of(name))
         if is_given and name not in offered and name not in _OF_EVERY_AUDIT:
             raise OptionError(f"{option.flag} does not go with {what}.")
 
@@ -117,11 +117,11 @@ def _release(name: str, options: AuditOptions) -> Audited:
     if target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE:
         offered.append("cap")
     if distribution:
-        offered.append("security")
+        offered += ["security", "parties"]
     _only(options, f"--release {name} under {relation}", *offered)
     distributed = None
     if distribution:
-        model = chosen_model(options.security, cli.announce)
+        model = chosen_model(options.trust.security, cli.announce, options.trust.parties)
         distributed = (distribution, model.parties, model.corruptions)
     sizes = {size: getattr(options, size) for size in target.sizes if getattr(options, size)}
     return audit_command(
@@ -139,12 +139,12 @@ def noise(options: NoiseOptions) -> None:
     """Run π_LAP on this machine."""
     delta = options.delta or DELTA
     distribution = distribution_of(options.noise)
-    model = chosen_model(options.security, cli.announce)
+    model = chosen_model(options.trust.security, cli.announce, options.trust.parties)
     if distribution is None:
         chosen = joint_sampler(options.epsilon, delta)
     else:
         chosen = own_sampler(distribution, options.epsilon, delta, model)
-    settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
+    settings = RunSettings(NoiseRequest(epsilon=1).but(security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         summary, manifest = open_noise(chosen, options.n, settings, target, begin)

@@ -51,16 +51,16 @@ from fairshares.protocols.guarantee import Guarantee
 
 def check(options: HostsCheckOptions) -> None:
     """Check every host of a file."""
-    hosts, chosen = chosen_hosts(options.hosts, options.security)
+    hosts, chosen = chosen_hosts(options.hosts, options.trust)
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     rows = [finding.to_json() for finding in findings]
     shown = [checked(finding) for finding in findings]
-    cli.show_or_print(rows, *view.findings(shown, LOOKED_AT, chosen.name))
+    cli.show_or_print(rows, *view.findings(shown, LOOKED_AT, chosen.title))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
-            f"{wrong} of {len(hosts)} hosts cannot take their part in a run of model {chosen.name} yet."
+            f"{wrong} of {len(hosts)} hosts cannot take their part in a run of model {chosen.title} yet."
         )
 
 
@@ -88,10 +88,9 @@ def checked(finding: Finding) -> view.CheckedHost:
 def setup(options: HostsSetupOptions) -> None:
     """Set up all hosts or, for its owner, this one."""
     text = None
-    if options.policy and options.security:
-        raise OptionError(
-            "--security is for the usual policy; leave it out, as --policy names its own models."
-        )
+    if options.policy and (options.security or options.parties):
+        given = "--security" if options.security else "--parties"
+        raise OptionError(f"{given} is for the usual policy; leave it out, as --policy names its own models.")
     if options.policy:
         checked_policy(options.policy, str(options.policy))
         text = options.policy.read_text(encoding="utf-8")
@@ -106,11 +105,11 @@ def _set_up_all(options: HostsSetupOptions, policy_text: str | None) -> None:
     if options.party is not None or options.pin or options.lost:
         raise OptionError("--party, --pin and --lost are for one host, by its owner; name its --directory.")
     hosts = read_hosts(options.hosts)
-    chosen = options.security or [default_model(hosts)]
+    chosen = _sized(options.security or [default_model(hosts, options.parties)], options.parties)
     for model in chosen:
         hosts_for(model, hosts, options.hosts)
     with cli.steps(view.SETUP_STEPS) as begin:
-        certificates = set_up(hosts, options.renew, policy_text, begin, [model.name for model in chosen])
+        certificates = set_up(hosts, options.renew, policy_text, begin, [model.title for model in chosen])
     if policy_text is None:
         cli.announce(_accepted(chosen, "New policies accept"))
     cli.show(view.certificates({host.party: host.address for host in hosts}, certificates))
@@ -121,14 +120,14 @@ def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str |
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
     is_new = policy_text is None and not (directory / FILE).exists()
-    chosen = options.security or [choose_model(None)]
+    chosen = _sized(options.security or [choose_model(None, options.parties)], options.parties)
     certificates = set_up_here(
         directory,
         options.party,
         renew=options.renew,
         policy_text=policy_text,
         others=[Path(name) for name in options.pin or []],
-        models=[model.name for model in chosen],
+        models=[model.title for model in chosen],
         lost=options.lost or [],
     )
     if is_new:
@@ -138,9 +137,16 @@ def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str |
     cli.show(view.certificates(accepted, certificates, exported(directory, options.party)))
 
 
+def _sized(models: Sequence[SecurityModel], parties: int | None) -> list[SecurityModel]:
+    """Return these models of so many parties, or of their usual numbers; raise OptionError as `get_model`."""
+    if parties is None:
+        return list(models)
+    return [model.with_parties(parties) for model in models]
+
+
 def _accepted(models: Sequence[SecurityModel], what: str) -> str:
     """Return a sentence on the models whose runs a policy accepts; `what` begins it."""
-    names = ", ".join(model.name for model in models)
+    names = ", ".join(model.title for model in models)
     return f"{what} runs of {names} and of no other model (choose with --security, or by the line security)."
 
 
@@ -151,14 +157,15 @@ def policy(options: HostsPolicyOptions) -> None:
         raise OptionError(
             f"There is no directory {directory}; make it by ./inv hosts.setup --party N --directory DIR."
         )
-    if (directory / FILE).exists() and options.security:
+    if (directory / FILE).exists() and (options.security or options.parties):
+        given = "--security" if options.security else "--parties"
         raise OptionError(
-            f"{directory / FILE} is there already, and --security is for a new one; change its lines "
+            f"{directory / FILE} is there already, and {given} is for a new one; change its lines "
             "`security` instead."
         )
     if not (directory / FILE).exists():
-        chosen = options.security or [choose_model(None)]
-        write_policy(directory, first_policy([model.name for model in chosen]), DEFAULT_PORT)
+        chosen = _sized(options.security or [choose_model(None, options.parties)], options.parties)
+        write_policy(directory, first_policy([model.title for model in chosen]), DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
         cli.announce(_accepted(chosen, "It accepts"))
     rules = read_policy(directory)

@@ -12,7 +12,7 @@ from fairshares.harness.views.run_summary import results
 
 def quickstart(options: QuickstartOptions) -> None:
     """Run the main job on mortgage applications."""
-    model = chosen_model(options.security, cli.announce)
+    model = chosen_model(options.trust.security, cli.announce, options.trust.parties)
     target = options.out or default_out(job.TASK)
     with cli.steps(view.STEPS) as begin:
         done = job.run(model, options.guarantee, target, begin, begin.count)

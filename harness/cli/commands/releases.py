@@ -154,7 +154,7 @@ def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsBackend
     """Return a call with the model of its hosts, and these hosts."""
     from fairshares.harness.hosts.runner import HostsBackend  # slow to load
 
-    fleet, model = chosen_hosts(file, call.request.security)
+    fleet, model = chosen_hosts(file, call.request.trust)
     return call.but(security=model), HostsBackend(fleet, model)
 
 

@@ -79,7 +79,7 @@ def _asked(options: TaskOptions) -> AskedTask:
         admission=options.admission,
         least_uploads=options.least_uploads,
         cap=options.cap,
-        security=options.security,
+        security=options.trust.security,
         input_path=options.input_path,
         input_form=options.input_form,
     )

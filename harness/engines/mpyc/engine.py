@@ -16,9 +16,10 @@ from fairshares.protocols.spec import InputForm, ProtocolSpec
 class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, a process per party.
 
-    Guarantees: passive security against one of three parties, with a statistical distance of at most 2^-61
-    per compared integer. Parties on one machine listen on 127.0.0.1 only; connections need the run's
-    certificates.  [test: tests/commands/test_parties.py]
+    Guarantees: passive security against fewer than half of the parties, with a statistical distance of at
+    most 2^-b per compared integer: 61 with three parties, less with more (`bits_of_masks`). Parties on one
+    machine listen on 127.0.0.1 only; connections need the run's certificates.
+    [test: tests/commands/test_parties.py]
     """
 
     name = "embedded"
@@ -51,14 +52,14 @@ class EmbeddedEngine(Engine):
     def _part(self, prepared: PreparedJob, party: int) -> EnginePart:  # noqa: ARG002
         job = prepared.job
         model = prepared.model
-        assert model.statistical_security_bits is not None, "the model masks what it compares"
+        assert model.mask_bits is not None, "the model masks what it compares"
         source = str(job.source.resolve())
         return EnginePart(
             engine=Embedded(
                 program=source,
                 arguments=(job.spec.name, *job.arguments),
                 threshold=model.corruptions,
-                security_bits=model.statistical_security_bits,
+                security_bits=model.mask_bits,
             ),
             reads=(source,),
             packages=("mpyc",),

@@ -51,20 +51,29 @@ _BLOCK = 16  # ports of one holder
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield up to 15 free ports of this machine, or raise UnsupportedError.
+    """Yield free ports of this machine, or raise UnsupportedError.
 
-    Guarantees: no two holders on one machine share a port, as each binds the first port of its block.
+    Up to 15 ports are of one block, and more are of several.
+    Guarantees: no two holders on one machine share a port, as each binds the first port of its blocks.
     [test: tests/harness/engines/test_ports.py]
     """
     blocks = _PORTS[::_BLOCK]
-    for first in random.SystemRandom().sample(blocks, len(blocks)):
-        with socket.socket() as guard:
-            if not _bind(guard, first):
-                continue
-            ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
-            free = [port for port in ports if _is_free(port)]
-            if len(free) >= count:
-                yield free[:count]
+    found: list[int] = []
+    with ExitStack() as guards:
+        for first in random.SystemRandom().sample(blocks, len(blocks)):
+            needed = min(count - len(found), _BLOCK - 1)
+            with ExitStack() as rejected:
+                guard = rejected.enter_context(socket.socket())
+                if not _bind(guard, first):
+                    continue
+                ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
+                free = [port for port in ports if _is_free(port)]
+                if len(free) < needed:
+                    continue
+                guards.enter_context(rejected.pop_all())
+            found += free[:needed]
+            if len(found) == count:
+                yield found
                 return
     raise UnsupportedError(
         f"No {count} free TCP ports between {_PORTS.start} and {_PORTS.stop}; stop what uses them."

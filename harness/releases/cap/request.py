@@ -123,7 +123,7 @@ class CapRequest(Request):
         variant = self.bounded_variant
         if self.bounded is None or variant is None:
             return ()
-        return (self.bounded(epsilon=1, security=self.model.name, variant=self.variant),)
+        return (self.bounded(epsilon=1, **self.trust.values(), variant=self.variant),)
 
     def with_domain_of(self, file: Path) -> CapRequest:
         from fairshares.harness.inputs.record_schema import read_domain

@@ -15,7 +15,7 @@ from fairshares.harness.reweighing.count_errors import (
     CountsNoise,
     CountTable,
     Factors,
-    Part,
+    PartOfCounts,
     Square,
     reaches,
     reaches_in_any_run,
@@ -53,14 +53,14 @@ class KamiranCalders(Weighting):
         weights = self.of_counts(counts)
         intervals = np.empty((*counts.shape, 2))
         for group, label in np.ndindex(counts.shape):
-            intervals[group, label] = _Sums(counts, noise, group, label).interval()
+            intervals[group, label] = _SumsOfWeight(counts, noise, group, label).interval()
         # Where noise is surely 0, the ends are the weight but for rounding.
         intervals[..., 0] = np.minimum(intervals[..., 0], weights)
         intervals[..., 1] = np.maximum(intervals[..., 1], weights)
         return intervals
 
 
-class _Sums:
+class _SumsOfWeight:
     """The noisy sums that a weight is made of.
 
     Attributes:
@@ -126,7 +126,9 @@ class _Sums:
         cells = self.tables[0].size * FLOOR
         return row * column * cells / (self.own + missing), share[1] * other[1] * total / FLOOR
 
-    def _range_of_share(self, part: float, inside: Part, outside: Part) -> tuple[float, float]:
+    def _range_of_share(
+        self, part: float, inside: PartOfCounts, outside: PartOfCounts
+    ) -> tuple[float, float]:
         """Return the range of a share of the total, by the noisy sum of its counts.
 
         Computes: for a share p, the noisy sums have part - p total = (1 - p) F - p F', with the errors of the
@@ -150,7 +152,7 @@ class _Form:
 
     def __init__(
         self,
-        sums: _Sums,
+        sums: _SumsOfWeight,
         share: tuple[float, float],
         other: tuple[float, float],
         divisor: float,

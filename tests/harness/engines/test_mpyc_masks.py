@@ -19,7 +19,6 @@ from fairshares.protocols.spec import ProtocolSpec
 from tests.support.one_party import OneParty
 from tests.support.program_arguments import small_arguments
 
-BITS = get_model("mpyc").statistical_security_bits or 0
 CASES = [
     *((spec, {}) for spec in PROTOCOLS.values() if spec.portable and not spec.uses_piece),
     *((spec, {"form": "product"}) for spec in (PI_RW, PI_CF)),
@@ -56,10 +55,11 @@ BOUND_OF_MASKS = """
 import sys
 from fairshares.harness.engines.mpyc.party import _load_mpyc
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig
-bits, *ports = map(int, sys.argv[1:])
-engine = Embedded(program="none", arguments=(), threshold=1, security_bits=bits)
-addresses = tuple(("127.0.0.1", port) for port in ports)
-mpc = _load_mpyc(PartyConfig(party=2, common_names=("",) * 3, engine=engine, addresses=addresses), engine)
+bits, threshold, parties = map(int, sys.argv[1:])
+engine = Embedded(program="none", arguments=(), threshold=threshold, security_bits=bits)
+addresses = tuple(("127.0.0.1", 1111 + party) for party in range(parties))
+names = ("",) * parties
+mpc = _load_mpyc(PartyConfig(party=2, common_names=names, engine=engine, addresses=addresses), engine)
 def show(bound):
     print(bound)
     raise SystemExit
@@ -68,17 +68,20 @@ mpc._np_randoms(mpc.SecInt(64, p=2**127 - 1).field, 1, 1 << mpc.options.sec_para
 """
 
 
-def test_a_mask_hides_what_is_compared_but_for_the_declared_probability() -> None:
-    """Two of three parts of a mask are known to each party; the third is uniform below a bound.
+@pytest.mark.parametrize(("parties", "bits"), [(3, 61), (5, 59), (6, 59), (7, 57), (16, 49)])
+def test_a_mask_hides_what_is_compared_but_for_the_declared_probability(parties: int, bits: int) -> None:
+    """All parts of a mask but one are known to those who collude; this one is uniform below a bound.
 
     With its 64 random bits that hides a number x but for |x| / (2^64 · bound), and programs compare what is
     less than 2^62 apart.
     """
+    model = get_model("mpyc", parties)
     shown = subprocess.run(
-        [sys.executable, "-c", BOUND_OF_MASKS, str(BITS), "1111", "2222", "3333"],
+        [sys.executable, "-c", BOUND_OF_MASKS, str(model.mask_bits), str(model.corruptions), str(parties)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert shown.returncode == 0, shown.stderr
-    assert Fraction(2**62, 2**64 * int(shown.stdout)) == Fraction(1, 2**BITS)
+    assert Fraction(2**62, 2**64 * int(shown.stdout)) == Fraction(1, 2**bits)
+    assert model.statistical_security_bits == bits

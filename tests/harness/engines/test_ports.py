@@ -52,3 +52,23 @@ def test_too_few_are_an_error() -> None:
     refused = pytest.raises(UnsupportedError, match="No 3 free TCP ports")
     with free_ports(3), free_ports(3), refused, free_ports(3):
         pass
+
+
+def test_ports_for_many_parties_are_of_several_blocks_that_nobody_else_is_given() -> None:
+    with free_ports(20) as ours:
+        assert len({*ours}) == 20
+        assert ours[15] == ours[14] + 2  # the first port of the second block is its guard
+        with pytest.raises(UnsupportedError, match="No 1 free TCP ports"), free_ports(1):
+            pass
+    with free_ports(20) as again:
+        assert again == ours
+
+
+def test_a_block_with_too_few_ports_is_left_to_others() -> None:
+    with free_ports(1) as (first,):
+        pass
+    with socket.create_server(("127.0.0.1", first)):
+        with pytest.raises(UnsupportedError, match="No 30 free TCP ports"), free_ports(30):
+            pass
+        with free_ports(3), free_ports(3):
+            pass

@@ -128,17 +128,19 @@ TOLD: tuple[Message[Any], ...] = (
 )
 BY_NAME = {message.name(): message for message in TOLD}
 OPTIONAL = (
-    *("clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
+    *("parties", "clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
     *("claimed_epsilon", "records", "samples", "batch", "statistical_security", "integers"),
 )
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
-    *("domain", "terms", "policy_text", "clients", "asked", "started"),
+    *("domain", "terms", "policy_text", "clients", "parties", "asked", "started"),
     *("batch", "statistical_security"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
 LONG = "x" * ((1 << 20) + 1)
 BEYOND: list[tuple[str, dict[str, Any]]] = [
+    ("check", {"parties": 1}),
+    ("check", {"parties": 65}),
     ("forget", {"run": NAME.upper()}),
     ("forget", {"run": f"{NAME}\n"}),
     ("forget", {"run": f"../{NAME}"}),

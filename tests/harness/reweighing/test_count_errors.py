@@ -11,7 +11,7 @@ from fairshares.harness.reweighing.count_errors import (
     MIXED_FAILURE,
     CountsNoise,
     Factors,
-    Part,
+    PartOfCounts,
     Square,
     noise_of,
     reaches,
@@ -112,18 +112,21 @@ def test_counts_are_known_from_their_noisy_values() -> None:
     assert 2.8 < known.least[1, 0] <= 4  # the true count is at least 5, so that its error is at least -4
     own, others = np.array([[1, 0], [0, 0]], dtype=bool), np.array([[0, 0], [1, 1]], dtype=bool)
     least = (float(known.least[1, 0]),)
-    assert known.parts((own, others)) == (Part(0, raised=1), Part(1, least))
+    assert known.parts((own, others)) == (PartOfCounts(0, raised=1), PartOfCounts(1, least))
     assert not known.is_mixed((own, others))
-    assert known.parts((own, ~own)) == (Part(0, (0.0,)), Part(1, (0.0, *least)))
+    assert known.parts((own, ~own)) == (PartOfCounts(0, (0.0,)), PartOfCounts(1, (0.0, *least)))
     assert known.is_mixed((own, ~own))
-    assert noise_of(known.of_count, np.full((2, 2), LARGE)).parts((own, ~own)) == (Part(1), Part(3))
+    assert noise_of(known.of_count, np.full((2, 2), LARGE)).parts((own, ~own)) == (
+        PartOfCounts(1),
+        PartOfCounts(3),
+    )
 
 
 def test_squares_are_bounded() -> None:
     """(a + 2 b + c)^2 for single counts a and c, and the sum b of four counts."""
     low = np.array([[1.0, -2.0]])
     square = Square(Factors(low, np.array([[1.0, 2.0]])), 3.0)
-    parts = (Part(0, (0.0,), raised=1), Part(4))
+    parts = (PartOfCounts(0, (0.0,), raised=1), PartOfCounts(4))
     factors: Floats = square.of_parts(parts)[0]
     errors = np.random.default_rng(5).normal(size=(1000, 3)) * [1, 2, 1]
     exact = (errors @ [1, 2, 1]) ** 2 / 3
