@@ -75,7 +75,7 @@ _READ: Mapping[str, Callable[[str], object]] = {
 }
 _MAY_BE_0 = ("labels", "cap", "inputs")
 _TEXTS = ("variant", PROGRAM)
-_OF_MACHINES = ("parties", "batch_size", "bucket_size", "security_bits")  # numbers that a machine is told
+_OF_MACHINES = ("batch_size", "bucket_size", "security_bits")  # numbers that a machine is told
 _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS, *_OF_MACHINES)
 _OF_RUNS = ("variant", "security", "epsilon", "network")
 _OF_RECORDS = ("input_path", "clients", "records", "groups", "labels")
@@ -310,8 +310,7 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
 
 def _check_machine(place: str, cell: Mapping[str, Level]) -> None:
     """Raise ExperimentError for options of a machine that make no sense on any."""
-    alone = [factor for factor in _OF_MACHINES if factor != "parties" or "security" not in cell]
-    of_machine = [factor for factor in (MACHINE, *alone, "run_options") if factor in cell]
+    of_machine = [factor for factor in (MACHINE, *_OF_MACHINES, "run_options") if factor in cell]
     if of_machine and (MACHINE not in cell or PROGRAM not in cell):
         raise ExperimentError(
             f"{place}: {of_machine[0]} is for a program of your own on a machine of MP-SPDZ; add "
@@ -342,7 +341,7 @@ def machine_of(cell: Mapping[str, Level]) -> MachineSetting | None:
         return None
     name = str(cell[MACHINE])
     told: dict[str, Level | list[str]] = {
-        "parties": machine_kind(name).fewest,
+        "parties": cell.get("parties", machine_kind(name).fewest),
         **{factor: cell[factor] for factor in _OF_MACHINES if factor in cell},
         "machine": name,
         "compile_options": shlex.split(str(cell.get("compile_options", ""))),
@@ -357,7 +356,8 @@ def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
     if literal:
         needed = ["security", "network"]
         # The number of parties is the model's usual one, unless a cell says another.
-        needed += [name for name in literal.arguments if name in _FACTORS and name != "parties"]
+        optional = (*_OF_MACHINES, "parties")
+        needed += [name for name in literal.arguments if name in _FACTORS and name not in optional]
         return needed
     if PROGRAM in cell:
         return [PROGRAM, MACHINE if MACHINE in cell else "security"]

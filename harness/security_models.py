@@ -79,10 +79,10 @@ class SecurityModel:
     broken: bool = False
     cryptography: str = "TLS or pseudorandom functions"
     replicated: bool = False
-    fixed_batch: int | None = None
-    is_bare: bool = False
     numbers: PartyNumbers | None = None
     mask_bits: int | None = None
+    fixed_batch: int | None = None
+    is_bare: bool = False
     prepares_ands: bool = True
 
     def takes(self, parties: int) -> bool:

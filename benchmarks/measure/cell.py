@@ -82,7 +82,7 @@ from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, Protoc
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
-    """Return the cell's model, of its number of parties if it has one; or what its machine is to engines."""
+    """Return the cell's model, of its number of parties, or what its machine of MP-SPDZ is to an engine."""
     machine = machine_of(cell)
     if machine is not None:
         return machine.model()

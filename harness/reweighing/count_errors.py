@@ -23,7 +23,7 @@ FLOOR = 1.0
 FAILURE = float(1 - CONFIDENCE)
 BOUNDS_FAILURE = FAILURE / 100  # chance that a true count is below what its noisy count says
 MIXED_FAILURE = FAILURE / 20  # chance that a large count is raised, or that one near 0 seems large
-RAISED_SHARE = 0.92  # part of a failure that is for runs in which all small counts are raised
+_SHARES = (0.5, 0.92)  # least and largest part of a failure for runs in which all small counts are raised
 LEAST_END = 0.45 * FAILURE  # the least failure of an interval's end
 PLACES = 8192  # points of the grid on which weighted sums are added up
 FEW_PLACES = 512  # the same, where a bound may be rough
@@ -124,7 +124,8 @@ def noise_of(of_count: Noise, counts: CountTable) -> CountsNoise:
         levels = np.floor(np.log(least / unit) / np.log(_LEVELS_OF_BOUNDS))
     rounded = np.where(least < 1, 0.0, np.minimum(least, unit * _LEVELS_OF_BOUNDS**levels))
     rounded = np.where(rounded >= error.quantile(_CUT * 2), np.inf, rounded)
-    small = 1 + error.quantile(LEAST_END * RAISED_SHARE / 2) + error.quantile(MIXED_FAILURE / counts.size)
+    share = raised_share(of_count)
+    small = 1 + error.quantile(LEAST_END * share / 2) + error.quantile(MIXED_FAILURE / counts.size)
     return CountsNoise(of_count, rounded, raised, counts <= small)
 
 
@@ -324,13 +325,14 @@ def reaches(
     """
     parts = noise.parts(tables)
     sums = WeightedErrors(noise.of_count, parts, factors, square=square, places=places)
+    share = raised_share(noise.of_count)
     if noise.is_mixed(tables):
-        return np.asarray(sums.quantiles(np.array([failure * (1 - RAISED_SHARE)]))[:, 0])
+        return np.asarray(sums.quantiles(np.array([failure * (1 - share)]))[:, 0])
     raised = tuple(part.raised for part in parts)
     if not any(raised):
         return np.asarray(sums.quantiles(np.array([failure]))[:, 0])
-    cases = _shortfalls(noise.of_count, raised, failure * RAISED_SHARE)
-    return sums.largest_beside(cases, failure * RAISED_SHARE)
+    cases = _shortfalls(noise.of_count, raised, failure * share)
+    return sums.largest_beside(cases, failure * share)
 
 
 def reaches_in_any_run(
@@ -339,6 +341,17 @@ def reaches_in_any_run(
     """Return, per row of factors, a quantile of the weighted sum that takes raised counts as any others."""
     sums = WeightedErrors(of_count, [part.with_raised for part in parts], factors)
     return np.asarray(sums.quantiles(np.array([failure]))[:, 0])
+
+
+@lru_cache(maxsize=64)
+def raised_share(noise: Noise) -> float:
+    """Return the part of a failure that is for runs in which all small counts are raised.
+
+    The less likely an empty count is raised, the less these runs need.
+    """
+    error = noise_sum(noise, 1)
+    unmoved = 1 - float(error.above(np.array([FLOOR + error.slack]))[0])
+    return min(max(unmoved**2, _SHARES[0]), _SHARES[1])
 
 
 @lru_cache(maxsize=256)

@@ -26,6 +26,7 @@ from fairshares.harness.errors import (
 from fairshares.harness.forecast.operation_counts import Counts
 from fairshares.harness.forecast.unit_costs import RECORDED, UNITS, read_units
 from fairshares.harness.hosts.decision import Look, Refused, decide
+from fairshares.harness.hosts.guard import Guard
 from fairshares.harness.hosts.inventory import Host, default_model, hosts_for
 from fairshares.harness.hosts.policy import FILE, read_policy
 from fairshares.harness.hosts.trials import ReleaseTrial
@@ -232,6 +233,23 @@ def test_a_policy_allows_a_usual_number_unless_it_names_another(tmp_path: Path) 
     ):
         with pytest.raises(PolicyError, match=f"There is no security model '{wrong}'"):
             allows(f'["{wrong}"]', "semi2k", tmp_path)
+
+
+@pytest.mark.parametrize(("number", "is_allowed"), [(None, True), (5, False)])
+def test_a_proposed_run_is_of_a_number_that_the_policy_names(
+    number: int | None, is_allowed: bool, tmp_path: Path
+) -> None:
+    (tmp_path / FILE).write_text(
+        '[[population]]\nname = "*"\nepsilon = 1\ndelta = "2^-30"\nsecurity = ["mpyc"]\n'
+    )
+    asked = WeightsRequest(epsilon=1, security="mpyc", parties=number).to_json()
+    trial = ReleaseTrial(security="mpyc", parties=number, asked=asked, federation=FederationSize(7, 23, 2, 2))
+    assert trial.title == trial.model.title
+    if is_allowed:
+        assert Guard.of_run(tmp_path, asked, "").release.model == MODELS["mpyc"]
+    else:
+        with pytest.raises(PolicyError, match="does not allow 'mpyc of 5 parties'"):
+            Guard.of_run(tmp_path, asked, "")
 
 
 def test_a_task_says_how_many_parties_its_model_has(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ MACHINES: dict[str, MachineKind] = {
     "yao": MachineKind(Arithmetic.GARBLED, "passive", 2, 2, majority=False, encrypts=None),
 }
 
-MachinePartyCount = Annotated[int, Meta(ge=2, le=MOST_PARTIES)]
+PartiesOfMachine = Annotated[int, Meta(ge=2, le=MOST_PARTIES)]
 BatchSize = Annotated[int, Meta(ge=1, le=10**7)]
 BucketSize = Annotated[int, Meta(ge=3, le=5)]
 MachineSecurityBits = Annotated[int, Meta(ge=1, le=128)]
@@ -190,7 +190,7 @@ class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     machine: str
-    parties: MachinePartyCount
+    parties: PartiesOfMachine
     batch_size: BatchSize | None = None
     bucket_size: BucketSize | None = None
     security_bits: MachineSecurityBits | None = None

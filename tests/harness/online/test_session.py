@@ -19,6 +19,8 @@ from fairshares.protocols.spec import CLIENTS
 from tests.support.command import refused
 from tests.support.coordinators import DOMAIN, asked
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 PARTIES = 3
 NONCES = ["0", "1", "2"]
 

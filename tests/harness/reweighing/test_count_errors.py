@@ -97,10 +97,10 @@ def test_two_raised_counts_beside_a_large_one_are_within_their_reach() -> None:
 
 
 def test_the_reach_is_hardly_longer_than_it_has_to_be() -> None:
-    """Large counts use nearly all of the failure; and an empty one beside them most of it."""
+    """Large counts use nearly all of the failure; and an empty one beside them about half."""
     noise = design_noise(Fraction(1), 40)
     assert min(misses(noise, (300, 300), (1.0, 0.618))) > 0.85 * FAILURE
-    assert misses(noise, (0, 300), (1.0, 0.4))[0] > 0.8 * FAILURE
+    assert misses(noise, (0, 300), (1.0, 0.4))[0] > 0.4 * FAILURE
 
 
 def test_counts_are_known_from_their_noisy_values() -> None:

@@ -19,6 +19,8 @@ from fairshares.protocols.spec import SPLIT
 from tests.support.envelopes import counts
 from tests.support.sharing import share, trial
 
+pytestmark = pytest.mark.usefixtures("in_shell")
+
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
 MODEL = MODELS["ring"]
 
