@@ -118,8 +118,7 @@ class SecurityModel:
     @property
     def stated_parties(self) -> int | None:
         """The number of parties as files and messages state it; None stands for the model's usual number."""
-        usual = MODELS.get(self.name)
-        if usual is None or self.parties == usual.parties:  # a machine that is no model states its own number
+        if self.is_bare or self.parties == MODELS[self.name].parties:
             return None
         return self.parties
 

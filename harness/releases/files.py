@@ -165,7 +165,7 @@ def file_to_json(file: ResultFile) -> dict[str, JsonValue]:
 
 
 def without_intervals(value: JsonValue) -> JsonValue:
-    """Return a file's content, or a part of it, without the ends of intervals, which versions compute anew."""
+    """Return a file's content, or a part of it, without intervals' ends, which versions compute anew."""
     if isinstance(value, dict):
         kept = {name: part for name, part in value.items() if name not in INTERVAL_FIELDS}
         return {name: without_intervals(part) for name, part in kept.items()}

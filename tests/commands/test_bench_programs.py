@@ -90,14 +90,14 @@ def test_a_program_runs_on_every_machine_that_is_built(machine: str, directory: 
 def test_options_of_a_machine_are_factors_of_a_table(directory: Path) -> None:
     command = "my.mpc --machine shamir,replicated-ring-party.x --parties 3,4 --batch-size 100 --inputs given"
     shown = succeed("bench.run", *command.split(), "--repetitions", "1", "--out", "found", cwd=directory)
-    for said in ("shamir-party.x.4 parties.batches of 100", "timer 20", "takes 3 parties here, not 4"):
-        assert said in shown
+    assert "timer 20" in shown
     samples = {
         (sample.cell["machine"], sample.cell["parties"]): sample
         for sample in load(directory / "found")
         if not sample.warm_up
     }
-    assert samples["replicated-ring", 4].status == SKIPPED
+    skipped = samples["replicated-ring", 4]
+    assert (skipped.status, skipped.reason) == (SKIPPED, "replicated-ring takes 3 parties here, not 4.")
     for machine, parties in (("shamir", 3), ("shamir", 4), ("replicated-ring", 3)):
         sample = samples[machine, parties]
         assert sample.status == OK and len(sample.sent_bytes) == parties
