@@ -87,6 +87,7 @@ TOGETHER_SPEC = replace(
     arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
 )
 IN_VECTORS = "together"  # its form
+SPECS_IN_VECTORS: Mapping[str, ProtocolSpec] = {"pi_roc": TOGETHER_SPEC}  # by the protocol
 _LANES = 200_000  # of a vector of comparisons: more gain little, and take more memory
 
 
@@ -122,9 +123,9 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.protocol not in SPECS:
             raise OptionError(f"There is no protocol as printed other than {', '.join(SPECS)}.")
         if self.form == IN_VECTORS:
-            if self.protocol != "pi_roc":
+            if self.protocol not in SPECS_IN_VECTORS:
                 raise OptionError(f"{self.protocol} as printed has no thresholds to take in vectors.")
-            return TOGETHER_SPEC
+            return SPECS_IN_VECTORS[self.protocol]
         return SPECS[self.protocol]
 
     def job(self, model: SecurityModel) -> MadeUpJob:
