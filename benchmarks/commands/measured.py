@@ -271,11 +271,11 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     if options.threads:
         levels["threads"] = options.threads
     grids = []
-    numbers = {"parties": options.parties} if options.parties else {}
     if options.security or not options.machine:
         models = [name for name, model in MODELS.items() if model.virtual_machine]
-        grids.append({**levels, "security": options.security or models, **numbers})
+        grids.append({**levels, "security": options.security or models})
     every: dict[str, Any] = {
+        "parties": options.parties,
         "batch_size": options.batch_size,
         "bucket_size": options.bucket_size,
         "security_bits": options.security_bits,
@@ -283,7 +283,7 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
     }
     given = {name: level for name, level in every.items() if level}
     if options.machine:
-        grids.append({**levels, MACHINE: options.machine, **numbers, **given})
+        grids.append({**levels, MACHINE: options.machine, **given})
     elif given:
         flag = options.declared[next(iter(given))].flag
         raise OptionError(f"{flag} is for a machine of MP-SPDZ; name one by --machine, or leave it out.")
