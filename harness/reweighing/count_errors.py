@@ -235,10 +235,12 @@ class WeightedErrors:
                 products += self._squares[:, column, np.newaxis] / number**0.5 * furthest**2
                 bounded.append((error, products))
                 slack += error.slack * np.maximum(abs(low), abs(high))[:, 0]
-        width = np.zeros(rows)
+        width = np.full(rows, 1e-300)
         for _, products in bounded:
             width += np.ptp(products, axis=1)
-        self._step = np.maximum(width, 1e-300) / (places - 2 * len(bounded) - 2)
+            # Errors that are all alike have no width, and their places are to be whole numbers of 64 bits.
+            width += 1e-9 * abs(products).max(axis=1)
+        self._step = width / (places - 2 * len(bounded) - 2)
         self._first = np.zeros(rows)
         waves = np.ones((rows, places // 2 + 1), dtype=np.complex128)
         begin = places * np.arange(rows)[:, np.newaxis]

@@ -225,7 +225,7 @@ def test_a_timeout_names_all_that_still_run(tmp_path: Path, monkeypatch: pytest.
 
     now = SimpleNamespace(monotonic=lambda: time.monotonic() + clock.ahead, sleep=sleep)
     monkeypatch.setattr(parties, "time", now)
-    with pytest.raises(PartyTimeoutError, match=r"^Parties 0, 2 had not finished after 50 s; .* --timeout"):
+    with pytest.raises(PartyTimeoutError, match=r"^Parties 0, 2 had not finished after 50 s; .* timeout="):
         run(tmp_path / "run", "sleep 60", "echo $$ > pid", "sleep 60 & wait", timeout_s=50)
 
 

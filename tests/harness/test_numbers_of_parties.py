@@ -105,7 +105,7 @@ def test_a_usual_number_is_written_nowhere(model: SecurityModel) -> None:
 
 
 def test_a_machine_that_is_no_model_has_its_name_for_a_title() -> None:
-    machine = replace(OF_FIVE, name="hemi-party.x", numbers=None)
+    machine = replace(OF_FIVE, name="hemi-party.x", numbers=None, is_bare=True)
     assert (machine.title, machine.stated_parties) == ("hemi-party.x", None)
 
 

@@ -11,6 +11,7 @@ import pytest
 from invoke import Collection
 from invoke.parser import Parser
 
+from benchmarks.commands.options import parse_inputs
 from fairshares.harness.cli.bootstrap import spelled_out
 from fairshares.harness.cli.command_line import ANALYST, Command, checked, fill_in
 from fairshares.harness.cli.user_commands import COMMANDS, HOSTS
@@ -188,7 +189,7 @@ def test_every_option_reads_what_it_says_and_nothing_else(name: str, option: Opt
     assert (option.read("") is None) == (not option.default)
     if option.example:
         assert option.read(option.example) is not None
-    if option.parse not in (as_given, parse_path, parse_place, parse_population):
+    if option.parse not in (as_given, parse_inputs, parse_path, parse_place, parse_population):
         with pytest.raises(FairSharesError) as error:
             option.read("no\n,,such:thing")
         assert str(error.value).isprintable() and str(error.value).endswith(".")

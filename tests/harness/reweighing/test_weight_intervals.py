@@ -11,7 +11,7 @@ from fairshares.harness.reweighing.count_errors import CONFIDENCE, noise_of
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals, weights_of_counts
 from fairshares.harness.reweighing.intervals import ratio_intervals, share_intervals
 from fairshares.protocols.circuits.coins import Coins, design_noise
-from fairshares.protocols.noise.added import noise_sum, simulated_noise
+from fairshares.protocols.noise.added import Several, noise_sum, simulated_noise
 
 ONE, FOUR = (design_noise(Fraction(epsilon), 40) for epsilon in (1, 4))
 LARGE = [(1000, 1000), (100, 40), (40, 3000)]
@@ -146,6 +146,23 @@ def test_weights_of_nobody_and_of_few_have_ends_above_0(reweighing: str) -> None
     for counts in ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 2.5], [1.5, 9.5]], [[40.5, 1.0], [1.0, 1.0]]):
         intervals = count_intervals(np.array(counts), reweighing, ONE)
         assert (intervals > 0).all() and np.isfinite(intervals).all()
+
+
+@pytest.mark.parametrize("reweighing", REWEIGHINGS)
+@pytest.mark.parametrize("epsilon", [4, 8, 20])
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_counts_of_several_runs_have_intervals_where_noise_hardly_moves_them(
+    runs: int, epsilon: int, reweighing: str
+) -> None:
+    """Errors that are all alike have no width."""
+    noise = design_noise(Fraction(epsilon), 40)
+    of_count = Several((noise,) * runs) if runs > 1 else noise
+    for table in ([[70.0, 0.0], [0.0, 1.0]], [[30.0, 40.0], [20.0, 10.0]], [[0.0, 0.0], [0.0, 9.0]]):
+        counts = np.maximum(np.array(table), 1.0)
+        weights = weights_of_counts(counts, reweighing)
+        ends = count_intervals(counts, reweighing, of_count)
+        assert (ends[..., 0] <= weights).all() and (weights <= ends[..., 1]).all()
+        assert np.isfinite(ends).all() and (ends > 0).all()
 
 
 @pytest.mark.parametrize("epsilon", [8, 14, 20])
