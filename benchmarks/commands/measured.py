@@ -28,6 +28,7 @@ from benchmarks.measure.samples import (
     load,
     measured_over,
     name_of,
+    phases_of,
     ratios_in_turn,
     summary,
 )
@@ -200,18 +201,16 @@ def _phases(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     rows = []
     for cell_samples in cells:
         good = [sample for sample in cell_samples if sample.status == OK]
-        for name in good[-1].phases if good and PROGRAM in good[-1].cell else ():
-            phases = [sample.phases[name] for sample in good if name in sample.phases]
-            seconds = median(max(cost.seconds for cost in costs) for costs in phases)
-            sent = median(sum(cost.sent_bytes for cost in costs) for costs in phases)
-            rounds = max(cost.rounds for costs in phases for cost in costs)
+        if not good or PROGRAM not in good[-1].cell:
+            continue
+        for name, phase in phases_of(good).items():
             rows.append(
                 [
                     name_of(good[-1].cell),
                     name.replace("_", " "),
-                    texts.seconds(seconds),
-                    f"{rounds:,}",
-                    f"{sent / 1e6:,.3g} MB",
+                    texts.seconds(median(phase.seconds)),
+                    f"{phase.rounds:,}",
+                    f"{median(phase.sent_bytes) / 1e6:,.3g} MB",
                 ]
             )
     if rows:

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from fairshares.harness.engines.execution import MadeUpJob
-from fairshares.harness.pipeline.literal_protocols import IN_VECTORS, SPECS, TOGETHER_SPEC, LiteralProtocol
+from fairshares.harness.pipeline.literal_protocols import (
+    IN_VECTORS,
+    SPECS,
+    SPECS_IN_VECTORS,
+    LiteralProtocol,
+)
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import AT_ONCE, ONE_BY_ONE
 from fairshares.protocols.spec import ProtocolSpec
@@ -20,11 +25,12 @@ VARIANTS = (*FORMS, TOGETHER)
 def literal_of(cell: Mapping[str, str | int | float]) -> ProtocolSpec | None:
     """Return a cell's literal protocol; None if the cell's variant is not a literal form."""
     variant = cell.get("variant")
+    protocol = str(cell.get("protocol"))
     if variant == TOGETHER:
-        return TOGETHER_SPEC if cell.get("protocol") == "pi_roc" else None
+        return SPECS_IN_VECTORS.get(protocol)
     if variant not in FORMS:
         return None
-    return SPECS.get(str(cell.get("protocol")))
+    return SPECS.get(protocol)
 
 
 def literal_protocol(cell: Mapping[str, str | int | float]) -> LiteralProtocol:

@@ -37,7 +37,7 @@ from fairshares.harness.errors import MixedResultsError, OptionError, typed
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.system.documents import as_type
-from fairshares.harness.system.files import working_directory
+from fairshares.harness.system.files import sha256_of, working_directory
 from fairshares.harness.system.result_files import not_result, read_result, write_json
 
 Todo = tuple[Planned, int]  # a cell, and the number of its repetition
@@ -169,7 +169,7 @@ def start(
             "finished": False,
             "sha256": {
                 **{name: hashlib.sha256(program).hexdigest() for name, program in programs.items()},
-                **{f"{INPUTS}/{name}": _sha256(path) for name, path in files.items()},
+                **{f"{INPUTS}/{name}": sha256_of(path) for name, path in files.items()},
             },
             "command": chosen.command,
             "chosen": chosen.to_json(),
@@ -207,11 +207,6 @@ def _input_files(plan: Sequence[Planned], beside: Path, elsewhere: Mapping[str, 
 
 def _reads_files(cell: Mapping[str, Level]) -> bool:
     return isinstance(cell.get("inputs"), str)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def chosen_in(directory: Path) -> Chosen:

@@ -137,6 +137,21 @@ class Sample(RunRecord):
 
 
 @dataclass(frozen=True)
+class PhaseOfRuns:
+    """What a phase of a program took in runs of a cell, of those that report it.
+
+    Attributes:
+        seconds: Of the slowest party, by run.
+        sent_bytes: Of all parties together, by run.
+        rounds: The most of any party and run.
+    """
+
+    seconds: tuple[float, ...]
+    sent_bytes: tuple[int, ...]
+    rounds: int
+
+
+@dataclass(frozen=True)
 class Summary:
     """The median, the least and the largest value of n runs."""
 
@@ -144,6 +159,22 @@ class Summary:
     median: float
     low: float
     high: float
+
+
+def phases_of(runs: Sequence[Sample]) -> dict[str, PhaseOfRuns]:
+    """Return what each phase took in runs of a cell, in the order in which they report them."""
+    costs: dict[str, list[tuple[PhaseCosts, ...]]] = {}
+    for run in runs:
+        for name, by_party in run.phases.items():
+            costs.setdefault(name, []).append(by_party)
+    phases = {}
+    for name, by_run in costs.items():
+        phases[name] = PhaseOfRuns(
+            seconds=tuple(max(cost.seconds for cost in by_party) for by_party in by_run),
+            sent_bytes=tuple(sum(cost.sent_bytes for cost in by_party) for by_party in by_run),
+            rounds=max(cost.rounds for by_party in by_run for cost in by_party),
+        )
+    return phases
 
 
 def cell_key(cell: Mapping[str, Level]) -> Cell:

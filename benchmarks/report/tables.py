@@ -17,6 +17,7 @@ from benchmarks.measure.samples import (
     interval_of_median,
     model_name,
     name_of,
+    phases_of,
     summary,
 )
 from benchmarks.validation import texts
@@ -102,15 +103,11 @@ def _line_of_cell(runs: Sequence[Sample]) -> Line:
     line["rounds"] = max(rounds, default=None)
     line["sent_bytes"] = statistics.median(sent) if sent else None
     line["peak_memory_bytes"] = max(memory, default=None)
-    for phase in dict.fromkeys(name for run in good for name in run.phases):
-        costs = [run.phases[phase] for run in good if phase in run.phases]
-        slowest = [max(cost.seconds for cost in by_party) for by_party in costs]
-        for statistic, value in _statistics(slowest).items():
-            line[f"{phase}.seconds.{statistic}"] = value
-        line[f"{phase}.sent_bytes"] = statistics.median(
-            [sum(cost.sent_bytes for cost in by_party) for by_party in costs]
-        )
-        line[f"{phase}.rounds"] = max(cost.rounds for by_party in costs for cost in by_party)
+    for name, phase in phases_of(good).items():
+        for statistic, value in _statistics(phase.seconds).items():
+            line[f"{name}.seconds.{statistic}"] = value
+        line[f"{name}.sent_bytes"] = statistics.median(phase.sent_bytes)
+        line[f"{name}.rounds"] = phase.rounds
     return line
 
 

@@ -17,6 +17,7 @@ from fairshares.harness.engines.execution import MadeUpJob
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import sha256_of
 from fairshares.protocols.spec import ProtocolSpec
 
 MOST_TAPES = 256
@@ -136,9 +137,9 @@ class CompiledProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         return cls(
             options=options,
-            schedule=ScheduleFile(name=path.name, size=path.stat().st_size, sha256=_sha256(path)),
+            schedule=ScheduleFile(name=path.name, size=path.stat().st_size, sha256=sha256_of(path)),
             tapes=tuple(
-                TapeFile(name=tape.name, size=tape.stat().st_size, sha256=_sha256(tape)) for tape in tapes
+                TapeFile(name=tape.name, size=tape.stat().st_size, sha256=sha256_of(tape)) for tape in tapes
             ),
         )
 
@@ -216,11 +217,6 @@ def without_place(schedule: bytes) -> bytes:
         command, *words = lines[_COMPILER_LINE].split(b" ")
         lines[_COMPILER_LINE] = b" ".join([command.rpartition(b"/")[2], *words])
     return b"\n".join(lines)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 Only the owner places uploads and aggregates in the host's directory.
 """
 
-import hashlib
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ from fairshares.harness.hosts.states import RunKind, State, Step, Stepping
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, terms_of
 from fairshares.harness.pipeline.sources import check_task, inputs_in
-from fairshares.harness.system.files import append
+from fairshares.harness.system.files import append, sha256_of
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.aggregates import check_own, extract_values
 from fairshares.harness.uploads.counting import Opener, UploadCount
@@ -108,7 +107,7 @@ class Proposed(RunState):
         with _new_directory(place.scratch / _LISTS) as lists:
             own = lists / _list_name(party)
             write_uploads(report, own)
-            listed = UploadList(place.nonce, _digest(own))
+            listed = UploadList(place.nonce, sha256_of(own))
             signed = sign(listed, place.keys.own(party))
         return Step(Listed(place, guard, party, count, listed), signed)
 
@@ -279,7 +278,7 @@ class Listed(RunState):
         signed = {lister: told.signed for lister, told in self.told.items()}
         heard = {self.party: self.own, **lists_of_others(signed, self.place.keys.others(self.party))}
         for lister, listed in heard.items():
-            if _digest(self.list_of(lister)) != listed.digest:
+            if sha256_of(self.list_of(lister)) != listed.digest:
                 raise HostUnfitError(
                     f"It was told another list of party {lister} than that party's host signed; start again."
                 )
@@ -374,8 +373,3 @@ def _head_of(aggregate: Path) -> str:
         header = file.readline()
         identities = file.readline()
     return (header + identities).decode()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -22,6 +22,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Generic, Self
 
+from msgspec import structs
+
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
@@ -303,6 +305,17 @@ class WithParty(RunState, Generic[RunAhead]):
         return Step(self.ended(_tell_nobody), None)
 
 
+def report_of(state: PartyState) -> PartyReport:
+    """Return a party's state as a host tells it."""
+    return PartyReport(
+        lines=state.lines,
+        peak_memory_bytes=state.peak_memory_bytes,
+        stopped=state.stopped,
+        no_room=state.no_room,
+        printed=state.printed,
+    )
+
+
 def _tell_nobody() -> None:
     """Tell nothing of a party that had not begun."""
 
@@ -351,7 +364,7 @@ class Waiting(WithParty[RunAhead]):
 
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's state, and its filtered lines."""
-        return Step(self, PartyReport(**vars(self.process.state())))
+        return Step(self, report_of(self.process.state()))
 
 
 @dataclass(frozen=True)
@@ -558,7 +571,7 @@ class Running(RunState):
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's state, with filtered lines."""
         looked = self.looked()
-        return Step(looked, PartyReport(**vars(looked.last_state())))
+        return Step(looked, report_of(looked.last_state()))
 
     def last_state(self) -> PartyState:
         """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
@@ -607,7 +620,8 @@ class Running(RunState):
         signed = None
         if code == 0:
             after, signed = self.begun.ended_well(self, last)
-        return Step(after, PartyEnd(code=code, **vars(last), signed=signed))
+        report = structs.asdict(report_of(last))
+        return Step(after, PartyEnd(code=code, signed=signed, **report))
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
@@ -684,7 +698,7 @@ class Over(RunState):
 
     def report(self, _message: GetReport) -> Step[PartyReport]:
         """Answer with the party's last state."""
-        return Step(self, PartyReport(**vars(self.last)))
+        return Step(self, report_of(self.last))
 
     def kill(self, _message: Kill) -> Step[None]:
         """Do nothing: the party has ended."""

@@ -81,13 +81,14 @@ SPECS: Mapping[str, ProtocolSpec] = {
 
 
 # Protocol 4 with its thresholds in vectors, a program of its own: docs/decisions/0090-any-machine.md.
-TOGETHER_SPEC = replace(
-    SPECS["pi_roc"],
-    name="pi_roc_together_literal",
-    arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
-)
+SPECS_IN_VECTORS: Mapping[str, ProtocolSpec] = {
+    "pi_roc": replace(
+        SPECS["pi_roc"],
+        name="pi_roc_together_literal",
+        arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
+    )
+}
 IN_VECTORS = "together"  # its form
-SPECS_IN_VECTORS: Mapping[str, ProtocolSpec] = {"pi_roc": TOGETHER_SPEC}  # by the protocol
 _LANES = 200_000  # of a vector of comparisons: more gain little, and take more memory
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairshares.protocols.arrays import Bools, Floats
-from fairshares.protocols.noise.added import Distribution, Noise, error_bound, noise_sum
+from fairshares.protocols.noise.added import Distribution, Noise, error_bound, noise_sum, without_ends
 
 CountTable = npt.NDArray[np.float64]
 
@@ -221,9 +221,8 @@ class WeightedErrors:
         self._squares = np.zeros((rows, len(parts)))
         if square is not None:
             self._squares = square.of_parts(parts)
-        bounded: list[
-            tuple[Distribution, Floats]
-        ] = []  # by error: its largest products, shape (rows, errors)
+        # Each error with its largest products, shape (rows, errors).
+        bounded: list[tuple[Distribution, Floats]] = []
         slack = np.zeros(rows)
         for column, part in enumerate(parts):
             low = factors.low[:, column, np.newaxis]
@@ -426,16 +425,7 @@ def _largest_products(errors: Floats, low: Floats, high: Floats, least: float) -
 @lru_cache(maxsize=64)
 def _trimmed(noise: Noise, terms: int) -> Distribution:
     """Return the distribution of a sum of errors without its far ends, which count as lost."""
-    whole = noise_sum(noise, terms)
-    first = int(np.searchsorted(np.cumsum(whole.masses), _CUT))
-    last = whole.masses.size - int(np.searchsorted(np.cumsum(whole.masses[::-1]), _CUT))
-    return Distribution(
-        start=whole.start + first * whole.step,
-        step=whole.step,
-        masses=whole.masses[first:last],
-        lost=whole.lost + 2 * _CUT,
-        slack=whole.slack,
-    )
+    return without_ends(noise_sum(noise, terms), _CUT)
 
 
 def _root_mean_square(error: Distribution) -> float:

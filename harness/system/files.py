@@ -5,6 +5,7 @@ Locks tell which scratch directories killed processes left.
 
 import errno
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -337,6 +338,12 @@ def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
         "it is no regular file" if links else "it is no file, or a link to one; put the file itself there"
     )
     raise OSError(errno.EINVAL, reason, os.fspath(path))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal digits. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def larger_than(most: int) -> str:

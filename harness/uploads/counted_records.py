@@ -1,6 +1,5 @@
 """A client's own count of the records that it has shared, so that its bound holds over all its uploads."""
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from fairshares.harness.errors import OptionError, RecordsError, cannot, named, 
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.system.documents import Refusal, as_type, read_json
-from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, write_whole
+from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, sha256_of, write_whole
 
 SCHEMA = 2
 
@@ -58,8 +57,7 @@ def records_left(records: ClientRecords, source: Path, file: Path) -> ClientReco
                 f"{reason}, so others could replace {file}, which tells what was shared; nothing was shared. "
                 f"Name another {named('counted')}, or take that right away (chmod go-w)."
             )
-        with source.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        digest = sha256_of(source)
         with in_turn(file.parent):
             if file.exists():
                 before = as_type(_Counted, read_json(file, refusal, SCHEMA), refusal)

@@ -7,7 +7,7 @@ allow for a relative error of 10^-9.
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -164,10 +164,6 @@ class DistributedNoise:
         if width == 1:
             return exact
         return _on_grid(exact, width)
-
-    def positive_errors(self) -> "Distribution":
-        """Return the distribution of the sum's positive part."""
-        return self.errors().positive_part()
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draw independent sums of all parties' noises in the clear."""
@@ -360,18 +356,6 @@ class JointNoise:
         masses = np.concatenate([magnitudes[::-1], at_zero, magnitudes])
         return Distribution(start, unit, masses, slack=slack)
 
-    def positive_errors(self) -> "Distribution":
-        """Return the distribution of the error's positive part.
-
-        Computes: of signed noise 0, or (g + 1/2) units; of symmetric noise 0, or (g + 1) units.
-        """
-        if isinstance(self.coins, SymmetricCoins):
-            return self.errors().positive_part()
-        magnitudes, unit, slack = self._magnitudes()
-        halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
-        halves[0] = 0.5
-        return Distribution(0.0, unit / 2, halves, slack=slack)
-
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draw independent errors in the clear."""
         least = 0.5
@@ -442,10 +426,6 @@ class Several:
             total = _added(total, _on_grid(part, step))
         return total
 
-    def positive_errors(self) -> "Distribution":
-        """Return the distribution of the error's positive part."""
-        return self.errors().positive_part()
-
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draw independent errors in the clear."""
         return sum((law.simulated(rng, shape) for law in self.laws), np.zeros(shape))
@@ -474,9 +454,6 @@ class NoiseLaw(Protocol):
 
     def errors(self) -> "Distribution":
         """Return the distribution of the error."""
-
-    def positive_errors(self) -> "Distribution":
-        """Return the distribution of the error's positive part."""
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draw independent errors in the clear, for what-ifs: they protect nobody."""
@@ -545,12 +522,6 @@ class Distribution:
         first = np.floor((points - self.start) / self.step) + 1
         return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
 
-    def positive_part(self) -> "Distribution":
-        """Return the distribution of max(0, X), if the grid has 0 on it."""
-        above = self.values > self.step / 2
-        at_zero = self.masses[~above].sum()
-        return replace(self, start=0.0, masses=np.append(at_zero, self.masses[above]))
-
     def quantile(self, failure: float) -> float:
         """Return a t that the value exceeds with probability at most `failure`.
 
@@ -597,57 +568,37 @@ def _on_grid(distribution: Distribution, step: float) -> Distribution:
 
 def _added(first: Distribution, second: Distribution) -> Distribution:
     """Return the distribution of the sum of two independent values on grids of the same step."""
-    return _cut(
-        Distribution(
-            start=first.start + second.start,
-            step=first.step,
-            masses=np.convolve(first.masses, second.masses),
-            lost=first.lost + second.lost,
-            slack=first.slack + second.slack,
-        )
+    total = Distribution(
+        start=first.start + second.start,
+        step=first.step,
+        masses=np.convolve(first.masses, second.masses),
+        lost=first.lost + second.lost,
+        slack=first.slack + second.slack,
     )
+    return without_ends(total, _CUT)
 
 
-def _cut(distribution: Distribution) -> Distribution:
-    """Drop values at both ends whose mass is at most `_CUT` on each side; it counts as lost."""
-    first = int(np.searchsorted(np.cumsum(distribution.masses), _CUT))
-    last = distribution.masses.size - int(np.searchsorted(np.cumsum(distribution.masses[::-1]), _CUT))
+def without_ends(distribution: Distribution, mass: float) -> Distribution:
+    """Drop values at both ends whose mass is at most `mass` on each side; it counts as lost."""
+    first = int(np.searchsorted(np.cumsum(distribution.masses), mass))
+    last = distribution.masses.size - int(np.searchsorted(np.cumsum(distribution.masses[::-1]), mass))
     return Distribution(
         start=distribution.start + first * distribution.step,
         step=distribution.step,
         masses=distribution.masses[first:last],
-        lost=distribution.lost + 2 * _CUT,
+        lost=distribution.lost + 2 * mass,
         slack=distribution.slack,
     )
 
 
 @lru_cache(maxsize=64)
-def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
-    """Return the distribution of the sum of `terms` independent errors, or of their positive parts.
+def noise_sum(noise: Noise, terms: int) -> Distribution:
+    """Return the distribution of the sum of `terms` independent errors.
 
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py]
     """
-    law = law_of(noise)
-    distribution = law.positive_errors() if positive else law.errors()
-    return repeated_sum(_cut(distribution), terms, _added)
-
-
-@lru_cache(maxsize=256)
-def partly_positive_sum(noise: Noise, terms: int, positive: int) -> Distribution:
-    """Return the distribution of the sum of `terms` errors, and of the positive parts of `positive` others.
-
-    Guarantees: as `noise_sum`.
-    [test: tests/protocols/test_added_noise.py]
-    """
-    if not positive:
-        return noise_sum(noise, terms)
-    parts = noise_sum(noise, positive, positive=True)
-    if not terms:
-        return parts
-    errors = noise_sum(noise, terms)
-    step = min(errors.step, parts.step)
-    return _added(_on_grid(errors, step), _on_grid(parts, step))
+    return repeated_sum(without_ends(law_of(noise).errors(), _CUT), terms, _added)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

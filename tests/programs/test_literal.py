@@ -14,7 +14,7 @@ from benchmarks.suites import Grid, Planned, Suite
 from fairshares.harness.engines.execution import Conditions, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
-from fairshares.harness.pipeline.literal_protocols import SPECS, TOGETHER_SPEC, literal_source
+from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
@@ -34,7 +34,7 @@ def revealed(
     bits = np.array([[u >> i & 1 for u in draws] for i in range(16)], dtype=bool)
     given = xor_shares(bits, model.parties, np.random.default_rng(3)) if draws else None
     # Of few records; edaBits are made by the thousand, which takes spdz2k minutes.
-    spec = TOGETHER_SPEC if protocol == TOGETHER else SPECS[protocol]
+    spec = SPECS_IN_VECTORS["pi_roc"] if protocol == TOGETHER else SPECS[protocol]
     spec = replace(spec, uses_edabits=model.name != "spdz2k")
     result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model=model, work=work)
     return [value for values in result.outputs.values() for value in values]

@@ -13,7 +13,6 @@ from fairshares.protocols.noise.added import (
     DistributedNoise,
     NoiseDistribution,
     noise_sum,
-    partly_positive_sum,
     singles,
 )
 
@@ -24,8 +23,6 @@ SMALL = DistributedNoise(LAPLACE, Fraction(1, 2), 60, 2, 1)
 LARGE = DistributedNoise(GAUSSIAN, Fraction(1, 2 * 400**2), 2500, 3, 2)
 SEVERAL = added.Several((COINS, design_coins(Fraction(1), 40), COINS, SMALL))
 FAILURES = [0.3, 0.025, 0.001, 1e-6]
-
-positive_or_not = pytest.mark.parametrize("positive", [False, True])
 
 
 def distribution(noise: added.Noise) -> tuple[Floats, Floats]:
@@ -51,18 +48,16 @@ def test_errors(noise: added.Noise) -> None:
     assert masses[abs(errors) > beyond].sum() <= 1 / 20 < masses[abs(errors) > beyond - 3].sum()
 
 
-@positive_or_not
 @pytest.mark.parametrize(
     ("noise", "factor"),
     [(FINE, 0), *((noise, factor) for noise in (SMALL, COINS, SEVERAL) for factor in (0, 1))],
 )
-def test_sums_of_two(noise: added.Noise, factor: int, positive: bool) -> None:
+def test_sums_of_two(noise: added.Noise, factor: int) -> None:
     """Nothing is rounded where the grid tells all values apart. Args: factor: of the second."""
     errors, masses = distribution(noise)
-    errors = np.maximum(errors, 0) if positive else errors
     sums = np.add.outer(errors, factor * errors if factor else [0.0]).ravel()
     both = np.multiply.outer(masses, masses if factor else [1.0]).ravel()
-    total = noise_sum(noise, 1 + factor, positive)
+    total = noise_sum(noise, 1 + factor)
     for failure in FAILURES:
         t = total.quantile(failure)
         least = both[sums > t].sum()
@@ -71,24 +66,11 @@ def test_sums_of_two(noise: added.Noise, factor: int, positive: bool) -> None:
     assert noise_sum(COINS, 2).slack == 0
 
 
-@pytest.mark.parametrize("noise", [SMALL, COINS, SEVERAL])
-def test_sums_of_an_error_and_of_a_positive_part(noise: added.Noise) -> None:
-    errors, masses = distribution(noise)
-    sums = np.add.outer(errors, np.maximum(errors, 0)).ravel()
-    both = np.multiply.outer(masses, masses).ravel()
-    total = partly_positive_sum(noise, 1, 1)
-    for failure in FAILURES:
-        t = total.quantile(failure)
-        assert both[sums > t].sum() <= failure * (1 + 1e-9)
-        assert failure * (1 + 1e-9) < both[sums > t - 3 * max(total.slack, 1)].sum()
-
-
-@positive_or_not
-def test_sums_of_large_errors(positive: bool) -> None:
+def test_sums_of_large_errors() -> None:
     errors, masses = distribution(LARGE)
-    exact = np.bincount(np.maximum(np.arange(masses.size), LARGE.largest * positive), masses)
+    exact = np.bincount(np.arange(masses.size), masses)
     beyond = np.concatenate([np.cumsum(np.convolve(exact, exact)[::-1])[::-1][1:], [0.0]])
     for failure in (0.2, 0.01, 1e-6):
         least = int(np.argmax(beyond <= failure)) + 2 * int(errors[0])
-        quantile = noise_sum(LARGE, 2, positive).quantile(failure)
+        quantile = noise_sum(LARGE, 2).quantile(failure)
         assert least <= quantile <= least + 2 * (2 * LARGE.largest / 2048 + 1)

@@ -32,7 +32,7 @@ from fairshares.harness.hosts import fleet, host_keys, remote_parties, runner
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.inventory import Host
-from fairshares.harness.hosts.listed_uploads import Listed, _digest
+from fairshares.harness.hosts.listed_uploads import Listed
 from fairshares.harness.hosts.messages import (
     Aggregate,
     Aggregated,
@@ -65,6 +65,7 @@ from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.documents import number_as_text
+from fairshares.harness.system.files import sha256_of
 from fairshares.harness.uploads.lists import UploadReport, _read_list
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.spec import SHARES, InputPath
@@ -281,7 +282,7 @@ def listed(work: Work, party: int = 0) -> UploadReport:
     signed = answered(work, CheckUploads(party=party))
     assert signed is not None and isinstance(work.state, Listed)
     own = work.state.list_of(party)
-    assert json.loads(signed.said)["digest"] == work.state.own.digest == _digest(own)
+    assert json.loads(signed.said)["digest"] == work.state.own.digest == sha256_of(own)
     return _read_list(own)
 
 

@@ -133,7 +133,8 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
         finally:
             process.kill()
             process.wait()
-        output, errors = _text(out), _text(err)
+        output = _text(out)
+        errors = _text(err)
     if process.returncode:
         refused = _REFUSED.search(errors)
         if refused is not None and not job.is_production:

@@ -75,6 +75,7 @@ _MOST_FOREIGN_LOG = 1 << 22  # the same of a program of which nothing is known, 
 _MOST_KEPT = 1 << 14  # lines of it that are kept
 _LAST_BYTES = 1 << 12  # of a log, whose lines may all be shown
 _LAST_LINES = 5
+_SIZE_S = 0.01  # between looks at the size of what a party prints
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # of a party that printed more than is read
 _LOST_PEER = re.compile(
@@ -323,6 +324,8 @@ class LocalParty(LaidOutParty["LocalProcess"]):
 class LocalProcess(PartyProcess):
     """A party on this machine, whose process has started in its directory."""
 
+    _size_due = 0.0  # when the size of its output is looked at again, while it runs
+
     def __init__(self, supervised: Supervised, directory: Path, process: subprocess.Popen[bytes]) -> None:
         """Take over a process with pipes to its standard input and from its standard output."""
         self.supervised = supervised
@@ -374,17 +377,22 @@ class LocalProcess(PartyProcess):
 
     def exit_code(self) -> int | None:
         code = self._ended()
-        prints_too_much = _size_of_output(self._directory) > self._most_log_bytes
         if code is None:
             self._memory.look_if_due()
-            if prints_too_much:
-                self._kill_group()
+            now = time.monotonic()
+            if now >= self._size_due:  # rounds ask every half a millisecond
+                self._size_due = now + _SIZE_S
+                if self._prints_too_much():
+                    self._kill_group()
             return None
         if code == 0 and self.supervised.notes_links and not self._met_all():
             return _WRONG_LINKS
-        if prints_too_much and code in (0, -signal.SIGKILL):
+        if code in (0, -signal.SIGKILL) and self._prints_too_much():
             return _TOO_MUCH
         return code
+
+    def _prints_too_much(self) -> bool:
+        return _size_of_output(self._directory) > self._most_log_bytes
 
     @property
     def _most_log_bytes(self) -> int:

@@ -14,7 +14,6 @@ import pytest
 from fairshares.harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.agent import Work
-from fairshares.harness.hosts.listed_uploads import _digest
 from fairshares.harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
@@ -29,6 +28,7 @@ from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.system.files import sha256_of
 from fairshares.harness.uploads.envelope import BOUNDS_BYTES, SALT_BYTES
 from fairshares.harness.uploads.lists import UploadReport, _read_list, write_uploads
 from fairshares.harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS
@@ -250,7 +250,7 @@ def lists(
             report = _read_list(own)
             own.unlink()
             write_uploads(change(report), own)
-            said = replace(state.own, digest=_digest(own))
+            said = replace(state.own, digest=sha256_of(own))
             work.state = replace(state, own=said)
             key = site.hosts[signer].joinpath(host_keys.DIRECTORY, "mp-spdz", f"P{signer}.pem")
             return sign(said, key)
