@@ -76,18 +76,7 @@ class Quotient:
             end = min(max(estimate, (self.dividend + form.near(end)) / self.divisor), most)
         beyond = end + _NARROW * end * (np.exp2(np.arange(_FURTHEST, dtype=np.float64)) - 1)
         edges = np.append(beyond[beyond < most], most)
-        low = edges[:-1]
-        high = edges[1:]
-        if not low.size:
-            return most
-        for fine in (False, True):
-            ends = (self.dividend + form.reach(low, high, fine=fine)) / self.divisor
-            possible = ends >= low
-            if not possible.any():
-                return end
-            low = low[possible]
-            high = high[possible]
-        return float(np.minimum(high, ends[possible]).max())
+        return self._furthest(form, edges, end, sign=1)
 
     def _least_possible(self, form: Form, least: float) -> float:
         """Return about the least quotient from `least` on that is possible, by halving."""
@@ -115,18 +104,30 @@ class Quotient:
         shares = 1 - _NARROW * (np.exp2(np.arange(_FURTHEST, dtype=np.float64)) - 1)
         beyond = end * shares
         edges = np.append(beyond[beyond > least], least)
-        high = edges[:-1]
-        low = edges[1:]
-        if not low.size:
-            return least
+        return self._furthest(form, edges, end, sign=-1)
+
+    def _furthest(self, form: Form, edges: Floats, end: float, *, sign: int) -> float:
+        """Return the furthest quotient in some cell that its reach does not exclude, `end` if there is none.
+
+        Args:
+            form: Tells how far the error reaches.
+            edges: The cells' edges, from `end` on outwards. A single one is the answer.
+            end: The approximate end.
+            sign: 1 if the cells are of larger quotients one after the other, -1 if of smaller ones.
+        """
+        near = edges[:-1]
+        far = edges[1:]
+        if not near.size:
+            return float(edges[0])
         for fine in (False, True):
-            ends = (self.dividend - form.reach(low, high, fine=fine)) / self.divisor
-            possible = ends <= high
+            reach = form.reach(np.minimum(near, far), np.maximum(near, far), fine=fine)
+            ends = (self.dividend + sign * reach) / self.divisor
+            possible = sign * ends >= sign * near
             if not possible.any():
                 return end
-            low = low[possible]
-            high = high[possible]
-        return float(np.maximum(low, ends[possible]).min())
+            near = near[possible]
+            far = far[possible]
+        return float(sign * np.minimum(sign * far, sign * ends[possible]).max())
 
 
 def ratio_intervals(counts: CountTable, own: Bools, others: Bools, noise: CountsNoise) -> CountTable:

@@ -273,7 +273,6 @@ def _inspect(home: Path) -> Installation:
     return Installation(home, commit, release, fixed)
 
 
-@lru_cache
 def linker_says(machine: str) -> str:
     """Return what the dynamic linker says of a program's shared libraries; "" where there is no `ldd`."""
     try:

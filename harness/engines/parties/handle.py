@@ -90,6 +90,7 @@ _KNOWN_ERROR = re.compile(
     r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
     r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
     r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
+    r"|error while loading shared libraries: [\w.+-]+|symbol lookup error"
     r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
 )
 

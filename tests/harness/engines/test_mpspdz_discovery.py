@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from fairshares.harness.engines.mpspdz import compiler as discovery
-from fairshares.harness.engines.mpspdz.compiler import DOCUMENTATION, Installation, find_installation
+from fairshares.harness.engines.mpspdz.compiler import (
+    DOCUMENTATION,
+    Installation,
+    find_installation,
+    libraries_of,
+)
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.errors import OutputError
@@ -229,11 +234,22 @@ def test_a_machine_without_its_library_is_told_in_the_linkers_words(home: Path) 
         subprocess.run(command, cwd=home, check=True)
     assert reason() is None
     (home / "libpart-of-a-test.so").unlink()
-    discovery.linker_says.cache_clear()
     assert reason() == (
         f"{machine} cannot start: libpart-of-a-test.so => not found. Install what it was built with, or "
         "build it again here."
     )
+
+
+@pytest.mark.skipif(shutil.which("ldd") is None, reason="it takes ldd")
+def test_libraries_that_could_not_be_asked_for_are_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A party's sandbox lets its machine read what is found: without any, the machine could never start."""
+    program = str(shutil.which("env"))
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        assert libraries_of(program) == ()
+    assert any("libc" in library for library in libraries_of(program))
 
 
 # Ends of party 0's logs, MP-SPDZ 0.4.2 (3a0a7b1d5e80), shortened in the middle.

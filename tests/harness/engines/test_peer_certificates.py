@@ -1,7 +1,7 @@
 """The library by which MP-SPDZ's machines ask for certificates: built once, tried, else refused."""
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,14 @@ def machine_of(model: SecurityModel) -> tuple[Path, int, list[str]]:
     assert isinstance(installation, Installation)
     words = [*(("-N", "2") if model.parties == 2 else ()), *model.run_options]
     return installation.home / str(model.virtual_machine), model.parties, words
+
+
+@pytest.fixture(autouse=True)
+def _forget_installation() -> Iterator[None]:
+    """What is found with another PATH is not for later tests."""
+    find_installation()  # with this one
+    yield
+    find_installation.cache_clear()
 
 
 @pytest.fixture(autouse=True)
