@@ -167,6 +167,16 @@ FAILURES: dict[str, tuple[tuple[str, str, str], type[Exception], str]] = {
         PartyFailedError,
         "^Party 2 was killed by SIGSEGV; ",
     ),
+    "a signal, after which another crashes": (
+        (f"{LOSES.removesuffix('exit 1')}kill -SEGV $$", "kill -KILL $$", LOSES),
+        PartyFailedError,
+        "^Party 1 was killed by SIGKILL; ",
+    ),
+    "a signal, after which another crashes without a word": (
+        (f"{LATE}kill -SEGV $$", "kill -KILL $$", LOSES),
+        PartyFailedError,
+        "^Party 1 was killed by SIGKILL; ",
+    ),
     "the network": (
         (LOSES, LATE + LOSES, LATE + LOSES),
         PartyFailedError,
