@@ -21,7 +21,7 @@ def test_every_vector_is_recorded() -> None:
 @pytest.mark.mpspdz(MODEL.name)
 @pytest.mark.parametrize("name", ["counts", "too-few-bits"])
 def test_a_vector_is_recorded_again(name: str) -> None:
-    """The hash is of MP-SPDZ's version, too, so it may differ from the one on file."""
+    """Its hash may differ from the one on file, as it is of the circuits and of MP-SPDZ's version."""
     installation = find_installation()
     assert isinstance(installation, Installation)
     (vector,) = (vector for vector in vectors() if vector["name"] == name)
