@@ -99,8 +99,8 @@ class RunOptions(Options):
         as_given,
         "table2 (weights and score curves as in PrivFairFL's Table 2), scale (its Figures 1 and 2), noise, "
         "network, clients (as the privacy unit), parties, units (what plans predict from), preprocessing "
-        "(noise made ahead), paper, literal or together (its protocols as printed); or an experiment's .toml; "
-        "or a program's .mpc: it opens what it opens, and no guarantee here covers it",
+        "(noise made ahead), paper, literal or together (its protocols as printed); or an experiment's "
+        ".toml; or a program's .mpc: it opens what it opens, and no guarantee here covers it",
         example="table2",
         unless="resume",
     )
