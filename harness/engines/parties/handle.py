@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,18 +64,17 @@ _OF_A_RUN = re.compile(
     r"OUT |Time\d* = |Data sent = |Global data sent = |Spent |\d+ threads spent a total of "
 )
 _LONGEST = 300
-# Words of lines in which a machine says why it fails. Of a program of a user's own they are shown whole.
+# Words of lines in which a machine says why it fails. Where all lines may be shown, they are shown whole.
 _OF_A_FAILURE = re.compile(
     r"^[^\s-].*((?<!Truncation )error|exception|assert|terminate|abort|crash|bug|invalid|insufficient"
     r"|mismatch|overflow|unknown|cannot|could not|not (compiled|enough|found|supported|implemented|given)"
     r"|compiled for|requires?\b|need|has to be|at (least|most)|too )",
     re.IGNORECASE,
 )
-_MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
-_MOST_FOREIGN_LOG = 1 << 22  # the same of a program of which nothing is known, and which may fill it
+MOST_LOG_BYTES = 1 << 26  # of a party's log that are read, far more than any release's outputs take
+MOST_FOREIGN_LOG_BYTES = 1 << 22  # the same of a program of which nothing is known, and which may fill it
 _MOST_KEPT = 1 << 14  # lines of it that are kept
-_LAST_BYTES = 1 << 12  # of a log, whose lines may all be shown
-_LAST_LINES = 5
+_LAST_LINES = 5  # that are kept of a log whose lines may all be shown, if none says why the machine failed
 _SIZE_S = 0.01  # between looks at the size of what a party prints
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # of a party that printed more than is read
@@ -228,8 +228,8 @@ class PartySetup:
         takes_noise: The directory with its part of noise made ahead, which moves to its own.
         keeps_noise: The directory to which noise that it makes is moved once its run has ended.
         notes_links: Whether its links note whom they accepted.
-        is_foreign: Whether its program is somebody else's, on public inputs. Then all that it prints may be
-            shown: its state has the last lines, whatever they say. It may print less.
+        shows_all_lines: Whether any line that it prints may be shown, as nobody's secret is in its inputs.
+        most_log_bytes: The most bytes that it may print. It is ended if it prints more.
     """
 
     config: PartyConfig
@@ -238,7 +238,8 @@ class PartySetup:
     takes_noise: Path | None = None
     keeps_noise: Path | None = None
     notes_links: bool = False
-    is_foreign: bool = False
+    shows_all_lines: bool = False
+    most_log_bytes: int = MOST_LOG_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +255,8 @@ class Supervised:
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.
         keeps_printed: As in `PartyConfig`.
-        is_foreign: As in `PartySetup`.
+        shows_all_lines: As in `PartySetup`.
+        most_log_bytes: As in `PartySetup`.
     """
 
     number: int
@@ -263,7 +265,8 @@ class Supervised:
     keeps_noise: Path | None = None
     notes_links: bool = False
     keeps_printed: bool = False
-    is_foreign: bool = False
+    shows_all_lines: bool = False
+    most_log_bytes: int = MOST_LOG_BYTES
 
 
 class LocalParty(LaidOutParty["LocalProcess"]):
@@ -278,7 +281,8 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             keeps_noise=setup.keeps_noise,
             notes_links=setup.notes_links,
             keeps_printed=setup.config.keeps_printed,
-            is_foreign=setup.is_foreign,
+            shows_all_lines=setup.shows_all_lines,
+            most_log_bytes=setup.most_log_bytes,
         )
         self.name = f"Party {self.supervised.number}"
         self._directory = directory
@@ -393,12 +397,7 @@ class LocalProcess(PartyProcess):
         return code
 
     def _prints_too_much(self) -> bool:
-        return _size_of_output(self._directory) > self._most_log_bytes
-
-    @property
-    def _most_log_bytes(self) -> int:
-        """The most bytes that it may print."""
-        return _MOST_FOREIGN_LOG if self.supervised.is_foreign else _MOST_LOG
+        return _size_of_output(self._directory) > self.supervised.most_log_bytes
 
     def met(self) -> dict[int, str]:
         """Return the certificates that its links accepted, as fingerprints by party."""
@@ -415,12 +414,11 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        keeps_printed = self.supervised.keeps_printed
-        lines = list(_kept_lines(self._directory, self._most_log_bytes, all_lines=keeps_printed))
-        if self.supervised.is_foreign:
-            # First, as what is known of a failure, such as a log that is cut, is told by the last lines.
-            last = _last_lines(self._directory, self._most_log_bytes)
-            lines = [line for line in last if line not in lines] + lines
+        supervised = self.supervised
+        kept = _kept_lines(
+            self._directory, supervised.most_log_bytes, shows_all_lines=supervised.shows_all_lines
+        )
+        lines = list(kept)
         if self.exit_code() == _WRONG_LINKS:
             lines.append(
                 line_of_failure(
@@ -432,7 +430,7 @@ class LocalProcess(PartyProcess):
             self._memory.bytes,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
-            _printed(self._directory) if keeps_printed else None,
+            _printed(self._directory) if supervised.keeps_printed else None,
         )
 
     def kill(self) -> None:
@@ -580,20 +578,21 @@ def _printed(directory: Path) -> Printed | None:
         return None
 
 
-def _kept_lines(directory: Path, most_bytes: int, *, all_lines: bool = False) -> Iterator[str]:
+def _kept_lines(directory: Path, most_bytes: int, *, shows_all_lines: bool = False) -> Iterator[str]:
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
 
     Args:
         directory: The party's.
         most_bytes: How much of the log is read.
-        all_lines: Whether all lines may be shown, as of a program of a user's own. Those that say why the
-            machine failed are yielded whole, else the last one.
+        shows_all_lines: As in `PartySetup`.
 
     Guarantees: little more memory than `most_bytes`, and no more than `_MOST_KEPT` lines. A log that goes on
     has a last line that says so.
     [test: tests/harness/engines/test_sandbox.py]
     """
-    for number, line in enumerate(_read_lines(directory, most_bytes, all_lines=all_lines)):
+    lines = _lines_of_log(directory, most_bytes)
+    shown = _lines_that_explain(lines) if shows_all_lines else _known_lines(lines)
+    for number, line in enumerate(shown):
         if number == _MOST_KEPT:
             yield line_of_failure(
                 f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
@@ -604,49 +603,70 @@ def _kept_lines(directory: Path, most_bytes: int, *, all_lines: bool = False) ->
         yield line_of_failure(f"It printed more than {most_bytes >> 20} MiB, and the rest was not read.")
 
 
-def _last_lines(directory: Path, most_bytes: int) -> list[str]:
-    """Return the last lines of a party's log, as far as they are text, and no reports of our own process."""
-    try:
-        log = open_inside(directory, LOG)
-    except OSError:  # the party removed or replaced it
-        return []
-    with os.fdopen(log, "rb") as file:
-        file.seek(max(0, min(os.fstat(log).st_size, most_bytes) - _LAST_BYTES))
-        text = file.read(_LAST_BYTES).decode(errors="replace")
-    lines: list[str] = []
-    for line in text.splitlines():
-        shown = "".join(sign for sign in line if sign.isprintable()).strip()[:_LONGEST]
-        if shown and not shown.startswith(MARK):
-            lines.append(shown)
-    return lines[-_LAST_LINES:]
+def _known_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a run, and known words of errors in place of the lines that have them."""
+    for line in lines:
+        of_run = _line_of_run(line)
+        if of_run is not None:
+            yield of_run
+        elif known := _KNOWN_ERROR.search(line):
+            yield known[0].strip()
 
 
-def _read_lines(directory: Path, most_bytes: int, *, all_lines: bool) -> Iterator[str]:
-    """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
+def _lines_that_explain(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a run and, of a log whose lines may all be shown, those that say why it failed.
+
+    Of a line about a lost connection only the known words are yielded, by which a lost peer is told. If no
+    line says why, the last lines of the log come at the end.
+    """
+    says_why = False
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    for line in lines:
+        of_run = _line_of_run(line)
+        if of_run is not None:
+            yield of_run
+        elif lost := _LOST_PEER.search(line):
+            says_why = True
+            yield lost[0].strip()
+        elif text := _text_of(line):
+            last.append(text)
+            if _OF_A_FAILURE.search(line[:_LONGEST]):
+                says_why = True
+                yield text
+    if not says_why:
+        yield from last
+
+
+def _line_of_run(line: str) -> str | None:
+    """Return an output, a cost or a report of our own process, cut to its length; None for another line."""
+    if line.startswith("OUT "):
+        return line.rstrip()
+    if line.startswith(MARK):
+        return line.rstrip()[:LONGEST_LINE]
+    if _OF_A_RUN.match(line):
+        return line.rstrip()[:_LONGEST]
+    return None
+
+
+def _lines_of_log(directory: Path, most_bytes: int) -> Iterator[str]:
+    """Yield the first lines of a party's log, of so many bytes in all; none if the party replaced it."""
     try:
         log = open_inside(directory, LOG)
     except OSError:  # the party removed or replaced it
         return
     left = most_bytes
-    says_why = False
-    last = ""
     with os.fdopen(log, "rb") as lines:
-        while text := lines.readline(left):
-            left -= len(text)
-            line = text.decode(errors="replace")
-            if line.startswith("OUT "):
-                yield line.rstrip()
-            elif line.startswith(MARK):
-                yield line.rstrip()[:LONGEST_LINE]
-            elif _OF_A_RUN.match(line):
-                yield line.rstrip()[:_LONGEST]
-            elif all_lines:
-                last = line.rstrip()[:_LONGEST]
-                lost = _LOST_PEER.search(line)
-                if lost is not None or _OF_A_FAILURE.search(line):
-                    says_why = True
-                    yield last if lost is None else lost[0].strip()
-            elif known := _KNOWN_ERROR.search(line):
-                yield known[0].strip()
-    if last and not says_why:
-        yield last
+        while line := lines.readline(left):
+            left -= len(line)
+            yield line.decode(errors="replace")
+
+
+def _text_of(line: str) -> str:
+    """Return what of any line may be shown: its printable characters, not too many.
+
+    A line that would then look like an output, a cost or a report of our own process becomes an empty text.
+    """
+    text = "".join(sign for sign in line[:_LONGEST] if sign.isprintable()).strip()
+    if text.startswith(MARK) or _OF_A_RUN.match(text):
+        return ""
+    return text
