@@ -35,13 +35,7 @@ from fairshares.harness.engines.parties.config import (
     RoundsOfColumns,
     VirtualMachine,
 )
-from fairshares.harness.engines.parties.handle import (
-    MOST_FOREIGN_LOG_BYTES,
-    MOST_LOG_BYTES,
-    LocalParty,
-    PartySetup,
-    PartyState,
-)
+from fairshares.harness.engines.parties.handle import LocalParty, PartySetup, PartyState
 from fairshares.harness.engines.parties.layouts import (
     AdditiveShares,
     NoiseBehindColumn,
@@ -55,6 +49,7 @@ from fairshares.harness.engines.parties.layouts import (
     SumsOfColumn,
 )
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.party_log import MOST_FOREIGN_LOG_BYTES, MOST_LOG_BYTES
 from fairshares.harness.engines.parties.supervisor import (
     LaysPartyOut,
     Rounds,

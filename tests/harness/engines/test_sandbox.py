@@ -31,7 +31,7 @@ from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.execution import MadeUpJob, PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
-from fairshares.harness.engines.parties import handle, sandbox
+from fairshares.harness.engines.parties import handle, party_log, sandbox
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from fairshares.harness.engines.parties.supervisor import free_ports
@@ -387,7 +387,8 @@ def test_its_agent_follows_no_link_of_a_party(kind: str, tmp_path: Path) -> None
             os.mkfifo(party / name)
     handle.move_piece(party, stock)
     assert not stock.exists() and (owner / "Persistence" / "Transactions-P0.data").exists()
-    assert read_inside(party, LOG) == b"" and list(handle._kept_lines(party, handle.MOST_LOG_BYTES)) == []
+    assert read_inside(party, LOG) == b""
+    assert list(party_log.kept_lines(party, party_log.MOST_LOG_BYTES)) == []
     (party / MET).symlink_to(owner / "MET")
     assert read_inside(party, MET) == b"" and met(party) == []
 
@@ -441,19 +442,20 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
     """Which a party may fill with one line, or with many: the reading ends, and says so."""
     log = tmp_path / LOG
     log.write_text("OUT counts 1\nnothing\nTime = 1 seconds\n")
-    assert list(handle._kept_lines(tmp_path, handle.MOST_LOG_BYTES)) == ["OUT counts 1", "Time = 1 seconds"]
+    kept = list(party_log.kept_lines(tmp_path, party_log.MOST_LOG_BYTES))
+    assert kept == ["OUT counts 1", "Time = 1 seconds"]
     with log.open("r+b") as file:
         file.seek(0, os.SEEK_END)
         file.truncate(1 << 31)  # a line of two gigabytes, of which nothing is on the disk
     tracemalloc.start()
-    *kept, last = handle._kept_lines(tmp_path, handle.MOST_LOG_BYTES)
+    *kept, last = party_log.kept_lines(tmp_path, party_log.MOST_LOG_BYTES)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * handle.MOST_LOG_BYTES
+    assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * party_log.MOST_LOG_BYTES
     assert last == line_of_failure("It printed more than 64 MiB, and the rest was not read.")
-    monkeypatch.setattr(handle, "_MOST_KEPT", 2)
+    monkeypatch.setattr(party_log, "_MOST_KEPT", 2)
     log.write_text("OUT x 1\n" * 3)
-    *kept, last = handle._kept_lines(tmp_path, handle.MOST_LOG_BYTES)
+    *kept, last = party_log.kept_lines(tmp_path, party_log.MOST_LOG_BYTES)
     assert kept == ["OUT x 1"] * 2 and "more than 2 lines to be shown" in last
 
 
@@ -493,11 +495,11 @@ def test_why_a_machine_failed_is_shown_where_all_lines_may_be(tmp_path: Path) ->
         "Fatal error: connection reset by peer, and more",
     ]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines))
-    shown = list(handle._kept_lines(tmp_path, 1 << 20, shows_all_lines=True))
+    shown = list(party_log.kept_lines(tmp_path, 1 << 20, shows_all_lines=True))
     assert shown == [*lines[3:5], "connection reset by peer"]
-    assert list(handle._kept_lines(tmp_path, 1 << 20)) == [lines[4], "connection reset by peer"]
+    assert list(party_log.kept_lines(tmp_path, 1 << 20)) == [lines[4], "connection reset by peer"]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines[:2]))
-    assert list(handle._kept_lines(tmp_path, 1 << 20, shows_all_lines=True)) == lines[:2]
+    assert list(party_log.kept_lines(tmp_path, 1 << 20, shows_all_lines=True)) == lines[:2]
 
 
 def test_a_party_that_prints_too_much_is_ended_while_it_prints(tmp_path: Path) -> None:
@@ -542,10 +544,10 @@ def test_a_program_of_others_may_print_less_and_shows_all(tmp_path: Path) -> Non
     engine = MpSpdzEngine()
     source = tmp_path / "any.mpc"
     foreign = engine.setup(prepared(engine, get_model("ring"), source, tmp_path, is_foreign=True), 0, [])
-    assert foreign.shows_all_lines and foreign.most_log_bytes == handle.MOST_FOREIGN_LOG_BYTES
+    assert foreign.shows_all_lines and foreign.most_log_bytes == party_log.MOST_FOREIGN_LOG_BYTES
     ours = engine.setup(prepared(engine, get_model("ring"), source, tmp_path), 0, [])
-    assert not ours.shows_all_lines and ours.most_log_bytes == handle.MOST_LOG_BYTES
-    assert 10 * handle.MOST_FOREIGN_LOG_BYTES < handle.MOST_LOG_BYTES
+    assert not ours.shows_all_lines and ours.most_log_bytes == party_log.MOST_LOG_BYTES
+    assert 10 * party_log.MOST_FOREIGN_LOG_BYTES < party_log.MOST_LOG_BYTES
 
 
 SHARED = ("shm", "msg", "sem", "mq_")  # how the calls begin by which processes of one user share memory
