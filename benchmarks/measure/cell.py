@@ -14,22 +14,14 @@ import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
+from benchmarks.factors import AHEAD, PROGRAM, REQUEST_OF
 from benchmarks.literal import literal_job, literal_of, literal_protocol
 from benchmarks.measure.given_files import engine_with_files, reading_files
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, RunRecord, Sample, cell_key
-from benchmarks.suites import (
-    AHEAD,
-    PARTIES,
-    PROGRAM,
-    REQUEST_OF,
-    THREADS,
-    Planned,
-    machine_of,
-    spec_of,
-)
+from benchmarks.suites import PARTIES, THREADS, Planned, machine_of, spec_of
 from fairshares.harness.computation import Computation
 from fairshares.harness.engines.execution import (
     PROGRAMS,
