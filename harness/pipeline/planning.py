@@ -70,7 +70,7 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     plan = prepared.plan
     release = prepared.release
     noise: NoiseEvent | None = None
-    if plan.release and plan.largest == 1:
+    if plan.queries and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
     domain = ""
     if release.charged_with:
