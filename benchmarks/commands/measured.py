@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import ExportOptions, RunOptions, ValidateOptions
+from benchmarks.factors import MACHINE, PROGRAM
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, over_hosts
 from benchmarks.measure.samples import (
@@ -33,7 +34,7 @@ from benchmarks.measure.samples import (
     summary,
 )
 from benchmarks.measure.units import write_units
-from benchmarks.suites import INPUTS, MACHINE, OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
+from benchmarks.suites import INPUTS, OURS, PROGRAMS, UNITS, Grid, Suite, read_experiment
 from benchmarks.validation import multiplications, texts
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs

@@ -164,14 +164,14 @@ def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
     `sizes` are the expected records per group and label. For releases other than sums of counts, whose
     opened values cannot be made up, the answer is 0.
     """
-    release = prepared.plan.release
+    queries = prepared.plan.queries
     outputs = prepared.program.outputs
-    if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
+    if not isinstance(queries, LinearQueries) or queries.amounts or len(outputs) > 1:
         return 0.0
-    bins = release.cells // sizes.size
+    bins = queries.cells // sizes.size
     before = thread_time()
-    nodes = np.zeros(release.nodes)
-    for column, records in zip(release.columns, np.repeat(sizes.ravel() / bins, bins), strict=False):
+    nodes = np.zeros(queries.nodes)
+    for column, records in zip(queries.columns, np.repeat(sizes.ravel() / bins, bins), strict=False):
         nodes[list(column)] += records
     with suppress(FairSharesError):  # so few records that there is no result
         opened = tuple(np.rint(nodes).astype(int).tolist())

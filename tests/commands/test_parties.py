@@ -28,7 +28,8 @@ from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import supervisor as parties
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig, VirtualMachine, write_config
-from fairshares.harness.engines.parties.handle import PartySetup, PartyState, reasons_in
+from fairshares.harness.engines.parties.handle import PartySetup, PartyState
+from fairshares.harness.engines.parties.party_log import reasons_in
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
 from fairshares.harness.errors import (
