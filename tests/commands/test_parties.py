@@ -94,7 +94,7 @@ LINES = {
     "Fatal error at pi_lap-0:6 (INPUTB): cannot read integer from Player-Data/Input-P1-0, problem "
     "with '12345' after 3": "cannot read integer from Player-Data/Input-P1-0",
     "terminate called after throwing an instance of 'std::bad_alloc' 12345": "std::bad_alloc",
-    "/home/12345/machine.x: error while loading shared libraries: libSPDZ.so: cannot open the file: "
+    "/12345/machine.x: error while loading shared libraries: libSPDZ.so: cannot open the file: "
     "67890": "error while loading shared libraries: libSPDZ.so",
     line_of_failure("Party 1 was given fewer input bits."): "fairshares: Party 1 was given fewer input bits.",
     # What begins as a report of ours, and is none, is not shown either.
