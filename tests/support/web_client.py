@@ -1,0 +1,93 @@
+"""The client in TypeScript, `web/`, asked by tests in Python: its bridge answers requests in JSON."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairshares.harness.uploads.task import Task
+from tests.conftest import PROJECT
+
+WEB = PROJECT / "web"
+_ESBUILD = WEB / "node_modules" / ".bin" / "esbuild"
+
+
+def check_installed() -> None:
+    """Skip the test where there is no Node, or where `npm ci` has not been run in `web/`."""
+    if shutil.which("node") is None:
+        pytest.skip("there is no Node")
+    if not _ESBUILD.exists():
+        pytest.skip("web/node_modules is not there: `npm ci` in web/ installs it")
+
+
+class Refused(Exception):
+    """The client refused a request; `kind` is its error's name."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class WebClient:
+    """A process of Node, with the library that `web/` has now."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def ask(self, what: str, task: Task | bytes, **request: Any) -> Any:
+        """Return the answer to one request, or raise Refused. Args: task: or the bytes of its file."""
+        file = task.text if isinstance(task, Task) else task
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"what": what, "task": file.hex(), **request}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the bridge ended: its last words are on standard error"
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"], answer["message"])
+        return answer["answer"]
+
+    def seal(self, task: Task, **request: Any) -> list[tuple[str, list[bytes]]]:
+        """Return each upload's identity and envelopes; `row` or `records`, and `times`, say which."""
+        uploads = self.ask("seal", task, **request)
+        return [(one["identity"], [bytes.fromhex(text) for text in one["envelopes"]]) for one in uploads]
+
+
+@contextmanager
+def web_client(directory: Path, options: Sequence[str] = (), **environment: str) -> Iterator[WebClient]:
+    """Bundle the bridge as `web/` has it now, run it, and yield what asks it.
+
+    Args:
+        directory: Where the bundle goes.
+        options: Node's.
+        environment: Further variables of the process.
+    """
+    check_installed()
+    bridge = directory / "bridge.mjs"
+    source = WEB / "test" / "bridge.ts"
+    bundling = ["--bundle", "--platform=node", "--format=esm", "--target=es2022", "--log-level=warning"]
+    subprocess.run([_ESBUILD, source, *bundling, f"--outfile={bridge}"], check=True, timeout=60)
+    process = subprocess.Popen(
+        ["node", *options, bridge],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=None if not environment else _with(environment),
+    )
+    with process:
+        try:
+            yield WebClient(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(timeout=60)
+
+
+def _with(environment: dict[str, str]) -> dict[str, str]:
+    return {**os.environ, **environment}
