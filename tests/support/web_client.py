@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,26 +59,36 @@ class WebClient:
         return [(one["identity"], [bytes.fromhex(text) for text in one["envelopes"]]) for one in uploads]
 
 
+def bundled(name: str, directory: Path, *options: str) -> Path:
+    """Bundle a file of `web/test/` with all that it imports; return the bundle, or skip as `check_installed`.
+
+    Args:
+        name: The file's name.
+        directory: Where the bundle goes.
+        options: Further options of esbuild.
+    """
+    check_installed()
+    bundle = (directory / name).with_suffix(".mjs")
+    usual = ["--bundle", "--format=esm", "--target=es2022", "--log-level=warning", f"--outfile={bundle}"]
+    subprocess.run([_ESBUILD, WEB / "test" / name, *usual, *options], check=True, timeout=600)
+    return bundle
+
+
 @contextmanager
-def web_client(directory: Path, options: Sequence[str] = (), **environment: str) -> Iterator[WebClient]:
+def web_client(directory: Path, **environment: str) -> Iterator[WebClient]:
     """Bundle the bridge as `web/` has it now, run it, and yield what asks it.
 
     Args:
         directory: Where the bundle goes.
-        options: Node's.
         environment: Further variables of the process.
     """
-    check_installed()
-    bridge = directory / "bridge.mjs"
-    source = WEB / "test" / "bridge.ts"
-    bundling = ["--bundle", "--platform=node", "--format=esm", "--target=es2022", "--log-level=warning"]
-    subprocess.run([_ESBUILD, source, *bundling, f"--outfile={bridge}"], check=True, timeout=60)
+    bridge = bundled("bridge.ts", directory, "--platform=node")
     process = subprocess.Popen(
-        ["node", *options, bridge],
+        ["node", bridge],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=None if not environment else _with(environment),
+        env={**os.environ, **environment},
     )
     with process:
         try:
@@ -86,8 +96,4 @@ def web_client(directory: Path, options: Sequence[str] = (), **environment: str)
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(timeout=60)
-
-
-def _with(environment: dict[str, str]) -> dict[str, str]:
-    return {**os.environ, **environment}
+            process.wait()

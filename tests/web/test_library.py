@@ -25,11 +25,7 @@ def npm(*arguments: str, directory: Path = WEB) -> str:
 def copy(tmp_path: Path) -> Path:
     """Return a copy of the library's files, with the installed packages as a link."""
     check_installed()
-    tracked = subprocess.run(["git", "ls-files", "-z", "."], cwd=WEB, capture_output=True, check=True)
-    for name in os.fsdecode(tracked.stdout).split("\0"):
-        if name:
-            (tmp_path / "web" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(WEB / name, tmp_path / "web" / name)
+    shutil.copytree(WEB, tmp_path / "web", ignore=shutil.ignore_patterns("node_modules", "build", "dist"))
     (tmp_path / "web" / "node_modules").symlink_to(WEB / "node_modules")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "fixtures").symlink_to(WEB.parent / "tests" / "fixtures")

@@ -48,6 +48,7 @@ def base(place: Path) -> Task:
     ],
 )
 def test_what_a_client_is_told(
+    *,
     answers: list[int | None],
     outcome: str,
     answer: str,
