@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -11,9 +12,6 @@ from fairshares.harness.uploads.task import Task
 from tests.support.envelopes import counts, made_task, revealed
 from tests.support.servers import certify, serving
 from tests.support.web_client import Refused, WebClient, web_client
-
-IDENTITY = "ab" * 32
-ENVELOPES = [text.encode().hex() for text in ("zero", "one", "two")]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +30,13 @@ def trusting(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="module")
 def base(place: Path) -> Task:
     return made_task(place)
+
+
+@pytest.fixture(scope="module")
+def sealed(base: Task, web: WebClient) -> dict[str, Any]:
+    """An upload, as the bridge takes it."""
+    ((identity, envelopes),) = web.seal(base, row=[1, 2, 3, 4])
+    return {"identity": identity, "envelopes": [envelope.hex() for envelope in envelopes]}
 
 
 @pytest.mark.parametrize(
@@ -55,33 +60,30 @@ def test_what_a_client_is_told(
     base: Task,
     certificate: Path,
     trusting: WebClient,
+    sealed: dict[str, Any],
 ) -> None:
     answering = Mock(side_effect=answers)
     with serving(certificate, answering) as address:
         told = trusting.ask(
             "upload",
             base,
-            identity=IDENTITY,
-            envelopes=ENVELOPES,
+            **sealed,
             addresses=[f"{address}p0/"] * 3,
             earlier=["not sent", "stored", "stored"],
         )
     first = told["results"][0]
     assert (first["outcome"], first["answer"]) == (outcome, answer)
     sent = [tuple(call.args) for call in answering.call_args_list]
-    assert sent == [(f"/p0/{IDENTITY}.share", b"zero")] * len(answers)
+    file = f"/p0/{sealed['identity']}.share"
+    assert sent == [(file, bytes.fromhex(sealed["envelopes"][0]))] * len(answers)
     assert told["kept"] == [[0, "sending"], [0, outcome]]
 
 
 def test_nothing_goes_to_a_stranger(
-    base: Task, certificate: Path, web: WebClient, trusting: WebClient
+    base: Task, certificate: Path, web: WebClient, trusting: WebClient, sealed: dict[str, Any]
 ) -> None:
     answering = Mock(return_value=201)
-    request = {
-        "identity": IDENTITY,
-        "envelopes": ENVELOPES,
-        "earlier": ["not sent", "stored", "stored"],
-    }
+    request = {**sealed, "earlier": ["not sent", "stored", "stored"]}
     with serving(certificate, answering) as address:
         told = web.ask("upload", base, addresses=[address] * 3, **request)
     first = told["results"][0]
@@ -110,23 +112,22 @@ def test_uploads_are_counted_once(
     with serving(certificate, store) as address:
         for number in range(2):
             ((identity, envelopes),) = trusting.seal(base, row=[1, 0, number, 2**40])
-            sealed = {"identity": identity, "envelopes": [envelope.hex() for envelope in envelopes]}
+            own = {"identity": identity, "envelopes": [envelope.hex() for envelope in envelopes]}
             places = [f"{address}party-{party}/" for party in range(3)]
-            told = trusting.ask("upload", base, addresses=places, **sealed)
+            told = trusting.ask("upload", base, addresses=places, **own)
             expected = "stored" if number else "unknown"
             assert [result["outcome"] for result in told["results"]] == [expected] * 3
-            again = trusting.ask("upload", base, addresses=places, earlier=[expected] * 3, **sealed)
+            again = trusting.ask("upload", base, addresses=places, earlier=[expected] * 3, **own)
             assert [result["outcome"] for result in again["results"]] == [expected] * 3
     made = counts(base, place, shares=tmp_path)
     assert all(len(count.identities) == 2 and not count.unsound for count in made)
     assert revealed(base, [count.values for count in made]) == [2, 0, 1, 2**41]
 
 
-def test_nothing_is_sent_where_an_address_is_none(base: Task, web: WebClient) -> None:
-    sealed = {"identity": IDENTITY, "envelopes": ENVELOPES}
+def test_nothing_is_sent_where_an_address_is_none(base: Task, web: WebClient, sealed: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="A party without an address") as refused:
         web.ask("upload", base, **sealed)
     assert refused.value.kind == "OptionError"
     of_urls = replace(base, admission="urls")
-    with pytest.raises(Refused, match="a URL of its own"):
+    with pytest.raises(Refused, match="not one upload for this task"):
         web.ask("upload", of_urls, addresses=["https://127.0.0.1/"] * 3, **sealed)

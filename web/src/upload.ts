@@ -1,8 +1,9 @@
 /** Sends a client's envelopes to the parties' servers, and says how the sending of each ended. */
 
-import { randomFraction } from "./bytes.js";
+import { randomFraction, toHex } from "./bytes.js";
 import { OptionError } from "./errors.js";
 import type { SealedUpload } from "./seal.js";
+import { envelopeBytes } from "./sizes.js";
 import type { Task } from "./task.js";
 
 /** How the sending of an envelope ended. An *unknown* one may count, so the same envelope is sent again, never a new one. */
@@ -63,13 +64,15 @@ type Ending =
  * a request without an answer it may be the envelope itself, which is *unknown*. Of an answer only the status is read. A
  * browser does not say why a connection failed, so there each failed one counts as one that the server may have stored.
  *
- * Raises OptionError, before anything is sent, for an address to which this cannot send.
+ * Raises OptionError, before anything is sent, for an address to which this cannot send, and for envelopes that are not
+ * the task's.
  */
 export async function upload(task: Task, sealed: SealedUpload, options: UploadOptions = {}): Promise<PartyResult[]> {
+  checkEnvelopes(task, sealed);
   const urls = urlsOf(task, sealed.identity, options.addresses);
   const earlier = options.earlier ?? task.parties.map((): SendingState => "not sent");
-  if (earlier.length !== task.parties.length || sealed.envelopes.length !== task.parties.length) {
-    throw new OptionError(`The task has ${task.parties.length} parties, each with an envelope and a state.`);
+  if (earlier.length !== task.parties.length) {
+    throw new OptionError(`The task has ${task.parties.length} parties, and ${earlier.length} states are given.`);
   }
   return Promise.all(
     task.parties.map(async ({ name }, party) => {
@@ -86,6 +89,19 @@ export async function upload(task: Task, sealed: SealedUpload, options: UploadOp
       return { party, name, ...end };
     }),
   );
+}
+
+/** Raise OptionError for envelopes of another task, of another upload, or of another length. */
+function checkEnvelopes(task: Task, sealed: SealedUpload): void {
+  const areOfTask = task.parties.every((_, party) => {
+    const envelope = sealed.envelopes[party] ?? new Uint8Array(0);
+    const isOfTask = toHex(envelope.subarray(4, 36)) === task.fingerprint;
+    const isOfUpload = toHex(envelope.subarray(36, 68)) === sealed.identity;
+    return isOfTask && isOfUpload && envelope.length === envelopeBytes(task, party);
+  });
+  if (!areOfTask || sealed.envelopes.length !== task.parties.length) {
+    throw new OptionError("These envelopes are not one upload for this task; read the task for which they were sealed.");
+  }
 }
 
 /** Return where each party's envelope goes, or raise OptionError. */

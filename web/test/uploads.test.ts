@@ -4,12 +4,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ascii, type Bytes } from "../src/bytes.js";
-import { readTask, upload, type SealedUpload, type SendingState, type Task, type UploadOptions } from "../src/index.js";
+import { readTask, seal, upload, type SealedUpload, type SendingState, type Task, type UploadOptions } from "../src/index.js";
 import { fileWith, taskWith, TASK_TEXT } from "./support.js";
 
-const IDENTITY = "ab".repeat(32);
-const SEALED: SealedUpload = { identity: IDENTITY, envelopes: [ascii("zero"), ascii("one"), ascii("two")] };
+const SEALED = await sealedFor(await readTask(ascii(TASK_TEXT)));
 const ADDRESSES = ["https://a.example/p/", "https://b.example/p/", "https://c.example/once?signature=00ff"];
+
+function sealedFor(task: Task): Promise<SealedUpload> {
+  return seal(task, new Float64Array(task.columns));
+}
 
 /** What a server does with a request: answers a status, breaks the connection, or what Node says of one. */
 type Answer = number | "broken" | "redirected" | { readonly code: string };
@@ -105,7 +108,7 @@ for (const [answers, end] of CASES) {
     assert.equal(told.end, end);
     assert.equal(told.seen.length, answers.length, "no further try");
     told.seen.forEach(({ url, body, request }) => {
-      assert.equal(url, `https://a.example/p/${IDENTITY}.share`);
+      assert.equal(url, `https://a.example/p/${SEALED.identity}.share`);
       assert.deepEqual(body, SEALED.envelopes[0], "the same bytes");
       assert.equal(request.method, "PUT");
       assert.deepEqual(request.headers, { "Content-Type": "application/octet-stream", "If-None-Match": "*" });
@@ -168,14 +171,34 @@ test("a server that does not answer in time may have stored it", async () => {
 
 test("nothing is sent where an address is none, or is of another kind", async () => {
   const never: typeof fetch = () => Promise.reject(new Error("something was sent"));
-  const refused = (task: Task, says: RegExp, options: UploadOptions = {}): Promise<void> =>
-    assert.rejects(upload(task, SEALED, { fetch: never, ...options }), says);
+  const refused = async (task: Task, says: RegExp, options: UploadOptions = {}): Promise<void> =>
+    assert.rejects(upload(task, await sealedFor(task), { fetch: never, ...options }), says);
   const task = await readTask(ascii(TASK_TEXT));
   await refused(task, /A party without an address is no URL of https/);
   await refused(task, /http:\/\/a\.example\/ is no URL of https/, { addresses: ["http://a.example/", ...ADDRESSES.slice(1)] });
   await refused(task, /there are 2 addresses/, { addresses: ADDRESSES.slice(1) });
-  await refused(task, /each with an envelope and a state/, { addresses: ADDRESSES, earlier: ["stored"] });
+  await refused(task, /1 states are given/, { addresses: ADDRESSES, earlier: ["stored"] });
   await refused(await taskWith({ admission: "urls" }), /a URL of its own/, { addresses: ADDRESSES });
+});
+
+test("envelopes of another task or upload are not sent", async () => {
+  const task = await readTask(ascii(TASK_TEXT));
+  const other = await sealedFor(await taskWith({ least_uploads: 2 }));
+  const again = await sealedFor(task);
+  const [first, second, third] = SEALED.envelopes;
+  assert.ok(first && second && third);
+  const bad: readonly SealedUpload[] = [
+    other,
+    { identity: SEALED.identity, envelopes: [first, second] },
+    { identity: SEALED.identity, envelopes: [first, second, third, third] },
+    { identity: SEALED.identity, envelopes: [second, first, third.slice(1)] },
+    { identity: SEALED.identity, envelopes: [first, second, ...again.envelopes.slice(2)] },
+    { identity: "../x", envelopes: SEALED.envelopes },
+  ];
+  const never: typeof fetch = () => Promise.reject(new Error("something was sent"));
+  for (const sealed of bad) {
+    await assert.rejects(upload(task, sealed, { addresses: ADDRESSES, fetch: never }), /not one upload for this task/);
+  }
 });
 
 test("a browser's certificate is shown where the task's servers want one", async () => {
@@ -185,6 +208,7 @@ test("a browser's certificate is shown where the task's servers want one", async
     credentials = request.credentials;
     return Promise.resolve(new Response(null, { status: 201 }));
   };
-  await upload(await readTask(file), SEALED, { addresses: ADDRESSES, fetch: answering });
+  const task = await readTask(file);
+  await upload(task, await sealedFor(task), { addresses: ADDRESSES, fetch: answering });
   assert.equal(credentials, "include");
 });
