@@ -279,7 +279,10 @@ class Place:
 def _why_not_at_hosts(cell: Mapping[str, Level], model: SecurityModel) -> str | None:
     """Return why no program of the user's own can be compiled here for hosts, None if it can."""
     if machine_of(cell) is not None:
-        return "A program of your own runs at hosts in security models, not on any machine of MP-SPDZ."
+        return (
+            "A program of your own runs at hosts in security models: links of other machines of MP-SPDZ ask "
+            "no peer for a certificate."
+        )
     if isinstance(cell.get("inputs"), str):
         return "A program of your own reads public integers at hosts, and no files of inputs."
     if model.virtual_machine is None:
