@@ -504,7 +504,7 @@ def test_why_a_machine_failed_is_shown_where_all_lines_may_be(tmp_path: Path) ->
 
 def test_a_party_that_prints_too_much_is_ended_while_it_prints(tmp_path: Path) -> None:
     """Before it fills the disk."""
-    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     party = handle.LocalProcess(handle.Supervised(number=0, most_log_bytes=1 << 12), tmp_path, process)
     with (tmp_path / LOG).open("w") as log:
         log.write("OUT x 1\n" * 500)
@@ -513,6 +513,7 @@ def test_a_party_that_prints_too_much_is_ended_while_it_prints(tmp_path: Path) -
         log.write("OUT x 1\n" * 500)
         log.flush()
     until(lambda: party.exit_code() is not None)
+    assert process.returncode == -signal.SIGKILL, "it ended by itself"
     assert party.exit_code() == handle._TOO_MUCH
     assert "It printed more than" in party.state().lines[-1]
 
