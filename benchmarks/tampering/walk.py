@@ -108,12 +108,12 @@ def tamper(parties: Parties, site: Site) -> Attempt:
     attack = parties[place]
     rng = random.Random(repr((SEED, site)))
     change = change_of(attack.model, message, rng, attack.kinds)
-    outcome, opened = attack.run(change)
+    attacked = attack.run(change)
     model, operation, tamperer = place
     noise: dict[str, int] = {}
     if attack.operation.noise:
-        noise = dict(Counter(map(str, opened)))
-    return Attempt(model, operation, tamperer, turn, change, outcome, noise)
+        noise = dict(Counter(map(str, attacked.opened)))
+    return Attempt(model, operation, tamperer, turn, change, attacked.reaction, noise)
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:

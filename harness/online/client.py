@@ -31,12 +31,8 @@ from fairshares.harness.online import masks, messages as wire
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server, check_servers
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from fairshares.harness.system.files import (
-    changeable_by_others,
-    create_file,
-    scratch_directory,
-    working_directory,
-)
+from fairshares.harness.system.files import create_file, scratch_directory, working_directory
+from fairshares.harness.system.places import place_fault
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.system.threads import ContextPool
 from fairshares.protocols.arrays import Words
@@ -442,7 +438,7 @@ def check_directory(directory: Path, clients: int) -> None:
     [test: tests/harness/uploads/test_places_of_others.py]
     """
     with cannot(f"write to {named('invite')} {directory}", OptionError):
-        reason = changeable_by_others(directory)
+        reason = place_fault(directory)
     if reason is not None:
         raise OptionError(
             f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "

@@ -17,7 +17,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "protocols/__init__.py": (),  # MP-SPDZ's compiler passes through it
     # These run before anything is installed, and so does all that they import.
     "harness/cli/bootstrap.py": ("fairshares.harness.system.files",),
-    "harness/system/files.py": ("fairshares.harness.errors", "fairshares.harness.system.signals"),
+    "harness/system/files.py": (
+        "fairshares.harness.errors",
+        "fairshares.harness.system.places",
+        "fairshares.harness.system.signals",
+    ),
+    "harness/system/places.py": (),
     "harness/system/signals.py": (),
     "harness/errors.py": ("fairshares.harness.command_name",),
     "harness/command_name.py": (),
