@@ -45,6 +45,8 @@ from fairshares.harness.uploads.signatures import Signed
 _POLL_S = 0.005
 _GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
+# By which a process ends through a fault of its own.
+_CRASHES = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV))
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
 _BLOCK = 16  # ports of one holder
 
@@ -380,19 +382,29 @@ def _failure(
 def _culprits(
     codes: Mapping[int, int], errors: Sequence[Sequence[Reason]], failed: Sequence[int]
 ) -> list[int]:
-    """Return failed parties that did more than lose a peer, the likeliest first; some are there twice."""
-    killed = []
-    lost_nobody = []  # a party that lost its peer fails right after the peer, and may be seen first
+    """Return failed parties that did more than lose a peer, the likeliest first; some are there twice.
+
+    A party that lost its peer fails right after the peer, and may be seen first. A machine of MP-SPDZ may
+    even crash then, with or without a word, as some of its threads end while others use what they had.
+    """
+    killed = []  # from outside
+    crashed = []
+    lost_nobody = []
+    crashed_after_a_loss = []
     did_more = []
     for number in failed:
         lost = [reason.is_lost_peer for reason in errors[number]]
-        if codes[number] < 0:
+        if -codes[number] in _CRASHES and any(lost):
+            crashed_after_a_loss.append(number)
+        elif -codes[number] in _CRASHES:
+            crashed.append(number)
+        elif codes[number] < 0:
             killed.append(number)
         if not any(lost):
             lost_nobody.append(number)
         if not all(lost):
             did_more.append(number)
-    return killed + lost_nobody + did_more
+    return killed + crashed + lost_nobody + crashed_after_a_loss + did_more
 
 
 def _end_of(
