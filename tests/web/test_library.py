@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.web_client import WEB, check_installed
 
+BUILT = {"@hpke/common", "@hpke/core", "@hpke/dhkem-x25519", "@hpke/hybridkem-x-wing", "mlkem"}
+
 
 def npm(*arguments: str, directory: Path = WEB) -> str:
     environment = {**os.environ, "npm_config_update_notifier": "false", "npm_config_cache": os.devnull}
@@ -49,6 +51,8 @@ def test_a_build_repeats_itself(copy: Path) -> None:
     assert builds[0] == builds[1]
     assert {Path("dist/index.js"), Path("dist/opening.js"), Path("dist/types/index.d.ts")} <= builds[0].keys()
     assert not any(b"Math.random" in text for text in builds[0].values())
+    licenses = builds[0][Path("dist/LICENSES.txt")].decode()
+    assert all(f"{name} " in licenses for name in BUILT)
 
 
 def test_the_lock_file_pins_what_is_installed() -> None:
@@ -71,4 +75,4 @@ def test_few_packages_are_part_of_what_is_built() -> None:
         for name, package in lock["packages"].items()
         if name and not package.get("dev")
     }
-    assert built == {"@hpke/common", "@hpke/core", "@hpke/dhkem-x25519", "@hpke/hybridkem-x-wing", "mlkem"}
+    assert built == BUILT

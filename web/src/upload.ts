@@ -65,7 +65,8 @@ type Ending =
  * browser does not say why a connection failed, so there each failed one counts as one that the server may have stored.
  *
  * Raises OptionError, before anything is sent, for an address to which this cannot send, and for envelopes that are not
- * the task's.
+ * the task's. Raises what `keep` raises, when the sending to all parties has ended; what it could not keep before a
+ * request was not sent.
  */
 export async function upload(task: Task, sealed: SealedUpload, options: UploadOptions = {}): Promise<PartyResult[]> {
   checkEnvelopes(task, sealed);
@@ -74,13 +75,13 @@ export async function upload(task: Task, sealed: SealedUpload, options: UploadOp
   if (earlier.length !== task.parties.length) {
     throw new OptionError(`The task has ${task.parties.length} parties, and ${earlier.length} states are given.`);
   }
-  return Promise.all(
-    task.parties.map(async ({ name }, party) => {
+  const ends = await Promise.allSettled(
+    task.parties.map(async ({ name }, party): Promise<PartyResult> => {
       const state = earlier[party] ?? "not sent";
       const envelope = sealed.envelopes[party];
       const url = urls[party];
       if (state === "stored" || envelope === undefined || url === undefined) {
-        return { party, name, outcome: "stored" as const, answer: "stored before" };
+        return { party, name, outcome: "stored", answer: "stored before" };
       }
       await options.keep?.(party, "sending");
       const isUnanswered = state === "sending" || state === "unknown";
@@ -89,6 +90,12 @@ export async function upload(task: Task, sealed: SealedUpload, options: UploadOp
       return { party, name, ...end };
     }),
   );
+  return ends.map((end) => {
+    if (end.status === "rejected") {
+      throw end.reason; // of `keep`, once nothing is under way any more
+    }
+    return end.value;
+  });
 }
 
 /** Raise OptionError for envelopes of another task, of another upload, or of another length. */

@@ -201,6 +201,41 @@ test("envelopes of another task or upload are not sent", async () => {
   }
 });
 
+test("what cannot be kept is not sent, and others are", async () => {
+  const task = await readTask(ascii(TASK_TEXT));
+  const sent: string[] = [];
+  const answering: typeof fetch = (url) => {
+    sent.push(String(url).slice(0, 17));
+    return Promise.resolve(new Response(null, { status: 201 }));
+  };
+  const kept: string[] = [];
+  const keep = (party: number, state: SendingState): void => {
+    if (party === 0) {
+      throw new Error("the disk is full");
+    }
+    kept.push(`${party} ${state}`);
+  };
+  await assert.rejects(upload(task, SEALED, { addresses: ADDRESSES, fetch: answering, keep }), /the disk is full/);
+  assert.deepEqual(sent, ["https://b.example", "https://c.example"]);
+  assert.deepEqual(kept.sort(), ["1 sending", "1 stored", "2 sending", "2 stored"]);
+});
+
+test("nothing is sent by a machine that is offline", async () => {
+  const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
+  Object.defineProperty(globalThis, "navigator", { value: { onLine: false }, configurable: true });
+  try {
+    const never: typeof fetch = () => Promise.reject(new Error("something was sent"));
+    const task = await readTask(ascii(TASK_TEXT));
+    const results = await upload(task, SEALED, { addresses: ADDRESSES, fetch: never, wait: () => Promise.resolve() });
+    results.forEach(({ outcome, answer }) => assert.equal(`${outcome} (${answer})`, "not stored (this machine is offline)"));
+  } finally {
+    Reflect.deleteProperty(globalThis, "navigator");
+    if (before !== undefined) {
+      Object.defineProperty(globalThis, "navigator", before);
+    }
+  }
+});
+
 test("a browser's certificate is shown where the task's servers want one", async () => {
   const file = fileWith({ admission: "certificate" });
   let credentials: string | undefined;
