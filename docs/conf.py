@@ -44,6 +44,7 @@ ELSEWHERE = {
     "reference/benchmarks": "benchmarks/README.md",
     "reference/data": "data/README.md",
     "reference/loanapp": "data/loanapp.md",
+    "reference/web": "web/README.md",
     "contributing": "CONTRIBUTING.md",
     "tests": "tests/README.md",
     "changes": "CHANGELOG.md",

@@ -28,7 +28,8 @@ from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, l
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.security_models import MODELS, model_titled
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
-from fairshares.harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
+from fairshares.harness.system.files import create_file, scratch_directory, write_whole
+from fairshares.harness.system.places import is_exposed
 from fairshares.harness.system.spelling import similar
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import exact_number
@@ -290,7 +291,7 @@ def read_policy(directory: Path) -> Policy:
             f"It has no policy, so it runs nothing of another's: its owner writes one there by {COMMAND} "
             f"--directory {directory}, or, of all hosts at once, by ./inv hosts.setup."
         )
-    if changed_by_others(path):
+    if is_exposed(path):
         raise PolicyError(f"Others can change {path}; make it its owner's alone, by chmod go-w.")
     return checked_policy(path, str(path))
 

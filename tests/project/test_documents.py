@@ -122,8 +122,9 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("MPLBACKEND", "agg")
     with contextlib.ExitStack() as stack:
         directory = tmp_path
-        if "on hosts" in page.said:
-            directory = stack.enter_context(site(tmp_path, choose_model(None).parties)).home
+        if page.hosts is not None:
+            parties = page.hosts or choose_model(None).parties
+            directory = stack.enter_context(site(tmp_path, parties)).home
             copying = tmp_path / "bin" / "scp"  # to the host that the address ends with
             copying.parent.mkdir()
             copying.write_text(

@@ -513,9 +513,9 @@ class DecidingRules:
         state: LedgerState,
         name: str | None,
         budget: Budget | None,
-        release: PrivacyEvent,
+        event: PrivacyEvent,
     ) -> None:
-        decision = decide(self.rules, self.coordinator, replace(self.action, event=release), state)
+        decision = decide(self.rules, self.coordinator, replace(self.action, event=event), state)
         self.said.append(decision)
         allowed(decision)
 
