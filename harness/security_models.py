@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
-from fairshares.protocols.spec import REPLICATED, InputPath
+from fairshares.protocols.spec import CLIENTS, REPLICATED, InputPath
 
 MOST_PARTIES = 16  # of any model, as of a task
 _SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
@@ -178,6 +178,12 @@ class SecurityModel:
 
     def refusal(self, path: InputPath) -> str | None:
         """Return why clients' values cannot take this path, None if they can."""
+        if path is CLIENTS and self.virtual_machine is not None and self.ring is not RING:
+            able = ", ".join(model.name for model in MODELS.values() if model.ring is RING)
+            return (
+                f"Security model {self.name} computes modulo a prime, and takes no values by input path "
+                f"{path.name!r}; use {named('input_path', 'shares')}, or one of the models {able}."
+            )
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
@@ -210,6 +216,10 @@ _DIRECT = ("-e", "-d")
 _AT_ONCE = (50_000, 50_000)  # fewer rounds; smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
 _SPDZ2K = ("-e", "-SP", "48")
+# Machines of Shamir's shares compute modulo a prime, here FIELD's, in programs of integers of 64 bits.
+_PRIME = ("-P", str(FIELD.modulus))
+_BITS_OF_PRIME = FIELD.modulus.bit_length()  # of masks, which are uniform modulo the prime but for 2^-127
+_FIELD_EDABITS = ("-F", "64", "-Y", *_PRIME)
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"
 _ALL_BUT_ONE_COLLUDE = PartyNumbers(2)
@@ -305,6 +315,20 @@ MODELS: dict[str, SecurityModel] = {
             cryptography=_HASHES,
             replicated=True,
             prepares_ands=False,
+        ),
+        SecurityModel(
+            name="shamir",
+            engine="mp-spdz",
+            parties=3,
+            corruptions=1,
+            adversary="passive",
+            ring=FIELD,
+            virtual_machine="shamir-party.x",
+            compile_options=_FIELD_EDABITS,
+            run_options=_PRIME,
+            statistical_security_bits=_BITS_OF_PRIME,
+            batches=_AT_ONCE,
+            numbers=_FEWER_THAN_HALF_COLLUDE,
         ),
         SecurityModel(
             name="mpyc",

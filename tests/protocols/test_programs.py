@@ -404,26 +404,46 @@ def test_the_harness_compiles_what_it_accounts_for(
 
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_circuits_read_nothing_from_outside(name: str) -> None:
-    """No environment, no file, no randomness of their own: what they compute follows from their arguments."""
+    """No environment, no file, no randomness of their own: what they compute follows from their arguments.
+
+    One module asks MP-SPDZ's compiler for its modulus, and nothing else.
+    """
     tree = ast.parse((PROJECT / "protocols" / "circuits" / f"{name}.py").read_text(encoding="utf-8"))
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert (
-        modules
-        <= {
-            "__future__",
-            "collections.abc",
-            "dataclasses",
-            "enum",
-            "fractions",
-            "functools",
-            "math",
-            "typing",
-        }
-        | MODULES
-    )
+    assert modules <= {
+        "__future__",
+        "collections.abc",
+        "dataclasses",
+        "enum",
+        "fractions",
+        "functools",
+        "math",
+        "typing",
+    } | MODULES | ({"sys"} if name == "machine" else set())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}
+
+
+# What a circuit may ask the compiler, word for word.
+ASKED_OF_THE_COMPILER = {
+    "is_for_a_prime": [
+        "compiler = sys.modules.get('Compiler.program')",
+        "return compiler is not None and bool(compiler.Program.prog.prime)",
+    ]
+}
+
+
+def test_the_compiler_is_asked_for_its_modulus_alone() -> None:
+    tree = ast.parse((PROJECT / "protocols" / "circuits" / "machine.py").read_text(encoding="utf-8"))
+    asked = {
+        node.name: [ast.unparse(step) for step in node.body[1:]]
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert asked == ASKED_OF_THE_COMPILER
+    others = [node for node in tree.body[1:] if not isinstance(node, ast.FunctionDef)]
+    assert [ast.unparse(node) for node in others] == ["from __future__ import annotations", "import sys"]
 
 
 OPENS = {

@@ -281,7 +281,7 @@ def test_intervals_as_they_are_shown() -> None:
 @EVERY_MODEL
 def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     chosen = plan(Fraction(1))
-    for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
+    for spec, assumed in ((PI_COUNT, model.name in ("mpyc", "shamir")), (PI_RW, False)):
         statement = statement_of(spec, SPLIT, model, chosen, False, asked=Fraction(1))
         text = " ".join(statement.in_full())
         assert (HONEST_CLIENTS in text) is ("assumed" in as_json(statement.stated)) is assumed
@@ -294,7 +294,8 @@ def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> No
         statement = statement_of(
             PI_COUNT, SPLIT, model, plan(Fraction(1)), False, asked=Fraction(1), compared=compared
         )
-        expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
+        of_shamir = None if bits is None else bits + 66  # its masks have 127 bits, and those of MPyC 61
+        expected = {"mpyc": bits, "shamir": of_shamir, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
         assert statement.stated.mpc_statistical_security_bits == model.security_bits(compared) == expected
         failing = digits_up(Fraction(1, 2**expected), 2) if expected else "0"
         assert f"where η = {failing} is the engine's chance to fail" in statement.in_full()[-1]
