@@ -23,10 +23,10 @@ def input_columns(secret_integer, parties: int, size: int, path: str = "shares")
     if path == REPLICATED:
         _, (column,) = secret_integer.read_from_file(0, size=size)
         return column
-    return sum(_values_of(secret_integer, party, size) for party in range(parties))
+    return sum(values_of(secret_integer, party, size) for party in range(parties))
 
 
-def _values_of(secret_integer, party: int, size: int):
+def values_of(secret_integer, party: int, size: int):
     """Return the `size` values that a party inputs.
 
     MP-SPDZ reads signed integers of 64 bits. Where it computes modulo a prime, a value has more bits: it is a

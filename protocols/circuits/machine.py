@@ -15,3 +15,12 @@ def is_for_a_prime() -> bool:
     """
     compiler = sys.modules.get("Compiler.program")
     return compiler is not None and bool(compiler.Program.prog.prime)
+
+
+def may_enter_no_bits() -> bool:
+    """Return whether MP-SPDZ compiles for a machine in which a malicious party may enter what is no bit.
+
+    Its compiler calls malicious-shamir-party.x so.
+    """
+    compiler = sys.modules.get("Compiler.program")
+    return compiler is not None and compiler.Program.prog.options.execute == "mal-shamir"

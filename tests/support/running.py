@@ -39,7 +39,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 QUICKEST = choose_model(None).name  # of the models that can run here: for what is the same in all
 OF_OTHER_NUMBERS = tuple(
     get_model(name, parties)
-    for name, parties in (("semi2k", 3), ("semi2k", 5), ("spdz2k", 3), ("shamir", 5), ("mpyc", 5))
+    for name, parties in (
+        ("semi2k", 3),
+        ("semi2k", 5),
+        ("spdz2k", 3),
+        ("shamir", 5),
+        ("malicious-shamir", 5),
+        ("mpyc", 5),
+    )
 )
 INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
 

@@ -27,7 +27,7 @@ GIVEN: dict[str, Any] = {
 }
 
 
-UNMEASURED = {"shamir"}  # models without unit costs on file
+UNMEASURED = {"shamir", "malicious-shamir"}  # models without unit costs on file
 
 
 def with_costs(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -114,7 +114,8 @@ def test_a_cap_is_planned_by_what_is_known_before_it_is_chosen(capsys: pytest.Ca
     assert (plan["protocol"], plan["input_form"], plan["records"]) == ("pi_cap", "slots", None)
     assert all(model["mpc_s"] > 0 and model["sent_bytes"] > 0 for model in with_costs(plan))
     passive, active = plan["releases"]
-    assert active["models"] == ["spdz2k", "ps-rep-ring", "rep4-ring"] and passive["needed"] is None
+    assert active["models"] == ["spdz2k", "ps-rep-ring", "rep4-ring", "malicious-shamir"]
+    assert passive["needed"] is None
     # Weights of 4 counts aim at 8 · 4 / ε clients above the cap; ε is half as much for exchanged records.
     assert [planned_release["errors"]["allowed_above"] for planned_release in (passive, active)] == [31, 63]
     assert passive["errors"]["caps"] == [1, 2, 3, 4, 6, 8, 10]

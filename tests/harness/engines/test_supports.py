@@ -54,7 +54,8 @@ def allowed(spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> bool:
     plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
     known = form.name in spec.input_forms and form.path in spec.input_paths
     able = form.path is not REPLICATED or model.name in ("ps-rep-ring", "rep4-ring")
-    able = able and not (form.path is CLIENTS and model.name == "shamir")
+    able = able and not (form.path is CLIENTS and model.name in ("shamir", "malicious-shamir"))
+    able = able and not (spec.name == "pi_roc_records" and model.name == "malicious-shamir")
     return known and able and not (model.adversary == "active" and plain)
 
 
@@ -113,6 +114,7 @@ def test_models() -> None:
         ("ps-rep-ring", "mp-spdz", 3, 1, "active", "ring64", 40),
         ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", None),
         ("shamir", "mp-spdz", 3, 1, "passive", "field127", 127),
+        ("malicious-shamir", "mp-spdz", 3, 1, "active", "field127", 40),
         ("mpyc", "embedded", 3, 1, "passive", "field127", 61),
     }
     assert all(m.active == (m.adversary == "active") for m in MODELS.values())
@@ -120,6 +122,7 @@ def test_models() -> None:
         "spdz2k",
         "ps-rep-ring",
         "rep4-ring",
+        "malicious-shamir",
     }
     without_majority = [
         m for m in MODELS.values() if m.engine == "mp-spdz" and 2 * m.corruptions >= m.parties
