@@ -14,8 +14,8 @@ from benchmarks.suites import Grid, Planned, Suite
 from fairshares.harness.engines.execution import Conditions, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
-from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.inputs.rings import RING
+from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
