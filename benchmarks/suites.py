@@ -2,81 +2,41 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, ValidationError, convert
 
+from benchmarks.factors import FACTORS, MACHINE, OF_MACHINES, PROGRAM, REQUEST_OF, check_known
 from benchmarks.literal import FORMS, TOGETHER, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median, model_name
-from benchmarks.papers import privfairfl
-from fairshares.harness.engines.mpspdz.machines import MACHINES, MachineSetting, machine_kind
+from fairshares.harness.engines.mpspdz.machines import MachineSetting, machine_kind
 from fairshares.harness.errors import ExperimentError, OptionError
-from fairshares.harness.inputs.federation_size import MOST
 from fairshares.harness.pipeline.literal_protocols import SPECS
 from fairshares.harness.releases.programs import PROTOCOLS
-from fairshares.harness.releases.registry import REQUESTS
-from fairshares.harness.request.networks import parse_network
-from fairshares.harness.request.readers import parse_epsilon
-from fairshares.harness.request.request import DISTRIBUTED, JOINT
-from fairshares.harness.security_models import MODELS, get_model
+from fairshares.harness.request.request import DISTRIBUTED
+from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
-from fairshares.harness.system.spelling import similar
-from fairshares.protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
+from fairshares.protocols.spec import PI_LAP, PI_ROUNDS, PRODUCT, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran
 PROGRAMS = "programs"  # the directory of programs and circuits
 INPUTS = "inputs"  # the directory of directories of programs' inputs
-PROGRAM = "program"  # the factor of users' programs
-MACHINE = "machine"  # the factor of MP-SPDZ's virtual machines, by their files' names
 THREADS = "{threads}"  # in a program's arguments, the level of the factor `threads`
 PARTIES = "{parties}"  # in a program's arguments, the number of parties
-AHEAD = "ahead"  # the level of noise that was made before the run, jointly
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
-# A factor's levels: one level, several levels, or tables with levels of factors that go together.
-Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
+# A level of a factor, or a table with levels of several factors that go together.
+LevelOrTable = str | int | float | dict[str, str | int | float]
+# What an experiment has of a factor: one level, or several.
+Varied = str | int | float | list[LevelOrTable]
 
-REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
-_NUMBERS = (
-    "parties",
-    "clients",
-    "records",
-    "groups",
-    "labels",
-    "thresholds",
-    "samples",
-    "cap",
-    "inputs",
-    "coordinates",
-    "rounds",
-    "threads",
-)
-_CHOICES: Mapping[str, Iterable[str]] = {
-    "protocol": (PI_LAP.name, PI_ROUNDS.name, *REQUEST_OF),
-    "security": MODELS,
-    MACHINE: MACHINES,
-    "input_path": PATHS,
-    "shape": ("", *privfairfl().shapes),
-    "noise": (JOINT, DISTRIBUTED, AHEAD),
-}
-_READ: Mapping[str, Callable[[str], object]] = {
-    "epsilon": parse_epsilon,
-    "network": parse_network,
-    "arguments": shlex.split,
-    "compile_options": shlex.split,
-    "run_options": shlex.split,
-}
-_MAY_BE_0 = ("labels", "cap", "inputs")
-_TEXTS = ("variant", PROGRAM)
-_OF_MACHINES = ("batch_size", "bucket_size", "security_bits")  # numbers that a machine is told
-_FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS, *_OF_MACHINES)
 _OF_RUNS = ("variant", "security", "epsilon", "network")
 _OF_RECORDS = ("input_path", "clients", "records", "groups", "labels")
 # The factors that a cell of a protocol has to have.
@@ -85,8 +45,6 @@ _NEEDED["pi_roc"] += ("thresholds",)
 _NEEDED[PI_LAP.name] = (*_OF_RUNS, "samples")
 _NEEDED[PI_ROUNDS.name] = (*_OF_RUNS, "coordinates", "rounds")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
-_FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
-_DIRECTORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -98,7 +56,11 @@ class Exclusion:
 
     def covers(self, cell: Mapping[str, Level]) -> bool:
         """Return whether a cell is among these."""
-        return all(cell.get(factor) in _listed(levels) for factor, levels in self.where.items())
+        for factor, levels in self.where.items():
+            listed = levels if isinstance(levels, list) else [levels]
+            if cell.get(factor) not in listed:
+                return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -140,7 +102,7 @@ class Planned:
 class Grid:
     """All combinations of factors' levels. Other fields replace the suite's."""
 
-    factors: dict[str, Levels] = field(default_factory=dict)
+    factors: dict[str, Varied] = field(default_factory=dict)
     repetitions: Repetitions | None = None
     timeout_s: Seconds | None = None
 
@@ -153,7 +115,7 @@ class Suite:
     title: str
     grid: list[Grid]
     quick: list[Grid] = field(default_factory=list)
-    factors: dict[str, Levels] = field(default_factory=dict)
+    factors: dict[str, Varied] = field(default_factory=dict)
     repetitions: Repetitions = 3
     timeout_s: Seconds = 120.0
     excluded: list[Exclusion] = field(default_factory=list)
@@ -172,7 +134,7 @@ class Suite:
         for number, exclusion in enumerate(self.excluded, 1):
             place = f"[[excluded]] {number}"
             for factor in exclusion.where:
-                _check_known(place, "factor", factor, _FACTORS)
+                check_known(place, "factor", factor, FACTORS)
             if not any(exclusion.covers(planned.cell) for planned in whole):
                 raise ExperimentError(f"{place} covers no cell; leave it out, or correct its levels.")
 
@@ -232,14 +194,14 @@ UNITS = "units"  # the suite whose results plans predict from
 SUITES = ("table2", "scale", "noise", "network", "clients", UNITS)
 
 
-def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
+def _cells(factors: Mapping[str, Varied]) -> Iterator[dict[str, Level]]:
     """Yield all combinations of levels."""
     axes = []  # of each factor, its levels, each with the factors that go together
     for name, levels in factors.items():
         if levels == []:
             raise ExperimentError(f"Factor {name} has no level; name one, or leave it out.")
         axis = []
-        for level in _listed(levels):
+        for level in levels if isinstance(levels, list) else [levels]:
             if isinstance(level, dict):
                 axis.append(level)
             else:
@@ -252,51 +214,18 @@ def _cells(factors: Mapping[str, Levels]) -> Iterator[dict[str, Level]]:
         yield cell
 
 
-def _listed(levels: Any) -> list[Any]:
-    """Return a factor's levels as a list. A level that stands alone becomes a list of one."""
-    if isinstance(levels, list):
-        return levels
-    return [levels]
-
-
 def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
+    """Raise ExperimentError for a cell that makes no sense, whose message begins with `place`."""
     for factor, level in cell.items():
-        _check_known(place, "factor", factor, _FACTORS)
-        if factor == "inputs" and isinstance(level, str):
-            if not _DIRECTORY.fullmatch(level):
-                raise ExperimentError(
-                    f"{place}: inputs is a number of public integers, or a directory beside the experiment "
-                    f"with files as Input-P0-0; got {level!r}."
-                )
-        elif factor in _OF_MACHINES:
-            if type(level) is not int:
-                raise ExperimentError(f"{place}: {factor} must be a whole number, got {level!r}.")
-        elif factor in _NUMBERS:
-            least = 0 if factor in _MAY_BE_0 else 1
-            if type(level) is not int or not least <= level <= MOST:
-                raise ExperimentError(
-                    f"{place}: {factor} must be a whole number from {least} to {MOST:,}, got {level!r}."
-                )
-        elif type(level) is not str:
-            raise ExperimentError(f"{place}: {factor} must be a text in quotes, got {level!r}.")
-        elif factor in _CHOICES:
-            _check_known(place, factor, level, _CHOICES[factor])
-        elif factor == PROGRAM and not _FILE.fullmatch(level):
-            raise ExperimentError(
-                f"{place}: program is a file beside the experiment, as my.mpc; got {level!r}."
-            )
-        elif factor in _READ:
-            try:
-                _READ[factor](level)
-            except (OptionError, ValueError) as error:
-                raise ExperimentError(f"{place}: {factor}: {error}") from None
+        check_known(place, "factor", factor, FACTORS)
+        FACTORS[factor].check(place, factor, level)
     if "parties" in cell and "security" in cell:
         try:
             get_model(str(cell["security"]), int(cell["parties"]))
         except OptionError as error:
             raise ExperimentError(f"{place}: parties: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
-        _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
+        check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
         _check_literal(place, cell)
         if cell.get("noise") == DISTRIBUTED and not spec_of(cell).distributed_noise:
             raise ExperimentError(
@@ -310,7 +239,7 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
 
 def _check_machine(place: str, cell: Mapping[str, Level]) -> None:
     """Raise ExperimentError for options of a machine that make no sense on any."""
-    of_machine = [factor for factor in (MACHINE, *_OF_MACHINES, "run_options") if factor in cell]
+    of_machine = [factor for factor in (MACHINE, *OF_MACHINES, "run_options") if factor in cell]
     if of_machine and (MACHINE not in cell or PROGRAM not in cell):
         raise ExperimentError(
             f"{place}: {of_machine[0]} is for a program of your own on a machine of MP-SPDZ; add "
@@ -342,7 +271,7 @@ def machine_of(cell: Mapping[str, Level]) -> MachineSetting | None:
     name = str(cell[MACHINE])
     told: dict[str, Level | list[str]] = {
         "parties": cell.get("parties", machine_kind(name).fewest),
-        **{factor: cell[factor] for factor in _OF_MACHINES if factor in cell},
+        **{factor: cell[factor] for factor in OF_MACHINES if factor in cell},
         "machine": name,
         "compile_options": shlex.split(str(cell.get("compile_options", ""))),
         "run_options": shlex.split(str(cell.get("run_options", ""))),
@@ -356,8 +285,8 @@ def _needed_by(cell: Mapping[str, Level]) -> Sequence[str]:
     if literal:
         needed = ["security", "network"]
         # The number of parties is the model's usual one, unless a cell says another.
-        optional = (*_OF_MACHINES, "parties")
-        needed += [name for name in literal.arguments if name in _FACTORS and name not in optional]
+        optional = (*OF_MACHINES, "parties")
+        needed += [name for name in literal.arguments if name in FACTORS and name not in optional]
         return needed
     if PROGRAM in cell:
         return [PROGRAM, MACHINE if MACHINE in cell else "security"]
@@ -405,12 +334,3 @@ def spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
         return usual
     names = {**request.protocols, "slots": request.slots}
     return PROTOCOLS.get(names.get(str(cell.get("variant")), ""), usual)
-
-
-def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:
-    names = list(known)
-    if word not in names:
-        listed = f"one of {', '.join(filter(None, names))}"
-        raise ExperimentError(
-            f"{place} has an unknown {what} {word!r}{similar(word, names)}; it is {listed}."
-        )

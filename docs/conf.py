@@ -44,6 +44,7 @@ ELSEWHERE = {
     "reference/benchmarks": "benchmarks/README.md",
     "reference/data": "data/README.md",
     "reference/loanapp": "data/loanapp.md",
+    "reference/web": "web/README.md",
     "contributing": "CONTRIBUTING.md",
     "tests": "tests/README.md",
     "changes": "CHANGELOG.md",
@@ -51,6 +52,9 @@ ELSEWHERE = {
 }
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(?=\))")
 _CODE_OR_MARK = re.compile(r"`[^`]*`|(?<!\w)(?:--[a-z][\w-]*|\$[A-Z_]+)|[<*_]")
+# Browsers break a line after a dash, also before a no-break space, unless a word joiner is between them.
+_DASH = "\N{EN DASH}\N{NO-BREAK SPACE}"
+_DASH_THAT_HOLDS = "\N{EN DASH}\N{WORD JOINER}\N{NO-BREAK SPACE}"
 _HEADING = re.compile(
     r"(?:^|(?<=[.:\]] ))(Source|Computes|Guarantees|Reveals|Edge cases|Attributes|Args|Returns|Raises):",
     re.MULTILINE,
@@ -133,7 +137,10 @@ MADE = {
 
 
 def fill(_app: object, page: str, source: list[str]) -> None:
-    """Fill a page with what code or another file says, and lead its links to pages of the site."""
+    """Fill a page with what code or another file says, and lead its links to pages of the site.
+
+    Its intervals stay in one line.
+    """
     for mark, make in MADE.get(page, {}).items():
         source[0] = source[0].replace(mark, make())
     file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")
@@ -147,7 +154,7 @@ def fill(_app: object, page: str, source: list[str]) -> None:
             return f"{link[1]}path:{os.path.relpath(target, (HERE / page).parent)}"  # a file to download
         return link[1] + os.path.relpath(pages.get(target, target), (HERE / page).parent) + anchor
 
-    source[0] = _LINK.sub(lead, source[0])
+    source[0] = _LINK.sub(lead, source[0]).replace(_DASH, _DASH_THAT_HOLDS)
 
 
 def shorten(

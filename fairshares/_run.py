@@ -137,7 +137,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
     """Train a model on records, with fields of `TrainRequest`."""
     from fairshares.harness.training.training_run import (  # scikit-learn takes a second to load
         TASK,
-        trained as train_on,
+        train_on_source,
     )
     from fairshares.harness.views.training import STEPS
 
@@ -150,7 +150,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
         out = request.where.out or Path(scratch) / TASK
         said: list[str] = []
         with steps(STEPS) as begin:
-            training = train_on(request, source, declared, out, begin, say=said.append)
+            training = train_on_source(request, source, declared, out, begin, say=said.append)
         notes = [
             *said,
             one_machine(saw_records=True),
@@ -246,11 +246,11 @@ def _noise_of_release(task: str, runs: int, given: dict[str, Argument], begin: P
 
 def _noise_of_training(_task: str, runs: int, given: dict[str, Argument], begin: Progress) -> list[MadePiece]:
     """Make the noise of so many trainings, and return the pieces."""
-    from fairshares.harness.training.training_run import preprocessed as made_for  # as in `trained`
+    from fairshares.harness.training.training_run import make_noise_ahead  # slow to load, as in `trained`
 
     features = _features_of(given.pop("features", {}))
     request = TrainRequest(**_read(given, TrainRequest.declared), records=TABLE, features=TABLE)
-    return made_for(request, features, runs, begin).pieces
+    return make_noise_ahead(request, features, runs, begin).pieces
 
 
 def spent(population: str | None, retire: str | None, **given: Argument) -> _shown.Spent:

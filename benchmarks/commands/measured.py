@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import ExportOptions, RunOptions, ValidateOptions
+from benchmarks.factors import MACHINE, PROGRAM
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, over_hosts
 from benchmarks.measure.samples import (
@@ -33,7 +34,7 @@ from benchmarks.measure.samples import (
     summary,
 )
 from benchmarks.measure.units import write_units
-from benchmarks.suites import INPUTS, MACHINE, OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
+from benchmarks.suites import INPUTS, OURS, PROGRAMS, UNITS, Grid, Suite, read_experiment
 from benchmarks.validation import multiplications, texts
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
@@ -47,11 +48,11 @@ from fairshares.harness.system.spelling import similar
 from fairshares.harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from fairshares.harness.views.run_summary import results
 
-# Options for a program alone.
-_OF_MACHINES = ("parties", "batch_size", "bucket_size", "security_bits", "run_options")
+# Options about a program's machine, and all options that are for a program alone.
+_MACHINE_OPTIONS = ("parties", "batch_size", "bucket_size", "security_bits", "run_options")
 _OF_PROGRAMS = (
     *("args", "inputs", "threads", "compile_options", "against", "network", "machine"),
-    *_OF_MACHINES,
+    *_MACHINE_OPTIONS,
 )
 
 
@@ -303,7 +304,7 @@ def _inputs_elsewhere(options: RunOptions) -> dict[str, Path]:
     return {}
 
 
-_ALIKE = ("security", MACHINE, *_OF_MACHINES)  # in two programs that are compared
+_ALIKE = ("security", MACHINE, *_MACHINE_OPTIONS)  # in two programs that are compared
 
 
 def _without_program(cell: Mapping[str, Level]) -> dict[str, Level]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fairshares.harness.cli.options import PARTIES_OF_MODELS
 from fairshares.harness.errors import OptionError, typed
 from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
 from fairshares.harness.request.plans import Expected as PlanOptions
@@ -16,7 +17,7 @@ from fairshares.harness.request.readers import (
     parse_seconds,
     parse_whole,
 )
-from fairshares.harness.request.request import OUT
+from fairshares.harness.request.request import OUT, Trust
 
 MOST_REPETITIONS = 1000
 
@@ -55,6 +56,7 @@ class TamperingOptions(Options):
         help="only these, for example spdz2k,rep4-ring; default: all that are made for active (malicious) "
         "parties"
     )
+    parties = Trust.parties.but(help=PARTIES_OF_MODELS)
     tried = usual(
         "operations",
         OneOf(lambda: ("operations", "programs", "noise", "stock")),
@@ -96,9 +98,9 @@ class RunOptions(Options):
     experiment = Option(
         as_given,
         "table2 (weights and score curves as in PrivFairFL's Table 2), scale (its Figures 1 and 2), noise, "
-        "network, clients (as the privacy unit), units (what plans predict from), preprocessing (noise made "
-        "ahead), paper, literal or together (its protocols as printed); or an experiment's .toml; or a "
-        "program's .mpc: it opens what it opens, and no guarantee here covers it",
+        "network, clients (as the privacy unit), parties, units (what plans predict from), preprocessing "
+        "(noise made ahead), paper, literal or together (its protocols as printed); or an experiment's "
+        ".toml; or a program's .mpc: it opens what it opens, and no guarantee here covers it",
         example="table2",
         unless="resume",
     )

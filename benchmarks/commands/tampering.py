@@ -26,10 +26,10 @@ from benchmarks.tampering.operations import (
     family_in,
 )
 from fairshares.harness.cli import terminal
-from fairshares.harness.errors import UnsupportedError, typed
+from fairshares.harness.errors import OptionError, UnsupportedError, named, typed
 from fairshares.harness.pipeline.manifest_of_run import environment
 from fairshares.harness.releases.programs import PROTOCOLS
-from fairshares.harness.security_models import MODELS
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.harness.system.result_files import SCHEMA, check_new, write_json
 from fairshares.harness.views.parts import Bad, Good, Part, Table
 from fairshares.harness.views.run_summary import results
@@ -56,7 +56,7 @@ def tampering(options: TamperingOptions) -> None:
     _carry_out(
         "bench.tampering",
         options,
-        options.security or [model.name for model in MODELS.values() if model.active],
+        _active_models(options.security, options.parties),
         go_on=partial(
             walk.go_on,
             tried=operations_of(options.tried, NoiseFamily(options.noise_family)),
@@ -67,13 +67,33 @@ def tampering(options: TamperingOptions) -> None:
     )
 
 
+def _active_models(names: Sequence[str] | None, parties: int | None) -> list[SecurityModel]:
+    """Return the named models of so many parties, by default all for active parties that take the number.
+
+    Args:
+        names: The models' names; None for the default.
+        parties: Their number of parties; None for each model's usual one.
+
+    Raises OptionError: A named model does not take the number.
+    """
+    if names is not None:
+        return [get_model(name, parties) for name in names]
+    active = [model for model in MODELS.values() if model.active]
+    if parties is None:
+        return active
+    return [model.with_parties(parties) for model in active if model.takes(parties)]
+
+
 def timing(options: TimingOptions) -> None:
     """Compare the sizes and times of packets on two inputs."""
+    models = [model for model in MODELS.values() if model.virtual_machine]
+    if options.security is not None:
+        models = [MODELS[name] for name in options.security]
     tried = [program for program in SIGNED_PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     _carry_out(
         "bench.timing",
         options,
-        options.security or [model.name for model in MODELS.values() if model.virtual_machine],
+        models,
         go_on=partial(pairs.go_on, tried=tried),
         summarized=lambda path: pairs.summary(pairs.load(path)),
         view=_times,
@@ -83,7 +103,7 @@ def timing(options: TimingOptions) -> None:
 def _carry_out(
     command: str,
     options: TamperingOptions | TimingOptions,
-    names: Sequence[str],
+    models: Sequence[SecurityModel],
     *,
     go_on: Callable[..., None],
     summarized: Callable[[Path], Rows],
@@ -96,6 +116,12 @@ def _carry_out(
     given = options.written(*kept)
     command_line = f"{command}{typed(**given)}"
     path = directory / SAMPLES
+    for model in models:
+        if model.virtual_machine is None:
+            raise OptionError(
+                f"Messages are changed and watched between machines of MP-SPDZ, and {model.name} is none; "
+                f"name others by {named('security')}."
+            )
     if not options.resume:
         check_new(directory)
         directory.mkdir(parents=True)
@@ -111,7 +137,7 @@ def _carry_out(
     ):
         begin("run")
         go_on(
-            [MODELS[name] for name in names],
+            models,
             work=Path(work),
             path=path,
             seconds=options.minutes * 60,

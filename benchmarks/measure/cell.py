@@ -9,28 +9,19 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
+from benchmarks.factors import AHEAD, PROGRAM, REQUEST_OF
 from benchmarks.literal import literal_job, literal_of, literal_protocol
 from benchmarks.measure.given_files import engine_with_files, reading_files
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
-from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
-from benchmarks.suites import (
-    AHEAD,
-    PARTIES,
-    PROGRAM,
-    REQUEST_OF,
-    THREADS,
-    Planned,
-    machine_of,
-    spec_of,
-)
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, RunRecord, Sample, cell_key
+from benchmarks.suites import PARTIES, THREADS, Planned, machine_of, spec_of
 from fairshares.harness.computation import Computation
 from fairshares.harness.engines.execution import (
     PROGRAMS,
@@ -66,7 +57,12 @@ from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.privacy.ledger.charge import UNCHARGED, Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
-from fairshares.harness.releases.base import ExpectedError, Statistic, statistic_of as statistic_of_request
+from fairshares.harness.releases.base import (
+    Answer,
+    ExpectedError,
+    Statistic,
+    statistic_of as statistic_of_request,
+)
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
 from fairshares.harness.request.networks import parse_network
@@ -78,6 +74,7 @@ from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.circuits.gaussian import JointGaussian
 from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonObject
 from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
@@ -125,7 +122,8 @@ class Place:
         cell = planned.cell
         reason = self.why_not(planned)
         out = scratch / "run"
-        record: dict[str, Any] = {}
+        record = RunRecord()
+        hosts: tuple[JsonObject, ...] = ()
         if reason is not None:
             status = SKIPPED
         else:
@@ -138,11 +136,34 @@ class Place:
             finally:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
-            record |= self._hosts.seen[model_of(cell).title]
+            seen = self._hosts.seen[model_of(cell).title]
+            record = replace(record, network=seen.network)
+            hosts = seen.hosts
         installation = find_installation()
-        here: dict[str, Any] = to_builtins(environment())
-        here["mp_spdz_commit"] = installation.commit if isinstance(installation, Installation) else None
-        return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
+        commit = installation.commit if isinstance(installation, Installation) else None
+        here = environment()
+        return Sample(
+            suite,
+            cell,
+            repetition,
+            status,
+            time=here.time,
+            environment={**to_builtins(here), "mp_spdz_commit": commit},
+            reason=reason,
+            hosts=hosts,
+            engine=record.engine,
+            engine_version=record.engine_version,
+            program_hash=record.program_hash,
+            compile_options=record.compile_options,
+            times=record.times,
+            rounds=record.rounds,
+            sent_bytes=record.sent_bytes,
+            client_sent_bytes=record.client_sent_bytes,
+            peak_memory_bytes=record.peak_memory_bytes,
+            network=record.network,
+            phases=record.phases,
+            printed=record.printed,
+        )
 
     def why_not(self, planned: Planned) -> str | None:
         """Return why a cell is skipped; None if it is not."""
@@ -188,15 +209,13 @@ class Place:
             return str(error)
         return None
 
-    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
-        """Run a cell once, and return the fields of its record."""
+    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> RunRecord:
+        """Run a cell once, and return the run's record."""
         if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
         if cell["protocol"] == PI_ROUNDS.name:
-            return fields_of_record(
-                _computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
-            )
-        return fields_of_record(self._run_ours(cell, timeout_s, out))
+            return record_of(_computation_of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s)))
+        return record_of(self._run_ours(cell, timeout_s, out))
 
     def _run_ours(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         settings = replace(self._settings(cell), timeout_s=timeout_s)
@@ -222,7 +241,8 @@ class Place:
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece.mpc_s)
 
-    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
+    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> RunRecord:
+        """Run a user's program, or a literal protocol, once; return the run's record."""
         began = time.monotonic()
         model = model_of(cell)
         network = emulated(parse_network(str(cell.get("network", "none"))))
@@ -243,7 +263,7 @@ class Place:
             runner = self._runner(cell) or engine_giving(model, integers)
             result = runner.run(job, model, conditions)
         computation = computation_of(result, time.monotonic() - began, share_s=0.0)
-        return {**fields_of_record(computation), "phases": result.phases, "printed": result.printed}
+        return replace(record_of(computation), phases=result.phases, printed=result.printed)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         network = emulated(parse_network(str(cell["network"])))
@@ -259,7 +279,10 @@ class Place:
 def _why_not_at_hosts(cell: Mapping[str, Level], model: SecurityModel) -> str | None:
     """Return why no program of the user's own can be compiled here for hosts, None if it can."""
     if machine_of(cell) is not None:
-        return "A program of your own runs at hosts in security models, not on any machine of MP-SPDZ."
+        return (
+            "A program of your own runs at hosts in security models: links of other machines of MP-SPDZ ask "
+            "no peer for a certificate."
+        )
     if isinstance(cell.get("inputs"), str):
         return "A program of your own reads public integers at hosts, and no files of inputs."
     if model.virtual_machine is None:
@@ -332,21 +355,21 @@ def _computation_of_a_round(session: SumSession) -> Computation:
     return structs.replace(computation, mpc_s=round_s, online_s=round_s, offline_s=noise_s / session.rounds)
 
 
-def fields_of_record(computation: Computation) -> dict[str, Any]:
-    """Return a computation as the fields of a `RunRecord`."""
+def record_of(computation: Computation) -> RunRecord:
+    """Return a computation as the record of its run, without phases and without what a program printed."""
     client_sent = computation.client_sent_bytes
-    return {
-        "engine": computation.engine,
-        "engine_version": computation.engine_version,
-        "program_hash": computation.program_hash,
-        "compile_options": tuple(computation.compile_options),
-        "times": {name: getattr(computation, name) for name in TIMES},
-        "rounds": computation.rounds,
-        "sent_bytes": tuple(computation.sent_bytes),
-        "client_sent_bytes": None if isinstance(client_sent, UnsetType) else tuple(client_sent),
-        "peak_memory_bytes": tuple(computation.peak_memory_bytes),
-        "network": None if computation.network is None else to_builtins(computation.network),
-    }
+    return RunRecord(
+        engine=computation.engine,
+        engine_version=computation.engine_version,
+        program_hash=computation.program_hash,
+        compile_options=tuple(computation.compile_options),
+        times={name: getattr(computation, name) for name in TIMES},
+        rounds=computation.rounds,
+        sent_bytes=tuple(computation.sent_bytes),
+        client_sent_bytes=None if isinstance(client_sent, UnsetType) else tuple(client_sent),
+        peak_memory_bytes=tuple(computation.peak_memory_bytes),
+        network=None if computation.network is None else to_builtins(computation.network),
+    )
 
 
 HERE = Place()
@@ -495,12 +518,12 @@ def source_of(cell: Mapping[str, Level]) -> Path:
     return PROGRAMS / f"{spec_of(cell).name}.mpc"
 
 
-def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
+def statistic_of(cell: Mapping[str, Level]) -> Statistic[Answer]:
     """Return the statistic that a cell measures; for thresholds it is the curves'."""
     return statistic_of_request(request_of(cell)).measured
 
 
-def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> FederationSize:
+def federation_of(cell: Mapping[str, Level], statistic: Statistic[Answer]) -> FederationSize:
     """Return a cell's made-up clients."""
     return FederationSize(
         clients=int(cell["clients"]),

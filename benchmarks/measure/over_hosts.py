@@ -46,20 +46,32 @@ PIECE_BYTES = 1 << 20  # of a program in one message
 _CHECK_COUNTS_S = 600.0  # for which a check of the hosts counts
 
 
+@dataclass(frozen=True)
+class SeenHosts:
+    """What a report says of a model's hosts and of their network, as JSON.
+
+    Attributes:
+        hosts: Each host's name, machine, environment and clock, in the parties' order.
+        network: Each link's round-trip time and bandwidth, and those of the slowest link.
+    """
+
+    hosts: tuple[JsonObject, ...]
+    network: JsonObject
+
+
 class BenchmarkHosts:
     """Hosts for benchmark runs, with connections that stay open between runs.
 
     Attributes:
         hosts: All hosts, in the parties' order.
-        seen: What a report says of a model's hosts and their network, by the model's name, as the last check
-            found it.
+        seen: What the last check found of a model's hosts, by the model's name.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
         self._open: dict[int, HostConnection] = {}  # by party
         self._seen_at: dict[str, float] = {}  # of checks that count, by the monotonic clock
-        self.seen: dict[str, JsonObject] = {}
+        self.seen: dict[str, SeenHosts] = {}
 
     def close(self) -> None:
         """End all agents."""
@@ -187,10 +199,11 @@ class LinkFound:
     bandwidth_bits_per_s: float
 
 
-def _look(connections: Sequence[HostConnection], model: SecurityModel, progress: Progress) -> JsonObject:
+def _look(connections: Sequence[HostConnection], model: SecurityModel, progress: Progress) -> SeenHosts:
     """Check a model's hosts, and measure their links; return what a report says of both."""
-    hosts = [
-        {
+    hosts: list[JsonObject] = []
+    for found in fit_hosts(connections, model, progress):
+        host = {
             "party": found.host.party,
             "name": found.host.address,
             **to_builtins(found.facts.machine),
@@ -198,17 +211,14 @@ def _look(connections: Sequence[HostConnection], model: SecurityModel, progress:
             "engine_version": found.facts.engine_version,
             "clock_offset_s": round(found.answer.skew_s, 3),
         }
-        for found in fit_hosts(connections, model, progress)
-    ]
+        hosts.append(host)
     links = list(_links(connections, engine_of(model).connects_down))
-    return {
-        "hosts": hosts,
-        "network": {
-            "links": [{**asdict(link), "parties": list(link.parties)} for link in links],
-            "measured_rtt_s": max(link.rtt_s for link in links),
-            "measured_bandwidth_bits_per_s": min(link.bandwidth_bits_per_s for link in links),
-        },
+    network: JsonObject = {
+        "links": [{**asdict(link), "parties": list(link.parties)} for link in links],
+        "measured_rtt_s": max(link.rtt_s for link in links),
+        "measured_bandwidth_bits_per_s": min(link.bandwidth_bits_per_s for link in links),
     }
+    return SeenHosts(tuple(hosts), network)
 
 
 def _links(connections: Sequence[HostConnection], down: bool) -> Iterator[LinkFound]:

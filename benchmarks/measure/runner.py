@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from msgspec import to_builtins
 
+from benchmarks.factors import PROGRAM
 from benchmarks.measure.cell import HERE, Place, source_of
 from benchmarks.measure.given_files import input_files
 from benchmarks.measure.samples import (
@@ -31,7 +32,7 @@ from benchmarks.measure.samples import (
     model_name,
     name_of,
 )
-from benchmarks.suites import EXPERIMENT, INPUTS, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
+from benchmarks.suites import EXPERIMENT, INPUTS, OURS, PROGRAMS, Planned, Suite, read_experiment
 from fairshares.harness.engines.program_hash import sources_of
 from fairshares.harness.errors import MixedResultsError, OptionError, typed
 from fairshares.harness.hosts.inventory import read_hosts

@@ -84,13 +84,12 @@ def write_records(case: Case, path: Path) -> None:
     rng = np.random.default_rng(20_220_523)  # arbitrary, but fixed: all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
-    columns_of_task = {
-        "gap": ["value"],
-        "thresholds": ["label", "score"],
-        "confusion": ["label", "prediction"],
-    }
+    kind = kind_of(case.task)
     columns = ["client_id", "group"]
-    columns += columns_of_task.get(case.task, ["label"])
+    if not case.of_values:
+        columns.append("label")
+    if kind.of_each:
+        columns.append(kind.value)
     table = {
         "client_id": "c" + (number % case.clients).astype(str),
         "group": "g" + (number % case.groups).astype(str),

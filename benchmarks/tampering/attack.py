@@ -59,6 +59,8 @@ _LONGEST_S = 20  # of computing: twenty times as long as a run without changes
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES = "messages"  # the interposer's list of a party's messages, a file in its directory
 _CHANGED = "changed"  # begins the line about the message that was changed
+# The line about a message: its receiver, its number, its bytes, and when it was sent, in nanoseconds.
+_MESSAGE = re.compile(r"(\d+) (\d+) (\d+) (\d+)")
 
 
 class Kind(StrEnum):
@@ -110,6 +112,42 @@ class Message:
     receiver: int
     number: int
     length: int
+
+
+@dataclass(frozen=True)
+class TimedMessage:
+    """A message that a party sent, and when, in nanoseconds of this machine's clock."""
+
+    message: Message
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class AttackedRun:
+    """What honest parties did in a run.
+
+    Attributes:
+        reaction: Their reaction.
+        opened: The values that they opened; empty if they opened none.
+    """
+
+    reaction: Reaction
+    opened: Integers
+
+
+@dataclass(frozen=True)
+class _WatchedRun:
+    """A run with what the interposer saw of it.
+
+    Attributes:
+        run: What honest parties did.
+        sent: Each party's messages.
+        was_changed: Whether the tamperer sent the message that was to be changed.
+    """
+
+    run: AttackedRun
+    sent: Sequence[Sequence[TimedMessage]]
+    was_changed: bool
 
 
 @dataclass(frozen=True)
@@ -230,44 +268,27 @@ class Attack:
 
     def messages(self) -> list[Message]:
         """Return the tamperer's messages in a run without changes."""
-        outcome, _, lines = self._run("")
-        assert outcome is Reaction.RIGHT, (self.model.name, self.operation.name, outcome)
-        messages = []
-        for line in lines[self.tamperer]:
-            receiver, number, length, _ = line.split()
-            messages.append(Message(int(receiver), int(number), int(length)))
-        return messages
+        watched = self._run(None)
+        reaction = watched.run.reaction
+        assert reaction is Reaction.RIGHT, (self.model.name, self.operation.name, reaction)
+        return [sent.message for sent in watched.sent[self.tamperer]]
 
-    def watch(self) -> list[list[tuple[int, int, int]]]:
-        """Return each party's messages: receiver, bytes, and nanoseconds."""
-        outcome, _, lines = self._run("")
-        assert outcome is not Reaction.ABORTED, (self.model.name, self.operation.name)
-        sent_by_party = []
-        for lines_of_party in lines:
-            sent = []
-            for line in lines_of_party:
-                receiver, _, length, at_ns = map(int, line.split())
-                sent.append((receiver, length, at_ns))
-            sent_by_party.append(sent)
-        return sent_by_party
+    def watch(self) -> Sequence[Sequence[TimedMessage]]:
+        """Return each party's messages in a run without changes."""
+        watched = self._run(None)
+        assert watched.run.reaction is not Reaction.ABORTED, (self.model.name, self.operation.name)
+        return watched.sent
 
-    def run(self, change: Change | None = None) -> tuple[Reaction, Integers]:
-        """Return the outcome of a run with this change, and the honest parties' values."""
-        outcome, opened, lines = self._run(str(change or ""))
-        was_changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
-        if not was_changed and outcome is not Reaction.WRONG:
-            outcome = Reaction.UNTOUCHED
-        return outcome, opened
+    def run(self, change: Change | None = None) -> AttackedRun:
+        """Run the parties with this change."""
+        watched = self._run(change)
+        is_untouched = change is not None and not watched.was_changed
+        if is_untouched and watched.run.reaction is not Reaction.WRONG:
+            return AttackedRun(Reaction.UNTOUCHED, watched.run.opened)
+        return watched.run
 
-    def _run(self, order: str) -> tuple[Reaction, Integers, list[list[str]]]:
-        """Run the parties once.
-
-        Args:
-            order: The change, as the interposer reads it; empty for none.
-
-        Returns:
-            The outcome, the values that honest parties opened, and each party's lines about its messages.
-        """
+    def _run(self, change: Change | None) -> _WatchedRun:
+        """Run the parties once, with a change of a message, or without any."""
         samples = self.operation.noise
         if samples:
             drawn = tuple(secrets.randbits(SAMPLERS[self.operation.family].fair_bits) for _ in range(samples))
@@ -284,8 +305,8 @@ class Attack:
                         "LD_PRELOAD": str(self._built),
                         "FAIRSHARES_MESSAGES": _MESSAGES,
                     }
-                    if order and party == self.tamperer:
-                        environment["FAIRSHARES_TAMPER"] = order
+                    if change is not None and party == self.tamperer:
+                        environment["FAIRSHARES_TAMPER"] = str(change)
                     with (directory / LOG).open("wb") as log:
                         parties.append(
                             subprocess.Popen(
@@ -303,8 +324,18 @@ class Attack:
                 for process in parties:
                     process.kill()
                     process.wait()
-        sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self.directories]
-        return *self._outcome(codes), sent
+        sent: list[list[TimedMessage]] = []
+        was_changed = False
+        for directory in self.directories:
+            messages: list[TimedMessage] = []
+            for line in (directory / _MESSAGES).read_text().splitlines():
+                was_changed = was_changed or line.startswith(_CHANGED)
+                told = _MESSAGE.fullmatch(line)
+                if told is not None:
+                    receiver, number, length, at_ns = map(int, told.groups())
+                    messages.append(TimedMessage(Message(receiver, number, length), at_ns))
+            sent.append(messages)
+        return _WatchedRun(self._outcome(codes), sent, was_changed)
 
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
         """Wait until the honest parties have ended, or are seen to wait for ever.
@@ -332,20 +363,21 @@ class Attack:
                 before = after
             time.sleep(_POLL_S if before is None else _SLOW_POLL_S)
 
-    def _outcome(self, codes: Sequence[int | None]) -> tuple[Reaction, Integers]:
+    def _outcome(self, codes: Sequence[int | None]) -> AttackedRun:
+        """Return what honest parties did, by all parties' exit codes; None stands for a party that ran on."""
         results = {party: self._opened(party) for party in self._honest}
         accepted = {results[party] for party in self._honest if codes[party] == 0}
         shown = {values for values in results.values() if values}
         any_opened = next(iter(shown), ())
         if len(accepted) > 1 or not all(map(self.operation.is_right, accepted)):
-            return Reaction.WRONG, any_opened
+            return AttackedRun(Reaction.WRONG, any_opened)
         if all(codes[party] == 0 for party in self._honest):
-            return Reaction.RIGHT, any_opened
+            return AttackedRun(Reaction.RIGHT, any_opened)
         if not shown:
-            return Reaction.ABORTED, ()
+            return AttackedRun(Reaction.ABORTED, ())
         if all(map(self.operation.is_right, shown)):
-            return Reaction.OPENED, any_opened
-        return Reaction.SHIFTED, any_opened
+            return AttackedRun(Reaction.OPENED, any_opened)
+        return AttackedRun(Reaction.SHIFTED, any_opened)
 
     def _opened(self, party: int) -> Integers:
         """Return the values that a party printed; an empty tuple if it printed none."""
@@ -478,17 +510,17 @@ class StockAttack:
             return self._using.messages()
         return sent
 
-    def run(self, change: Change) -> tuple[Reaction, Integers]:
+    def run(self, change: Change) -> AttackedRun:
         """Make a piece and use it, with this change. A piece that a party fails to make is not kept."""
         if self.operation.stage is Stage.MAKING:
-            outcome = self.make(change)
-            if outcome is not Reaction.RIGHT:
-                return outcome, ()
+            making = self.make(change)
+            if making is not Reaction.RIGHT:
+                return AttackedRun(making, ())
             return self._using.run()
         if self.operation.stage is Stage.ONLINE:
-            outcome = self.make()
-            if outcome is not Reaction.RIGHT:
-                return outcome, ()
+            making = self.make()
+            if making is not Reaction.RIGHT:
+                return AttackedRun(making, ())
             return self._using.run(change)
         if change.kind is Kind.SHIFT:
             self.make()
@@ -501,10 +533,10 @@ class StockAttack:
         return self.use(another)
 
     def make(self, change: Change | None = None) -> Reaction:
-        """Make a piece, and store it if all goes well."""
-        outcome, _ = self._making.run(change)
+        """Make a piece, and store it if all goes well; return the reaction of the parties that make it."""
+        made = self._making.run(change)
         self._hand_over()
-        return outcome
+        return made.reaction
 
     def stored(self) -> Files:
         """Return the attacker's part of the piece."""
@@ -513,7 +545,7 @@ class StockAttack:
             files += self._own.glob(pattern)
         return {file.relative_to(self._own): file.read_bytes() for file in sorted(files)}
 
-    def use(self, files: Mapping[Path, bytes]) -> tuple[Reaction, Integers]:
+    def use(self, files: Mapping[Path, bytes]) -> AttackedRun:
         """Use the piece, with these files of the attacker."""
         for name in self.stored():
             (self._own / name).unlink()

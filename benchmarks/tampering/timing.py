@@ -51,8 +51,8 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
     sizes = []
     spans = []
     for messages in attack.watch():
-        sizes.append(Counter((receiver, length) for receiver, length, _ in messages))
-        times = [at_ns for _, _, at_ns in messages]
+        sizes.append(Counter((sent.message.receiver, sent.message.length) for sent in messages))
+        times = [sent.at_ns for sent in messages]
         spans.append(max(times) - min(times))
     return sizes, max(spans) / 1e9
 

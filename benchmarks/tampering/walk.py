@@ -35,22 +35,32 @@ _WORD = 8  # bytes
 _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
 
-Place = tuple[str, str, int]  # the model, the operation, and the party that tampers
+Place = tuple[str, str, int]  # the model's title, the operation, and the party that tampers
 Site = tuple[Place, Message, int]  # the place, the message, and how often it was changed before
 Parties = dict[Place, Attack | StockAttack]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One change and its outcome."""
+    """One change and its outcome.
+
+    Attributes:
+        security: The model's title.
+        operation: The operation's name.
+        tamperer: The number of the party that tampers.
+        turn: How often the message was changed before.
+        change: The change.
+        outcome: The honest parties' reaction.
+        noise: How often each value was opened.
+    """
 
     security: str
     operation: str
     tamperer: int
-    turn: int  # how often the message was changed before
+    turn: int
     change: Change
     outcome: Reaction
-    noise: dict[str, int] = field(default_factory=dict)  # how often each value was opened
+    noise: dict[str, int] = field(default_factory=dict)
 
     @property
     def site(self) -> Site:
@@ -82,8 +92,8 @@ def laid_out(models: Sequence[SecurityModel], tried: Sequence[Operation], work: 
         if operation.program == TOO_LONG.get(model.name):
             continue
         for tamperer in range(model.parties):
-            place = (model.name, operation.name, tamperer)
-            directory = work / f"{model.name}-{operation.name}-{tamperer}"
+            place = (model.title, operation.name, tamperer)
+            directory = work / f"{model.title}-{operation.name}-{tamperer}"
             if isinstance(operation, StockOperation):
                 parties[place] = StockAttack(model, operation, tamperer, built, directory)
             else:
@@ -98,12 +108,12 @@ def tamper(parties: Parties, site: Site) -> Attempt:
     attack = parties[place]
     rng = random.Random(repr((SEED, site)))
     change = change_of(attack.model, message, rng, attack.kinds)
-    outcome, opened = attack.run(change)
+    attacked = attack.run(change)
     model, operation, tamperer = place
     noise: dict[str, int] = {}
     if attack.operation.noise:
-        noise = dict(Counter(map(str, opened)))
-    return Attempt(model, operation, tamperer, turn, change, outcome, noise)
+        noise = dict(Counter(map(str, attacked.opened)))
+    return Attempt(model, operation, tamperer, turn, change, attacked.reaction, noise)
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:

@@ -377,7 +377,7 @@ class DocsOptions(Options):
     """Build the documentation site; a warning, as of a link that leads nowhere, fails it."""
 
 
-_PARTIES_OF_A_POLICY = "how many parties these models have; default: the usual number of each"
+PARTIES_OF_MODELS = "how many parties these models have; default: the usual number of each"
 
 
 class HostsCheckOptions(Options):
@@ -405,7 +405,7 @@ class HostsSetupOptions(Options):
         "the models that the usual policy accepts, for example ring,mpyc; default: ring, or what the number "
         "of hosts allows; with --directory: ring if available, else mpyc",
     )
-    parties = Trust.parties.but(help=_PARTIES_OF_A_POLICY)
+    parties = Trust.parties.but(help=PARTIES_OF_MODELS)
     directory = optional(
         parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
     )
@@ -422,7 +422,7 @@ class HostsPolicyOptions(Options):
         parse_models,
         "the models that a new policy accepts, separated by commas; default: ring if available, else mpyc",
     )
-    parties = Trust.parties.but(help=_PARTIES_OF_A_POLICY)
+    parties = Trust.parties.but(help=PARTIES_OF_MODELS)
     prints = "JSON"
 
 

@@ -49,6 +49,7 @@ from fairshares.harness.engines.parties.layouts import (
     SumsOfColumn,
 )
 from fairshares.harness.engines.parties.noise_terms import NoiseTerms
+from fairshares.harness.engines.parties.party_log import MOST_FOREIGN_LOG_BYTES, MOST_LOG_BYTES
 from fairshares.harness.engines.parties.supervisor import (
     LaysPartyOut,
     Rounds,
@@ -258,6 +259,7 @@ class Engine(Runner, MadeUpRunner):
         model = prepared.model
         part = self._part(prepared, party)
         piece = None if job.pieces is None else job.pieces[party]
+        keeps_printed = job.keeps_printed and isinstance(part.engine, VirtualMachine)
         return PartySetup(
             config=PartyConfig(
                 party=party,
@@ -271,7 +273,7 @@ class Engine(Runner, MadeUpRunner):
                 gateway=gateway,
                 reads=part.reads,
                 packages=part.packages,
-                keeps_printed=job.keeps_printed and isinstance(part.engine, VirtualMachine),
+                keeps_printed=keeps_printed,
                 most_file_bytes=MOST_FILE_BYTES if job.is_foreign else None,
             ),
             values=values,
@@ -279,7 +281,8 @@ class Engine(Runner, MadeUpRunner):
             takes_noise=piece if job.spec.uses_piece else None,
             keeps_noise=piece if job.spec.makes_piece else None,
             notes_links=prepared.fault_of_links is None,  # else it is unknown whom they accepted
-            is_foreign=job.is_foreign,
+            shows_all_lines=keeps_printed or job.is_foreign,
+            most_log_bytes=MOST_FOREIGN_LOG_BYTES if job.is_foreign else MOST_LOG_BYTES,
         )
 
     def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:

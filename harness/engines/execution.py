@@ -156,8 +156,8 @@ class Job(ABC):
         compile_options: Options in place of the model's, if any.
         own: How each party's own noise enters its input. None if the program adds noise itself.
         pieces: Per party, the directory for shares of noise made ahead.
-        keeps_printed: Whether what the program prints is part of the result, and a party's last words may be
-            shown, whatever they are: of a program of a user's own, on values that are nobody's secret.
+        keeps_printed: Whether what the program prints is part of the result, as of a program of a user's own,
+            on values that are nobody's secret.
         compile_timeout_s: The most seconds that compiling it may take.
     """
 

@@ -17,6 +17,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time, thread_time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,7 +52,14 @@ from fairshares.harness.releases.base import (
     Statistic,
 )
 from fairshares.harness.request.networks import NetworkProfile
-from fairshares.harness.request.request import BY_EPSILON, DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
+from fairshares.harness.request.request import (
+    BY_EPSILON,
+    DISTRIBUTED,
+    DISTRIBUTED_GAUSSIAN,
+    JOINT,
+    ChosenPartyNoise,
+    Request,
+)
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
 from fairshares.protocols.arrays import Floats, Integers
@@ -164,14 +172,14 @@ def deriving_s(prepared: PreparedRelease[Answer], sizes: Floats) -> float:
     `sizes` are the expected records per group and label. For releases other than sums of counts, whose
     opened values cannot be made up, the answer is 0.
     """
-    release = prepared.plan.release
+    queries = prepared.plan.queries
     outputs = prepared.program.outputs
-    if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
+    if not isinstance(queries, LinearQueries) or queries.amounts or len(outputs) > 1:
         return 0.0
-    bins = release.cells // sizes.size
+    bins = queries.cells // sizes.size
     before = thread_time()
-    nodes = np.zeros(release.nodes)
-    for column, records in zip(release.columns, np.repeat(sizes.ravel() / bins, bins), strict=False):
+    nodes = np.zeros(queries.nodes)
+    for column, records in zip(queries.columns, np.repeat(sizes.ravel() / bins, bins), strict=False):
         nodes[list(column)] += records
     with suppress(FairSharesError):  # so few records that there is no result
         opened = tuple(np.rint(nodes).astype(int).tolist())
@@ -357,41 +365,70 @@ class ReleasePlan:
     derive_s: float
 
 
-def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
-    """Return a plan for each kind of the models' noise."""
-    plans = []
-    by_noise: dict[object, list[SecurityModel]] = {}
+class _AddedNoise(NamedTuple):
+    """What the noise of a release depends on, of the model in which it is run.
+
+    Attributes:
+        malleable_slots: Whether a party can change clients' slots.
+        own: The noise that each party adds by itself, None for joint noise.
+        tolerated: How many parties may be corrupt, where their number is chosen, as a plan then shows what
+            their own noise would do; else None.
+    """
+
+    malleable_slots: bool
+    own: ChosenPartyNoise | None
+    tolerated: int | None
+
+
+def _by_noise(asked: ExpectedRelease, models: Sequence[SecurityModel]) -> list[list[SecurityModel]]:
+    """Return the models in groups that add the same noise, those without malleable slots first."""
+    groups: dict[_AddedNoise, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
-        release = asked.by(model).request
-        # Of a chosen number of parties, what their own noise would do depends on how many may collude.
+        request = asked.by(model).request
         tolerated = None if model.stated_parties is None else model.corruptions
-        by_noise.setdefault((release.malleable_slots, release.own, tolerated), []).append(model)
-    for alike in by_noise.values():
-        here = asked.by(alike[0])
-        before = thread_time()
-        prepared = here.prepared
-        design_s = thread_time() - before
-        derive_s = deriving_s(prepared, here.sizes)
-        expected = here.statistic.expected_error(prepared, here.sizes)
-        needed: Needed | None = None
-        if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
-            needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
-        others: dict[str, float] = {}
-        if here.statistic.layout(prepared) or alike[0].stated_parties is not None:
-            others = errors_by_noise(here)
-        plan = ReleasePlan(
-            models=tuple(alike),
-            asked=here,
-            found=expected,
-            needed=needed,
-            by_noise=others,
-            elsewhere=here.statistic.errors_elsewhere(prepared),
-            alone=len(alike) == len(models),
-            design_s=design_s,
-            derive_s=derive_s,
-        )
-        plans.append(plan)
-    return plans
+        added = _AddedNoise(request.malleable_slots, request.own, tolerated)
+        groups.setdefault(added, []).append(model)
+    return list(groups.values())
+
+
+def plan_releases(asked: ExpectedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
+    """Return a plan for each kind of the models' noise.
+
+    Args:
+        asked: The release.
+        models: The models in which it may be run.
+        error: The error for which a plan says how many records or clients it needs, a share above 0.
+    """
+    groups = _by_noise(asked, models)
+    return [_plan_release(asked.by(alike[0]), alike, error, alone=len(groups) == 1) for alike in groups]
+
+
+def _plan_release(
+    here: ExpectedRelease, alike: Sequence[SecurityModel], error: float, *, alone: bool
+) -> ReleasePlan:
+    """Return the plan of a release in models that add the same noise, as in the first of them."""
+    before = thread_time()
+    prepared = here.prepared
+    design_s = thread_time() - before
+    derive_s = deriving_s(prepared, here.sizes)
+    expected = here.statistic.expected_error(prepared, here.sizes)
+    needed: Needed | None = None
+    if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
+        needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
+    by_noise: dict[str, float] = {}
+    if here.statistic.layout(prepared) or alike[0].stated_parties is not None:
+        by_noise = errors_by_noise(here)
+    return ReleasePlan(
+        models=tuple(alike),
+        asked=here,
+        found=expected,
+        needed=needed,
+        by_noise=by_noise,
+        elsewhere=here.statistic.errors_elsewhere(prepared),
+        alone=alone,
+        design_s=design_s,
+        derive_s=derive_s,
+    )
 
 
 def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
@@ -485,7 +522,7 @@ def plan_model(
     for asked in asked_here:
         refusal = engine.refusal(asked.request.program_of(asked.statistic.spec), model, asked.request.form)
         if refusal is not None:
-            return ModelPlan(model, None, refusal, missing)
+            return ModelPlan(model, costs=None, refusal=refusal, missing=missing)
         try:
             job = asked.job()
             costs.append(units.predict(model, counts_of(job, model), network))
@@ -493,11 +530,11 @@ def plan_model(
                 making = noise_job(joint_noise_of(asked.prepared), [Path()] * model.parties)
                 ahead.append(units.predict(model, counts_of(making, model), network))
         except PlanError as error:
-            return ModelPlan(model, None, str(error), missing)
+            return ModelPlan(model, costs=None, refusal=str(error), missing=missing)
         compiling.append(0.0 if engine.is_compiled(job, model) else costs[-1].compile_s)
     before = total_cost(ahead) if ahead else None
     if network is not None:
-        return ModelPlan(model, tuple(costs), None, missing, ahead=before)
+        return ModelPlan(model, tuple(costs), refusal=None, missing=missing, ahead=before)
     last = asked_here[-1]
     wall = WallClock(
         start_s=start_s + sum(parties_start_s(asked.request) for asked in asked_here),
@@ -508,4 +545,4 @@ def plan_model(
         mpc_s=sum(cost.mpc_s for cost in costs),
         derive_s=derive_s,
     )
-    return ModelPlan(model, tuple(costs), None, missing, wall, before)
+    return ModelPlan(model, tuple(costs), refusal=None, missing=missing, wall=wall, ahead=before)

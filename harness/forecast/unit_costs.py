@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fairshares.harness.errors import OptionError, PlanError, ResultFileError, named_command
+from fairshares.harness.errors import OptionError, PlanError, ResultFileError, named, named_command
 from fairshares.harness.forecast.operation_counts import Counts
 from fairshares.harness.pipeline.manifest_of_run import sum_if_known
 from fairshares.harness.request.networks import NetworkProfile
@@ -114,8 +114,8 @@ class UnitCosts:
             )
         if units is None:
             raise PlanError(
-                f"No unit costs of {model.title} are on file; {named_command('bench.run units')} measures "
-                "them."
+                f"No unit costs of {model.title} are on file; {named_command('bench.run units')} with "
+                f"{named('security', model.name)} measures them."
             )
         rounds: float | None = None
         if ROUNDS in units.figures:

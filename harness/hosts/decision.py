@@ -246,20 +246,22 @@ def decide(rules: HostRules, coordinator: str, action: Action, ledger: LedgerSta
     [test: tests/harness/hosts/test_decision.py]
     """
     refused = _refused_coordinator(rules, coordinator)
-    if refused is None and isinstance(action, Look):
-        refused = _refused_model(rules, action)
-    if refused is None and isinstance(action, Ports):
-        refused = _refused_ports(rules, action)
-    if refused is None and isinstance(action, Attempt):
-        refused = _refused_attempt(rules, action)
-    if refused is None and isinstance(action, Benchmark):
-        refused = _refused_benchmark(rules, action)
     if refused is not None:
         return refused
-    if isinstance(action, Release):
-        found = _rule_for(rules, action, ledger)
-        return found if isinstance(found, Refused) else Permitted(found)
-    return Permitted()
+    match action:
+        case Contact():
+            return Permitted()
+        case Look():
+            return _refused_model(rules, action) or Permitted()
+        case Ports():
+            return _refused_ports(rules, action) or Permitted()
+        case Attempt():
+            return _refused_attempt(rules, action) or Permitted()
+        case Benchmark():
+            return _refused_benchmark(rules, action) or Permitted()
+        case Release():
+            found = _rule_for(rules, action, ledger)
+            return found if isinstance(found, Refused) else Permitted(found)
 
 
 def release_rule(

@@ -115,10 +115,10 @@ class Guard:
         state: LedgerState,
         name: str | None,  # noqa: ARG002  as `account` has it
         budget: Budget | None,  # noqa: ARG002  likewise
-        release: PrivacyEvent,
+        event: PrivacyEvent,
     ) -> None:
         """Raise PolicyError unless the host's policy allows a charge, given the state of its ledger."""
-        self._ask(release, state)
+        self._ask(event, state)
 
     def check_attempt(self, number: int) -> None:
         """Raise PolicyError if a piece of noise was begun too often."""

@@ -24,12 +24,8 @@ from fairshares.harness.hosts.key_histories import (
     write_history,
 )
 from fairshares.harness.security_models import SecurityModel
-from fairshares.harness.system.files import (
-    changeable_by_others,
-    make_own_directory,
-    scratch_directory,
-    write_whole,
-)
+from fairshares.harness.system.files import scratch_directory, write_whole
+from fairshares.harness.system.places import make_own_directory, place_fault
 from fairshares.harness.uploads.signatures import Signed
 
 T = TypeVar("T")
@@ -77,7 +73,7 @@ def check_place(directory: Path) -> None:
     """Make a host's directory if need be; raise HostUnfitError if others could change or replace it."""
     reason = make_own_directory(directory)
     if reason is None:
-        reason = changeable_by_others(directory)
+        reason = place_fault(directory)
     if reason is not None:
         raise HostUnfitError(
             f"{reason}, so others could replace this host's keys and policy; take that right away (chmod "

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from fairshares.harness.engines.parties.handle import reasons_in
+from fairshares.harness.engines.parties.party_log import reasons_in
 from fairshares.harness.errors import HostUnfitError, cannot
 from fairshares.harness.system.documents import Limits, Refusal, as_type, parse_json
 from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular

@@ -40,13 +40,8 @@ from fairshares.harness.hosts.policy import ask_owner, read_policy
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_json
-from fairshares.harness.system.files import (
-    PREFIX,
-    changeable_by_others,
-    held_alone,
-    remove_unless_held,
-    write_whole,
-)
+from fairshares.harness.system.files import PREFIX, held_alone, remove_unless_held, write_whole
+from fairshares.harness.system.places import place_fault
 from fairshares.harness.system.processes import birth
 from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.harness.uploads.signatures import Signed
@@ -319,7 +314,7 @@ def check_directory(directory: Path) -> None:
         raise HostUnfitError(
             f"There is no directory {directory}; run ./inv hosts.setup, or correct hosts.toml."
         )
-    fault = changeable_by_others(directory)
+    fault = place_fault(directory)
     if fault is not None:
         raise HostUnfitError(fault)
 

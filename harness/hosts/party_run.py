@@ -503,10 +503,13 @@ class Agreed(Waiting[RunAhead], Chargeable):
         party, and no other. No certificate comes from the coordinator.
         [test: tests/harness/hosts/test_run_certificates.py]
 
-        Raises HostUnfitError, CertificateError, or as `check_agreement` and `PlannedRun.begin`.
+        Raises HostUnfitError, CertificateError, PolicyError, or as `check_agreement` and `PlannedRun.begin`.
         """
         others = check_agreement(self.intent, host_keys.by_party(message.agreed), self.owners)
         certificates = run_certificates(others, self.place.common_name)
+        limit = None
+        if self.planned.job.is_foreign:
+            limit = TimeLimit.from_now(read_policy(self.place.host.directory).benchmark_program_seconds)
         begun = self.planned.begin(self.intent, others, self)
         charged = Beginning(
             place=self.place,
@@ -517,6 +520,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
             certificates=certificates,
             owners=self.owners,
             meeting=MeetingTime(time.monotonic() + _MEET_S),
+            limit=limit,
         )
         return Step(charged, None)
 
@@ -540,6 +544,39 @@ class MeetingOver(Enum):
 
 
 @dataclass(frozen=True)
+class TimeLimit:
+    """The time that a program of the coordinator's has at its host.
+
+    Attributes:
+        seconds: The time that the owner's policy gave it, in seconds.
+        ends: Its end, by the monotonic clock.
+        exceeded: Whether the party was ended because the time was over.
+    """
+
+    seconds: int
+    ends: float
+    exceeded: bool = False
+
+    @classmethod
+    def from_now(cls, seconds: int) -> Self:
+        """Return the limit of a program that begins now."""
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, and the party has not been ended for it."""
+        return not self.exceeded and time.monotonic() > self.ends
+
+    @property
+    def line(self) -> str:
+        """The line that says why the party was ended."""
+        return line_of_failure(
+            f"Its host ends a coordinator's program after {self.seconds:,} s (benchmark_program_seconds in "
+            "the owner's policy)."
+        )
+
+
+@dataclass(frozen=True)
 class Running(RunState):
     """A run that has begun: it can't be made without what its beginning wrote.
 
@@ -552,6 +589,7 @@ class Running(RunState):
         owners: The certificates of the other parties' owners, by party.
         meeting: The time that the party has to meet all others, or what was found at its end.
         met: The parties that this one has met, as far as that has been written.
+        limit: The time of a program of the coordinator's; None for what every host has.
     """
 
     party: int
@@ -562,6 +600,7 @@ class Running(RunState):
     owners: Mapping[int, str]
     meeting: MeetingTime | MeetingOver
     met: frozenset[int] = frozenset()
+    limit: TimeLimit | None = None
 
     NAME = State.RUNNING
 
@@ -576,10 +615,12 @@ class Running(RunState):
     def last_state(self) -> PartyState:
         """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
         state = self.process.state()
-        if self.meeting is not MeetingOver.ALONE:
-            return state
-        alone = line_of_failure(f"It had not met all other parties after {_MEET_S:g} s.")
-        return replace(state, lines=(*state.lines, alone))
+        lines = state.lines
+        if self.meeting is MeetingOver.ALONE:
+            lines = (*lines, line_of_failure(f"It had not met all other parties after {_MEET_S:g} s."))
+        if self.limit is not None and self.limit.exceeded:
+            lines = (*lines, self.limit.line)
+        return replace(state, lines=lines)
 
     def looked(self) -> "Running":
         """Return the run with the parties that this one has met by now, once that is written.
@@ -596,7 +637,11 @@ class Running(RunState):
         return replace(self, met=self.met | new)
 
     def polled(self) -> Step[PartyEnd | None]:
-        """Look at the party; answer with its last state if it has ended."""
+        """Look at the party; answer with its last state if it has ended.
+
+        Guarantees: a program of the coordinator's ends when its time at this host is over.
+        [test: tests/harness/hosts/test_states.py]
+        """
         state = self.looked()
         if isinstance(state.meeting, MeetingTime) and time.monotonic() > state.meeting.ends:
             if len(state.process.met()) == state.place.model.parties - 1:
@@ -604,6 +649,9 @@ class Running(RunState):
             else:
                 state = replace(state, meeting=MeetingOver.ALONE)
                 state.process.kill()
+        if state.limit is not None and state.limit.is_over:
+            state = replace(state, limit=replace(state.limit, exceeded=True))
+            state.process.kill()
         code = state.process.exit_code()
         if code is None:
             return Step(state, None)
@@ -678,6 +726,7 @@ class Beginning(Running):
             certificates=self.certificates,
             owners=self.owners,
             meeting=self.meeting,
+            limit=self.limit,
         )
 
 

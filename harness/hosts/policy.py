@@ -28,7 +28,8 @@ from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, l
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.security_models import MODELS, model_titled
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
-from fairshares.harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
+from fairshares.harness.system.files import create_file, scratch_directory, write_whole
+from fairshares.harness.system.places import is_exposed
 from fairshares.harness.system.spelling import similar
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import exact_number
@@ -36,6 +37,7 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
 DEFAULT_PORT = 12000
+MOST_PROGRAM_SECONDS = 10**9  # of a coordinator's program
 # In the host's directory.
 FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
@@ -55,6 +57,7 @@ _DEFAULT = """\
 # benchmark_security = ["ring"]  # the models of these; without this line, those that a table below accepts
 # benchmark_programs = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
                              # coordinators' own programs in these, as a refusal names them. Without it, none
+# benchmark_program_seconds = 600  # the most time of each of these programs; without this line, an hour
 
 [[population]]               # one table for each; a limit is a number, or a text as "1/3" or "2^-40"
 name = "*"                   # any, under whatever name; no other table may stand beside it
@@ -213,6 +216,7 @@ class Policy:
     attempts: int = 10
     benchmark_security: list[str] | None = None
     benchmark_programs: list[str] | None = None
+    benchmark_program_seconds: int = 3600
 
     def __post_init__(self) -> None:
         for name, number in (("port", self.port), ("client_port", self.client_port)):
@@ -225,6 +229,11 @@ class Policy:
                     "benchmark_programs must be digests of programs, of 64 hexadecimal digits, as the "
                     f"refusal of a program names its own; got {digest[:80]!r}."
                 )
+        if not 1 <= self.benchmark_program_seconds <= MOST_PROGRAM_SECONDS:
+            raise PolicyError(
+                f"benchmark_program_seconds must be a whole number from 1 to {MOST_PROGRAM_SECONDS:,}, for "
+                f"example 3600; got {self.benchmark_program_seconds:,}."
+            )
         keys = [key_of(rule.name) for rule in self.host_rules.rules]
         twice = [rule.name for rule in self.host_rules.rules if keys.count(key_of(rule.name)) > 1]
         if twice:
@@ -265,6 +274,7 @@ class Policy:
             "benchmark": self.benchmark,
             "benchmark_security": [*rules.models_of_benchmarks] if self.benchmark else [],
             "benchmark_programs": [*rules.benchmark_programs],
+            "benchmark_program_seconds": self.benchmark_program_seconds,
             "port": self.port,
             "client_port": self.client_port,
             "attempts": self.attempts,
@@ -281,7 +291,7 @@ def read_policy(directory: Path) -> Policy:
             f"It has no policy, so it runs nothing of another's: its owner writes one there by {COMMAND} "
             f"--directory {directory}, or, of all hosts at once, by ./inv hosts.setup."
         )
-    if changed_by_others(path):
+    if is_exposed(path):
         raise PolicyError(f"Others can change {path}; make it its owner's alone, by chmod go-w.")
     return checked_policy(path, str(path))
 

@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -229,57 +230,71 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def present(
-    path: str, header: list[str], names: Sequence[str], optional: str, *, can_name: bool = False
-) -> list[str]:
-    """Return the columns to read, with the optional one if the header has it, or raise RecordsError.
+@dataclass(frozen=True)
+class WantedColumns:
+    """The columns that are to be read of a source, by the source's names.
 
-    Args:
-        path: The source in messages.
-        header: The names of its columns.
-        names: Those that are read.
-        optional: A name among these that may be missing.
-        can_name: Whether a column of another name can be named in its place.
+    Attributes:
+        names: The columns.
+        optional: The one among them that may be missing; "" for none.
+        can_be_named: Whether a caller can name another column in the place of each. A message on a missing
+            column then says so.
     """
-    if _plain(optional) not in map(_plain, header):
-        names = [name for name in names if name != optional]
-    refuse(
-        RecordsError,
-        (not header, f"{path} is empty; it needs a header with the columns {', '.join(names)}."),
-        (
-            len(header) == 1 and any(separator in header[0] for separator in ";\t"),
-            f"{path} seems to separate columns by semicolons or tabs; save it with commas.",
-        ),
-    )
-    missing = [name for name in names if name not in header]
-    if missing:
-        hints = {
-            "client_id": "add it, the same in all rows of one client, or the rows' numbers",
-            "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
-        }
-        usual = "rename yours"
+
+    names: tuple[str, ...]
+    optional: str = ""
+    can_be_named: bool = False
+
+    def present_in(self, path: str, header: Sequence[str]) -> list[str]:
+        """Return the columns that a source has.
+
+        Args:
+            path: The source in messages.
+            header: The names of its columns.
+
+        Raises:
+            RecordsError: There is no header, a column is there twice, or one that is not optional is missing.
+        """
+        names = list(self.names)
+        if _plain(self.optional) not in map(_plain, header):
+            names = [name for name in names if name != self.optional]
+        refuse(
+            RecordsError,
+            (not header, f"{path} is empty; it needs a header with the columns {', '.join(names)}."),
+            (
+                len(header) == 1 and any(separator in header[0] for separator in ";\t"),
+                f"{path} seems to separate columns by semicolons or tabs; save it with commas.",
+            ),
+        )
+        missing = [name for name in names if name not in header]
+        if missing:
+            without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
+            raise RecordsError(
+                f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
+                f"{self._way_out(missing, header)}."
+            )
+        repeated = [name for name in names if header.count(name) > 1]
+        if repeated:
+            raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
+        return names
+
+    def _way_out(self, missing: Sequence[str], header: Sequence[str]) -> str:
+        """Return what to do about missing columns, as the end of a sentence."""
+        if len(missing) > 1 and all(name.startswith("score_") for name in missing):
+            return "for two labels one column, score, is enough"
         of_labels = [name for name in header if name.startswith("score_")]
+        if missing == ["client_id"]:
+            return "add it, the same in all rows of one client, or the rows' numbers"
+        if missing == ["prediction"]:
+            return f"rename yours, or give a column score and {named('threshold', 0.5)}"
         if missing == ["score"] and of_labels:
-            hints["score"] = (
+            return (
                 f"if each label has its own, such as {of_labels[0]}, declare {named('groups')} and "
                 f"{named('labels')}"
             )
-        if can_name and missing[0] in ROLES:
-            usual += f", or name it by {named(missing[0])}"
-        hint = usual
-        if len(missing) == 1:
-            hint = hints.get(missing[0], usual)
-        elif all(name.startswith("score_") for name in missing):
-            hint = "for two labels one column, score, is enough"
-        without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
-        raise RecordsError(
-            f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
-            f"{hint}."
-        )
-    repeated = [name for name in names if header.count(name) > 1]
-    if repeated:
-        raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
-    return [*names]
+        if self.can_be_named and missing[0] in ROLES:
+            return f"rename yours, or name it by {named(missing[0])}"
+        return "rename yours"
 
 
 _MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and pandas call a missing value

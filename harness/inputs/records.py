@@ -257,11 +257,18 @@ def read_records(
     if domain is not None and say is None:
         domain = _in_order_of(table, domain)
         names = _columns(kind, cut, domain)
-    thresholds: Grid = (0.0, cut.threshold) if cut else ()
+    thresholds: Grid = ()
     if kind is RecordKind.SCORE:
-        thresholds = (domain and domain.thresholds) or grid or even_grid()
-    scores = names[len(_COLUMNS) :] if thresholds else ()
-    counted = table.counted([name for name in table.dtypes if name not in scores], scores, thresholds, say)
+        thresholds = grid or even_grid()
+        if domain is not None and domain.thresholds:
+            thresholds = domain.thresholds
+    elif cut is not None:
+        thresholds = (0.0, cut.threshold)
+    scores: Sequence[str] = ()
+    if thresholds:
+        scores = [name for name in names if name not in _COLUMNS]
+    others = [name for name in table.dtypes if name not in scores]
+    counted = table.counted(others, scores, thresholds, say)
     return as_records(table, counted, domain, max_count, kind=kind, cut=cut, say=say, grid=grid).in_order()
 
 
@@ -345,7 +352,13 @@ class _Texts:
 class _Lines:
     """A table's counted lines, which become records step by step. Each step checks what it reads.
 
+    A line is refused, or reported, for the first fault that is found. So the order of the steps in
+    `as_records` decides which fault of a line a user is told.
+
     Attributes:
+        table: The table.
+        counted: Its lines.
+        texts: The lines' texts by column.
         bins: The bins of each column of scores.
         check: Refuses the lines that are no records, or leaves them out.
     """
@@ -363,13 +376,16 @@ class _Lines:
                 empty: npt.ArrayLike = self.bins[name] == MISSING
             else:
                 empty = [is_empty(text) for text in self.texts.columns[name]]
-            self.check(empty, f"column {name} is empty or NaN", "fill it in, or leave the row out", name)
+            no_value = _LineFault(
+                name, "is empty or NaN", "fill it in, or leave the row out", names_value=False
+            )
+            self.check.refuse(empty, no_value)
         for name, parts in self.counted.parts.items():
             joined = np.zeros(len(parts[0]), dtype=np.bool_)
             for part in parts:
                 joined |= np.array([holds_separator(text) for text in part])
-            fault = f"{name} {{}} has {BETWEEN!r} in a value, which stands between those of several columns"
-            self.check(joined, fault, UNJOINED, name)
+            what = f"has {BETWEEN!r} in a value, which stands between those of several columns"
+            self.check.refuse(joined, _LineFault(name, what, UNJOINED))
 
     def with_names_as_in_frames(self, kind: RecordKind) -> _Lines:
         """Return the lines with groups and labels that need no declaration, as a frame would have them.
@@ -403,8 +419,9 @@ class _Lines:
         """Return the place of each line's text among a column's declared names; -1 for another text."""
         places = {text: place for place, text in enumerate(declared)}
         found = np.array([places.get(text, -1) for text in self.texts.columns[name]], dtype=np.int64)
-        fault = f"{name} {{}} is not declared (declared: {', '.join(map(shown, declared))})"
-        self.check(found < 0, fault, "declare it, or correct the row", name, declared)
+        what = f"is not declared (declared: {', '.join(map(shown, declared))})"
+        mend = "declare it, or correct the row"
+        self.check.refuse(found < 0, _LineFault(name, what, mend, tuple(declared)))
         return found
 
     def types(self, declared: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -447,8 +464,8 @@ class _Lines:
     def check_scores(self) -> None:
         """Check that each score is a number from 0 to 1."""
         for name, bins in self.bins.items():
-            fault = f"{name} {{}} is not a number from 0 to 1"
-            self.check(bins < 0, fault, "correct the row; 61 % is 0.61", name)
+            what = "is not a number from 0 to 1"
+            self.check.refuse(bins < 0, _LineFault(name, what, "correct the row; 61 % is 0.61"))
 
     def _values(self, grid: ValueGrid) -> Floats:
         """Return each line's performance value, a number or a fraction; the lowest one for another text."""
@@ -458,13 +475,9 @@ class _Lines:
         with np.errstate(divide="ignore", invalid="ignore"):
             values: Floats = top / bottom
         wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
-        self.check(
-            wrong,
-            f"value {{}} is not a number or a fraction from {grid.low:g} to {grid.high:g}, the declared "
-            "range",
-            f"correct the row, or declare another {named('range')}",
-            "value",
-        )
+        what = f"is not a number or a fraction from {grid.low:g} to {grid.high:g}, the declared range"
+        mend = f"correct the row, or declare another {named('range')}"
+        self.check.refuse(wrong, _LineFault("value", what, mend))
         return np.where(wrong, grid.low, values)
 
 
@@ -574,8 +587,37 @@ def _by_client(
     )
 
 
+@dataclass(frozen=True)
+class _LineFault:
+    """Why some lines are no records, for messages.
+
+    Attributes:
+        column: The column whose values are at fault.
+        what: What they are, as the end of a sentence whose subject is the column's name, with a value.
+        mend: What to do about it.
+        known: Names that the values could be meant for.
+        names_value: Whether a message names the value.
+    """
+
+    column: str
+    what: str
+    mend: str
+    known: tuple[str, ...] = ()
+    names_value: bool = True
+
+    def said_of(self, value: str) -> str:
+        """Return the sentence about a line with this value, without its end."""
+        if self.names_value:
+            return f"{self.column} {value!r} {self.what}"
+        return f"column {self.column} {self.what}"
+
+
 class _Check:
-    """Marks lines that are valid records; refuses or reports others."""
+    """Marks the lines that are valid records, and refuses or reports the others, each for its first fault.
+
+    Attributes:
+        kept: Whether each line is valid by all that has been looked at so far, shape (lines,).
+    """
 
     def __init__(self, table: RecordTable, counted: Counted, say: Say | None) -> None:
         self._table = table
@@ -583,21 +625,27 @@ class _Check:
         self._say = say
         self.kept = np.ones(len(counted.records), dtype=bool)
 
-    def __call__(
-        self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
-    ) -> None:
+    def refuse(self, wrong: npt.ArrayLike, fault: _LineFault) -> None:
+        """Leave lines out for a fault, and report the first of them; without `say` raise RecordsError.
+
+        Args:
+            wrong: Whether each line has the fault, shape (lines,).
+            fault: What is said of it.
+        """
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):
             return
-        values = self._counted.values[column]
-        place, value = self._table.first(column, [values[line] for line in lines.tolist()])
+        values = self._counted.values[fault.column]
+        place, value = self._table.first(fault.column, [values[line] for line in lines.tolist()])
         others = self._counted.records[lines].sum() - 1
-        same = alike(value, known)
-        message = f"{place}: {fault.replace('{}', repr(value), 1)}"
+        same = alike(value, fault.known)
+        message = f"{place}: {fault.said_of(value)}"
         if self._say is None:
             more = f", and so in {others:,} more" if others else ""
-            raise RecordsError(f"{message}{more}{same or f'; {mend}'}.")
-        self._say(f"{message}{same}; left out{f', with {others:,} more' if others else ''}.")
+            way_out = same or f"; {fault.mend}"
+            raise RecordsError(f"{message}{more}{way_out}.")
+        more = f", with {others:,} more" if others else ""
+        self._say(f"{message}{same}; left out{more}.")
         self.kept[lines] = False
 
 

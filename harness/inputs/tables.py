@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
@@ -26,12 +27,12 @@ from fairshares.harness.inputs.columns import (
     TABLE,
     ColumnValues,
     Frame,
+    WantedColumns,
     as_text,
     check_dtype,
     cross,
     dtypes_of,
     orders_of,
-    present,
     refuse_half,
     texts_as_in_frames,
 )
@@ -63,10 +64,12 @@ LazyRows: TypeAlias = "nw.LazyFrame[IntoLazyFrame]"
 
 @dataclass(frozen=True)
 class Counted:
-    """Counts of records, a line per combination of values; of a line's scores one is kept.
+    """Counts of records, a line per combination of values.
 
     Attributes:
-        values: By column, as the source has them; of several columns that make a group, its name.
+        values: Each line's values by column, as the source has them; of several columns that make a group,
+            its name; of scores that are no number in [0, 1], one of the line's.
+        records: The number of records in each line, shape (n,).
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
         parts: By the name of a group of several columns, the texts of each, as a frame would have them.
     """
@@ -124,47 +127,73 @@ class RecordTable:
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
     ) -> Counted:
-        """Count the records of each combination of values, with scores as bins, or raise RecordsError."""
+        """Count the records of each combination of values, with scores as bins.
+
+        Args:
+            names: The columns whose values are combined.
+            scores: The columns of scores, of which bins are combined.
+            grid: Where the bins begin.
+            say: Is told of malformed rows, which are left out; None refuses them.
+
+        Raises:
+            RecordsError: The source cannot be read, or has a malformed row.
+        """
         for name in names:
             refuse_half(self.dtypes[name], f"{self.where} has the column {name}")
-        names = [column for name in names for column in self.columns(name)]
-        frame = self.frame.select(*names, *scores)
+        columns = self._columns_of(names)
+        frame = self.frame.select(*columns, *scores)
         binned = [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
             frame = frame.with_columns(nw.when(nw.col(bin_name) < 0).then(nw.col(name)).alias(name))
         shown = [nw.col(name).min() for name in scores]
-        counts = frame.group_by(*names, *binned).agg(nw.len().alias("records"), *shown)
+        counts = frame.group_by(*columns, *binned).agg(nw.len().alias("records"), *shown)
         values = self._collected(counts, say)
         records = values.pop("records")
         bins = [values.pop(name) for name in binned]
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
-        return self._counted(values, np.array(records, dtype=np.int64), by_line)
+        return self._crossed(values, np.array(records, dtype=np.int64), by_line)
 
     def rows(self, names: Sequence[str]) -> Counted:
         """Return a line per record."""
-        columns = [column for name in names for column in self.columns(name)]
+        columns = self._columns_of(names)
         values = self._collected(self.frame.select(*columns), None)
-        return self._counted(values, np.ones(len(values[columns[0]]), dtype=np.int64))
+        rows = len(values[columns[0]])
+        no_bins = np.zeros((0, 0), dtype=np.int64)
+        return self._crossed(values, np.ones(rows, dtype=np.int64), no_bins)
 
     def columns(self, name: str) -> Sequence[str]:
         """Return the columns of the frame that one of ours is read from."""
         return self.crossed.get(name, [name])
 
-    def _counted(
+    def _columns_of(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of the frame that several of ours are read from."""
+        return [*chain.from_iterable(map(self.columns, names))]
+
+    def _crossed(
         self,
-        values: dict[str, list[Hashable]],
+        values: Mapping[str, list[Hashable]],
         records: npt.NDArray[np.int64],
-        bins: npt.NDArray[np.int64] | None = None,
+        bins: npt.NDArray[np.int64],
     ) -> Counted:
-        """Return lines of the frame's columns, with groups of several columns as one."""
-        parts = {}
+        """Return lines of the frame's columns, with groups of several columns as one.
+
+        Args:
+            values: Each line's values, by the frame's columns.
+            records: As in `Counted`.
+            bins: As in `Counted`.
+        """
+        crossed = {*self._columns_of([*self.crossed])}
+        of_lines = {name: column for name, column in values.items() if name not in crossed}
+        parts: dict[str, list[list[str]]] = {}
         for name, columns in self.crossed.items():
-            read = [values.pop(column) for column in columns]
-            values[name] = [*cross(read)]
-            texts = map(as_text, read)
-            parts[name] = [texts_as_in_frames(part)[0] if self.dtypes[name] == "" else part for part in texts]
-        return Counted(values, records, np.zeros((0, 0), dtype=np.int64) if bins is None else bins, parts)
+            read = [values[column] for column in columns]
+            of_lines[name] = [*cross(read)]
+            texts = [as_text(part) for part in read]
+            if self.dtypes[name] == "":
+                texts = [texts_as_in_frames(part)[0] for part in texts]
+            parts[name] = texts
+        return Counted(of_lines, records, bins, parts)
 
     def first(self, name: str, wrong: Sequence[Hashable]) -> tuple[str, str]:
         """Return the first row's name, or else the table's, with one of these values, and the value."""
@@ -299,39 +328,52 @@ TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
 """What `table_at` reads; it refuses None, as calls have where shares take the records' place."""
 
 
-def table_at(
-    source: TabularRecords, names: Sequence[str], optional: str = "", *, can_name: bool = False
-) -> RecordTable:
-    """Return records as a table with these columns, or raise RecordsError; read only headers and schemas.
+def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> RecordTable:
+    """Return records as a table with these columns, of which one may be missing.
 
-    A source is a path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
-    them as `Named`. The optional column may be missing. `can_name` is true of what is `Named`.
+    Only headers and schemas are read.
+
+    Args:
+        source: A path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
+            them as `Named`.
+        names: The columns.
+        optional: The column that may be missing; "" for none.
+
+    Raises:
+        RecordsError: The source is none, cannot be read, or lacks a column.
     """
+    return _table(source, WantedColumns(tuple(names), optional))
+
+
+def _table(source: TabularRecords, wanted: WantedColumns) -> RecordTable:
+    """Return records as a table with the wanted columns; raises as `table_at`."""
     if isinstance(source, Named):
-        return _renamed(source, names, optional)
+        return _renamed(source, wanted)
     if not isinstance(source, Path):
-        return _of_frame(source, names, optional, can_name=can_name)
+        return _of_frame(source, wanted)
     import duckdb
 
     where = re.sub(r"^(\w+):/+", r"\1://", str(source))
     try:
         files = _files(source, where)
         if Path(files[0]).suffix.lower() in _PARQUET:
-            return _of_parquet(where, files, names, optional, can_name=can_name)
-        return _of_csv(where, files, names, optional, can_name=can_name)
+            return _of_parquet(where, files, wanted)
+        return _of_csv(where, files, wanted)
     except (OSError, duckdb.Error) as error:
         raise _unreadable(where, error) from None
 
 
-def _renamed(source: Named, names: Sequence[str], optional: str) -> RecordTable:
+def _renamed(source: Named, wanted: WantedColumns) -> RecordTable:
     """Return records as a table under our names of the columns."""
     theirs: dict[str, list[str]] = {}
-    for name in names:
+    for name in wanted.names:
         given = source.names.get(name, name)
         theirs[name] = [given] if isinstance(given, str) else [*given]
-    wanted = [*dict.fromkeys(column for columns in theirs.values() for column in columns)]
-    is_named = optional in source.names  # then it has to be there
-    table = table_at(source.records, wanted, "" if is_named else optional, can_name=True)
+    each_once = dict.fromkeys(chain.from_iterable(theirs.values()))
+    optional = wanted.optional
+    if optional in source.names:  # whoever names a column has it
+        optional = ""
+    table = _table(source.records, WantedColumns(tuple(each_once), optional, can_be_named=True))
     read: dict[str, str] = {}  # their names of the columns of our frame
     dtypes: dict[str, str] = {}
     crossed: dict[str, list[str]] = {}
@@ -430,11 +472,9 @@ def _sql(files: Sequence[str]) -> str:
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
-def _of_csv(
-    where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
-) -> RecordTable:
+def _of_csv(where: str, files: Sequence[str], wanted: WantedColumns) -> RecordTable:
     """Read CSV; rows are numbered as in a spreadsheet, from the header on."""
-    csv_files = _CsvFiles(where, files, names, optional, can_name=can_name)
+    csv_files = _CsvFiles(where, files, wanted)
     dtypes = dict.fromkeys(csv_files.names, "")
     table = RecordTable(where, csv_files.frame(), dtypes, csv_files)
     # The engine, and the rows' methods, may read pipes' copies again as long as the table is there.
@@ -449,9 +489,7 @@ class _CsvFiles(SourceRows):
         names: The columns that are read.
     """
 
-    def __init__(
-        self, where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
-    ) -> None:
+    def __init__(self, where: str, files: Sequence[str], wanted: WantedColumns) -> None:
         """Read the headers; raise RecordsError if a column is missing, or the files differ."""
         self._copies = [_kept_for_later(file) for file in files]
         self._paths = [
@@ -461,9 +499,9 @@ class _CsvFiles(SourceRows):
         self._shown = dict(zip(self._paths, files, strict=True))
         self._connection = _engine().cursor()
         self._header = _header(self._connection, where, self._paths[0])
-        self.names = present(where, self._header, names, optional, can_name=can_name)
+        self.names = wanted.present_in(where, self._header)
         for path in self._paths[1:]:
-            self._check_header(path, names, optional)
+            self._check_header(path, wanted)
         self._columns = [f"c{place}" for place in range(len(self._header))]
         # An empty text is not null, since DuckDB would accept a superfluous empty value in a row.
         self._rows = (
@@ -472,11 +510,12 @@ class _CsvFiles(SourceRows):
             "strict_mode=true, store_rejects=true, compression='none'"
         )
 
-    def _check_header(self, path: str, names: Sequence[str], optional: str) -> None:
+    def _check_header(self, path: str, wanted: WantedColumns) -> None:
+        """Raise RecordsError unless a file has the header of the first one."""
         header = _header(self._connection, path, path)
         if header == self._header:
             return
-        present(self._shown[path], header, names, optional)
+        wanted.present_in(self._shown[path], header)  # raises with a better sentence, if a column is missing
         raise RecordsError(
             f"{path} has the columns {', '.join(header)} where {self._paths[0]} has "
             f"{', '.join(self._header)}; files that are read together have the same, in the same order."
@@ -605,16 +644,14 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         raise RecordsError(_NO_CSV.format(where, 0)) from None
 
 
-def _of_parquet(
-    where: str, files: Sequence[str], names: Sequence[str], optional: str, *, can_name: bool
-) -> RecordTable:
+def _of_parquet(where: str, files: Sequence[str], wanted: WantedColumns) -> RecordTable:
     connection = _engine().cursor()
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()
     header = [name for file, name, _ in schema if file == schema[0][0]][1:]
-    names = present(where, header, names, optional, can_name=can_name)
-    absent = {optional} - {*names, ""}
+    names = wanted.present_in(where, header)
+    absent = {wanted.optional} - {*names, ""}
     kinds = dict.fromkeys(absent, (schema[0][0], "none"))
     for file, name, kind in schema:
         first, same = kinds.setdefault(name, (file, kind))
@@ -661,12 +698,10 @@ def frame_of(source: IntoFrame | None) -> Frame:
     return frame
 
 
-def _of_frame(
-    source: IntoFrame | None, names: Sequence[str], optional: str, *, can_name: bool
-) -> RecordTable:
+def _of_frame(source: IntoFrame | None, wanted: WantedColumns) -> RecordTable:
     frame = frame_of(source)
     header = [str(name) for name in frame.collect_schema().names()]
-    names = present(TABLE, header, names, optional, can_name=can_name)
+    names = wanted.present_in(TABLE, header)
     dtypes = dtypes_of(frame, names)
     orders = orders_of(frame, names)
     if isinstance(frame, nw.LazyFrame):

@@ -31,12 +31,8 @@ from fairshares.harness.online import masks, messages as wire
 from fairshares.harness.online.messages import Channel
 from fairshares.harness.online.session import Server, check_servers
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from fairshares.harness.system.files import (
-    changeable_by_others,
-    create_file,
-    scratch_directory,
-    working_directory,
-)
+from fairshares.harness.system.files import create_file, scratch_directory, working_directory
+from fairshares.harness.system.places import place_fault
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.system.threads import ContextPool
 from fairshares.protocols.arrays import Words
@@ -82,14 +78,12 @@ async def ready_to_send(
             the time is over.
         MaskError: The masks fail the check; the parties are told.
     """
-    missing = dict(enumerate(servers))
-    conversation = _Conversation(sender, missing)
+    conversation = _Conversation(sender, servers)
     try:
         async with asyncio.timeout(seconds):
             try:
                 with _said_of_parties(sender):
-                    steps = [conversation.connect(party, server) for party, server in enumerate(servers)]
-                    await _all_or_none(steps)
+                    await conversation.connect()
                     own_masks = await conversation.checked_masks(expected)
                 yield ReadyToSend(sender, conversation, own_masks)
             finally:
@@ -97,7 +91,7 @@ async def ready_to_send(
     except TimeoutError:
         where = "".join(
             f" Party {party} did not answer at {server.host}:{server.port}."
-            for party, server in missing.items()
+            for party, server in conversation.unreached.items()
         )
         raise ClientError(
             f"Client {sender.number}: the parties were not ready for its values within {seconds:g} s.{where}"
@@ -147,23 +141,32 @@ class ReadyToSend(Chargeable):
 class _Conversation:
     """A client's connections to all parties, over which it sends its values once."""
 
-    def __init__(self, sender: Sender, missing: dict[int, Server]) -> None:
+    def __init__(self, sender: Sender, servers: Sequence[Server]) -> None:
         """Prepare to connect.
 
         Args:
             sender: The client.
-            missing: The parties' servers, by party. A server leaves the dictionary when it is connected.
+            servers: The parties' gateways, by party.
         """
         self._sender = sender
-        self._missing = missing
-        # TLS accepts any party's certificate. `connect` compares it with that of the party that it wants.
-        trusted = "".join(server.certificate for server in missing.values())
+        self._servers = servers
+        # TLS accepts any party's certificate. `_terms_of` compares it with that of the party that it wants.
+        trusted = "".join(server.certificate for server in servers)
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
-        self._terms: dict[int, JsonObject] = {}
+        self._terms: dict[int, JsonObject] = {}  # of the parties that are connected, by party
 
-    async def connect(self, party: int, server: Server) -> None:
+    @property
+    def unreached(self) -> dict[int, Server]:
+        """The gateways of the parties that have not told their terms, by party."""
+        return {party: server for party, server in enumerate(self._servers) if party not in self._terms}
+
+    async def connect(self) -> None:
+        """Connect to all parties at once, and take their terms; raises as `_connect_to`."""
+        await _all_or_none([self._connect_to(party, server) for party, server in enumerate(self._servers)])
+
+    async def _connect_to(self, party: int, server: Server) -> None:
         """Connect to a party, and take its terms.
 
         A gateway that is busy with strangers may end a connection before it has told its terms. Then the
@@ -186,7 +189,6 @@ class _Conversation:
                 f"Client {self._sender.number}: cannot reach party {party} at {server.host}:{server.port}: "
                 f"{error.strerror}."
             ) from None
-        del self._missing[party]
 
     async def _terms_of(self, server: Server) -> JsonObject | None:
         """Connect to a party's gateway; return its terms, or None if it ended the connection before them."""
@@ -436,7 +438,7 @@ def check_directory(directory: Path, clients: int) -> None:
     [test: tests/harness/uploads/test_places_of_others.py]
     """
     with cannot(f"write to {named('invite')} {directory}", OptionError):
-        reason = changeable_by_others(directory)
+        reason = place_fault(directory)
     if reason is not None:
         raise OptionError(
             f"{reason}, so others could replace invitations; name another {named('invite')}, or chmod go-w "

@@ -24,7 +24,7 @@ from fairshares.harness.errors import ShareError, named
 from fairshares.harness.pipeline import cluster_client
 from fairshares.harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
 from fairshares.harness.system.files import working_directory
-from fairshares.harness.uploads.counting import Batch, Opener, Opening, OpeningPool, unpacked
+from fairshares.harness.uploads.counting import OpenedBatch, Opener, Opening, OpeningPool, unpacked
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCHEMES = ("tcp", "tls")
@@ -181,7 +181,7 @@ class _SentBatch:
     number: int
     apart: bool
 
-    def result(self) -> Batch:
+    def result(self) -> OpenedBatch:
         """Return what the cluster found. Batches are asked for in the order in which they were sent."""
         content = self.client.opened(self._most_bytes)
         return unpacked(content, self.opener, self.number, self.apart)

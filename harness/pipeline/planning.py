@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import ShareError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.pipeline.sources import Admission
+from fairshares.harness.pipeline.sources import CountableUploads
 from fairshares.harness.privacy.ledger.accountants import NoiseEvent
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovered
@@ -19,7 +19,7 @@ from fairshares.harness.uploads.policy import ClientPolicy
 R = TypeVar("R", bound=Answer)
 
 
-class Planner(Admission, Generic[R]):
+class Planner(CountableUploads, Generic[R]):
     """Plans a release for the domain that its inputs turn out to have.
 
     A release whose uploads have policies of their own is planned before they are counted, as what it spends
@@ -70,7 +70,7 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     plan = prepared.plan
     release = prepared.release
     noise: NoiseEvent | None = None
-    if plan.release and plan.largest == 1:
+    if plan.queries and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
     domain = ""
     if release.charged_with:

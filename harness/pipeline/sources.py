@@ -39,7 +39,7 @@ from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import pieces_of
 from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
 from fairshares.harness.uploads.identities import hash_of
-from fairshares.harness.uploads.lists import UploadReport, common_uploads, new_uploads
+from fairshares.harness.uploads.lists import Agreement, UploadReport, common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.accounting.calibration import NeighboringRelation
@@ -48,8 +48,8 @@ from fairshares.protocols.json_values import JsonFields, JsonValue
 from fairshares.protocols.spec import CLIENTS, InputForm
 
 
-class Admission(ABC):
-    """Which uploads a run may count."""
+class CountableUploads(ABC):
+    """Tells which uploads a run may count."""
 
     @abstractmethod
     def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
@@ -65,13 +65,20 @@ class PartyInputs:
     """A run's inputs and their public facts.
 
     Attributes:
+        domain: The facts about the records.
+        clients: The number of clients.
         uploads: The number of uploads or connections.
-        rows: The number of clients or records.
+        rows: The number of clients or records, each with a value in each column.
         values: A file per party; None if a party already has its values, or receives them.
+        sending: The clients that send while the parties run, if any.
         batches: The identities of uploads that parties keep.
         uploaded: The bytes that clients sent to each party; empty if unknown.
+        share_s: The seconds in which this machine shared the values.
         excluded: The number of left-out uploads, by reason.
-        admission: The clients that the task's servers let upload.
+        policies: Clients' policies, by upload.
+        admission: The clients that the task's servers let upload, a name in `uploads.task.ADMISSIONS`; "" for
+            inputs without a task.
+        columns: The dtypes of the records' columns, by name, as far as they are known.
         piece_at_hosts: The name of the piece of noise made ahead that all hosts have, or "" for none.
     """
 
@@ -184,13 +191,21 @@ MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each p
 
 @dataclass(frozen=True)
 class RunContext:
-    """The facts about a run that a source needs, with a directory `scratch` until its end."""
+    """The facts about a run that a source needs.
+
+    Attributes:
+        release: What is released.
+        scratch: A directory until the run's end.
+        progress: Receives the name of each step.
+        seconds: The time limit of the run, which clients in this process have, too.
+        countable: Which uploads the run may count.
+    """
 
     release: Request
     scratch: Path
     progress: Progress
     seconds: float
-    admission: Admission
+    countable: CountableUploads
 
 
 class Source(ABC):
@@ -265,6 +280,26 @@ class SharesSource(Source):
         run.progress("aggregate")
         if aggregates:
             return replace(feed_heads(aggregates, form, model), values=aggregates)
+        task = self._task(form, model)
+        openers = [
+            Opener(task, party, task.secrets(party, self.directory / f"keys-{party}"))
+            for party in range(model.parties)
+        ]
+        counts = self._counts(openers)
+        agreed = _agreed_uploads(counts, task.domain, run.countable)
+        accepted = agreed.agreement.accepted
+        if any(count.identities != accepted for count in counts):
+            counts = self._counts(openers, accepted)
+        heads: list[Path] = []
+        values: list[Path] = []
+        for party, count in enumerate(counts):
+            heads.append(run.scratch / f"party-{party}.head")
+            values.append(run.scratch / f"party-{party}.values")
+            count.write_apart(heads[-1], values[-1], agreed.agreement.left_out)
+        return replace(feed_heads(heads, form, model), values=values, policies=agreed.policies)
+
+    def _task(self, form: InputForm, model: SecurityModel) -> Task:
+        """Return the task of the uploads, or raise ShareError without one that fits."""
         if not os.path.lexists(self.directory / TASK):
             raise ShareError(
                 f"{self.directory} holds no shares: there is neither party-0.aggregate, which `aggregate` "
@@ -272,28 +307,7 @@ class SharesSource(Source):
             )
         task = read_task(self.directory / TASK)
         check_task(task, form, model)
-        openers = [
-            Opener(task, party, task.secrets(party, self.directory / f"keys-{party}"))
-            for party in range(model.parties)
-        ]
-        counts = self._counts(openers)
-        reports: list[UploadReport] = []
-        for count in counts:
-            report = count.report()
-            reports.append(new_uploads(report, run.admission.counted(report.sound)))
-        sound = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
-        uncovered = run.admission.uncovered(task.domain, sound)
-        agreement = common_uploads([report.without(uncovered) for report in reports])
-        policies = {name: policy for name, policy in sound.items() if name in agreement.accepted}
-        if any(count.identities != agreement.accepted for count in counts):
-            counts = self._counts(openers, agreement.accepted)
-        heads: list[Path] = []
-        values: list[Path] = []
-        for party, count in enumerate(counts):
-            heads.append(run.scratch / f"party-{party}.head")
-            values.append(run.scratch / f"party-{party}.values")
-            count.write_apart(heads[-1], values[-1], agreement.left_out)
-        return replace(feed_heads(heads, form, model), values=values, policies=policies)
+        return task
 
     def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[UploadCount]:
         """Count each party's uploads, or the accepted ones alone."""
@@ -311,6 +325,37 @@ class SharesSource(Source):
             else:
                 values.append(file)  # counting has written the values by themselves
         return replace(described, values=values)
+
+
+@dataclass(frozen=True)
+class _AgreedUploads:
+    """The uploads that all parties have, and that the run may count.
+
+    Attributes:
+        agreement: These uploads, and how many others there are, by the reason to leave them out.
+        policies: Their clients' policies, by upload.
+    """
+
+    agreement: Agreement
+    policies: Mapping[str, ClientPolicy]
+
+
+def _agreed_uploads(
+    counts: Sequence[UploadCount], domain: RecordDomain, countable: CountableUploads
+) -> _AgreedUploads:
+    """Compare all parties' counts of the uploads of records of a domain.
+
+    An upload has the same policy at all parties, as its identity is a digest of the policy, too.
+    """
+    reports: list[UploadReport] = []
+    for count in counts:
+        report = count.report()
+        reports.append(new_uploads(report, countable.counted(report.sound)))
+    sound = {upload: policy for upload, policy in counts[0].policies.items() if upload in reports[0].sound}
+    uncovered = countable.uncovered(domain, sound)
+    agreement = common_uploads([report.without(uncovered) for report in reports])
+    policies = {upload: policy for upload, policy in sound.items() if upload in agreement.accepted}
+    return _AgreedUploads(agreement, policies)
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 from fairshares.harness.bounds import PerParty, Seconds
 from fairshares.harness.errors import StockError, named, named_option
 from fairshares.harness.system.documents import SMALL, strict_json
-from fairshares.harness.system.files import (
-    create_file,
-    entries_replaceable_by_others,
-    read_bounded,
-    scratch_directory,
-    sync,
-    writable_by_others,
-    write_whole,
-)
+from fairshares.harness.system.files import create_file, read_bounded, scratch_directory, sync, write_whole
+from fairshares.harness.system.places import directory_fault, way_fault
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one
@@ -165,12 +158,12 @@ class Stock:
         )
 
     def _check(self) -> None:
-        why = writable_by_others(self.directory)
+        why = directory_fault(self.directory)
         if why is None and self.directory.stat().st_mode & 0o077:
             why = f"Other users can read {self.directory}"
         if why is not None:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
-        above = entries_replaceable_by_others(self.directory.parent)
+        above = way_fault(self.directory.parent)
         if above is not None:
             raise StockError(
                 f"{above}, so others could put other noise in the place of {self.directory}; take that right "

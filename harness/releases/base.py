@@ -449,13 +449,19 @@ def plan_release(
         delta = release.protect.delta
         if epsilon is None:
             epsilon = release.protect.epsilon
-        if release.own is None:
+        own = release.own
+        if own is None:
             return plan_noise(queries, neighbors, epsilon, delta, release.randomness.family)
         assert isinstance(queries, LinearQueries)  # as `program_of` found
-        distribution, parties, tolerated = release.own
         try:
             return plan_distributed_noise(
-                queries, neighbors, epsilon, delta, distribution, parties=parties, tolerated=tolerated
+                queries,
+                neighbors,
+                epsilon,
+                delta,
+                own.distribution,
+                parties=own.parties,
+                tolerated=own.tolerated,
             )
         except LargeTableError as error:
             raise LargeTableError(error.edge, release.needs_smaller_table) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.fields import OptionGroup, Options, as_text, optional, required, switch, usual
@@ -190,6 +190,13 @@ class Trust(Options):
         "(3, 5, .., 15); default: the model's usual number",
     )
 
+    @property
+    def model(self) -> SecurityModel:
+        """The chosen model; OptionError if none was chosen, as for a plan of all models."""
+        if self.security is None:
+            raise OptionError(f"No security model is chosen; name one by {named('security')}.")
+        return self.security
+
     def _settle(self, given: Collection[str]) -> None:
         model = self.security
         if model is None:
@@ -224,6 +231,20 @@ class Where(Options):
         "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the "
         "ledger",
     )
+
+
+class ChosenPartyNoise(NamedTuple):
+    """Noise that each party adds by itself.
+
+    Attributes:
+        distribution: The distribution of the honest parties' sum.
+        parties: The number of parties.
+        tolerated: How many of them may be corrupt.
+    """
+
+    distribution: NoiseDistribution
+    parties: int
+    tolerated: int
 
 
 class BesideTraining(Enum):
@@ -271,10 +292,8 @@ class Request(Options):
 
     @property
     def model(self) -> SecurityModel:
-        """The chosen security model; OptionError if none was chosen, as for a plan of all models."""
-        if self.security is None:
-            raise OptionError(f"No security model is chosen; name one by {named('security')}.")
-        return self.security
+        """The chosen security model; OptionError if none was chosen."""
+        return self.trust.model
 
     @property
     def labels_named(self) -> Sequence[str]:
@@ -365,12 +384,12 @@ class Request(Options):
         return exchangeable and self.model.tolerates == "active"
 
     @property
-    def own(self) -> tuple[NoiseDistribution, int, int] | None:
-        """Distributed noise's distribution, and the numbers of parties and of corrupt ones."""
+    def own(self) -> ChosenPartyNoise | None:
+        """The noise that each party adds by itself; None for joint noise."""
         distribution = self.randomness.distribution
         if distribution is None:
             return None
-        return distribution, self.model.parties, self.model.corruptions
+        return ChosenPartyNoise(distribution, self.model.parties, self.model.corruptions)
 
     @property
     def needs_smaller_table(self) -> str:

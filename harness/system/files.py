@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairshares.harness.errors import OptionError, WriteError, named
+from fairshares.harness.system.places import way_fault
 from fairshares.harness.system.signals import uninterrupted
 
 PREFIX = ".fairshares-partial-"
@@ -26,7 +27,6 @@ OF_OTHERS = 0o077  # rights of others than a file's owner
 TURN = ".fairshares-turn"  # the file in a directory that whoever is in turn there holds
 _LONGEST_NAME = 255  # bytes of one name in a path, on the file systems of Linux and macOS
 _SHOWN = 100  # characters of a path that is too long
-_MOST_LINKS = 40  # that a path leads through, as in Linux
 _SILENCE_S = 1.0  # until it is said that another process's turn is waited for
 _POLL_S = 0.05  # between attempts
 
@@ -110,10 +110,10 @@ def working_directory(preferred: Path) -> Iterator[Path]:
     [test: tests/harness/system/test_working_directories.py]
     """
     place = preferred
-    reason = entries_replaceable_by_others(preferred)
+    reason = way_fault(preferred)
     if reason is not None:
         place = Path(tempfile.gettempdir())
-        of_temporary = entries_replaceable_by_others(place)
+        of_temporary = way_fault(place)
         if of_temporary is not None:
             raise WriteError(
                 f"{reason}, so others could replace what a run keeps there, and {of_temporary[0].lower()}"
@@ -374,137 +374,3 @@ def write_whole(path: Path, *parts: bytes | memoryview | Iterable[bytes]) -> Non
     with scratch_directory(path.parent) as partial:
         create_file(partial / path.name, *parts)
         (partial / path.name).rename(path)
-
-
-def writable_by_others(directory: Path) -> str | None:
-    """Return how others than this user could change a directory, if they can."""
-    status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        return f"{directory} is not a directory of its own"
-    if status.st_uid != os.geteuid():
-        return f"{directory} belongs to another user"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"Other users can write to {directory}"
-    return None
-
-
-def replaceable_by_others(directory: Path) -> Path | str:
-    """Follow a path to this user's directory; return it without links, or how others could change it.
-
-    Every directory on the way, from `/` on, has to belong to this user or to root, and be writable by its
-    owner alone, as sshd has it for keys. A sticky directory, such as `/tmp`, may be writable by all, as only
-    their owners can rename the links and directories in it. So each link on the way is this user's or
-    root's, too. Whoever uses the returned path follows no link that was not checked.
-
-    Args:
-        directory: An absolute path of an existing directory.
-    Returns:
-        The path, or a sentence without its end.
-    Raises:
-        OSError: It cannot be followed.
-    [test: tests/harness/system/test_files.py]
-    """
-    found = _followed(directory)
-    if isinstance(found, Path) and found.lstat().st_uid != os.geteuid():
-        return f"{found} belongs to another user"
-    if isinstance(found, Path) and found.lstat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"Other users can write to {found}"
-    return found
-
-
-def entries_replaceable_by_others(directory: Path) -> str | None:
-    """Return how others than this user could rename what this user makes in a directory, if they can.
-
-    Unlike `replaceable_by_others`, the directory may be root's, or a sticky one such as `/tmp`.
-
-    Args:
-        directory: An existing directory.
-    Returns:
-        A sentence without its end, or None.
-    Raises:
-        OSError: It cannot be followed.
-    [test: tests/harness/system/test_working_directories.py]
-    """
-    found = _followed(directory)
-    return found if isinstance(found, str) else None
-
-
-def changeable_by_others(directory: Path) -> str | None:
-    """Return how others than this user could change a directory or put another in its place, if they can.
-
-    The directory itself is this user's, no link, and writable by its owner alone.
-
-    Args:
-        directory: An existing directory.
-    Returns:
-        A sentence without its end, or None.
-    Raises:
-        OSError: It cannot be followed.
-    [test: tests/harness/uploads/test_places_of_others.py]
-    """
-    reason = writable_by_others(directory)
-    return entries_replaceable_by_others(directory) if reason is None else reason
-
-
-def make_own_directory(directory: Path) -> str | None:
-    """Make a directory, if need be, in which nobody else can replace what this user makes.
-
-    Args:
-        directory: The directory. Those above it are made, too.
-    Returns:
-        How others could, as `entries_replaceable_by_others` says it, or None. Nothing new is left then.
-    Raises:
-        OSError: It cannot be made or followed.
-    [test: tests/harness/uploads/test_places_of_others.py]
-    """
-    new = [place for place in (directory, *directory.parents) if not place.exists()]
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    reason = entries_replaceable_by_others(directory)
-    if reason is not None:
-        for place in new:
-            with suppress(OSError):  # another process has put something there
-                place.rmdir()
-    return reason
-
-
-def _followed(directory: Path) -> Path | str:
-    """Follow a path; return it without links, or how others could change it or rename this user's entries."""
-    owners = (os.geteuid(), 0)
-    links = 0
-    place = Path("/")
-    left = list(directory.absolute().parts[1:])
-    while True:
-        status = place.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            return f"{place} is not a directory of its own"
-        if status.st_uid not in owners:
-            return f"{place} belongs to another user"
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
-            return f"Other users can write to {place}"
-        if not left:
-            return place
-        name = left.pop(0)
-        if name == "..":
-            place = place.parent
-            continue
-        link = (place / name).lstat()
-        if not stat.S_ISLNK(link.st_mode):
-            place = place / name
-            continue
-        links += 1
-        if link.st_uid not in owners or links > _MOST_LINKS:
-            return f"{place / name} is a link of another user, or leads through too many"
-        target = (place / name).readlink()
-        if target.is_absolute():
-            place = Path("/")
-            left = [*target.parts[1:], *left]
-        else:
-            left = [*target.parts, *left]
-
-
-def changed_by_others(file: Path) -> bool:
-    """Return whether others than this user can change or replace a file, or a directory above it."""
-    status = file.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return True
-    return changeable_by_others(file.parent) is not None

@@ -173,9 +173,7 @@ class TrainRequest(Options):
     @property
     def model(self) -> SecurityModel:
         """The chosen security model; OptionError if none was chosen."""
-        if self.security is None:
-            raise OptionError(f"No security model is chosen; name one by {named('security')}.")
-        return self.security
+        return self.trust.model
 
     def relation_in(self, max_count: int, kept: NeighboringRelation | None) -> NeighboringRelation:
         """Return the chosen relation or the default; OptionError for one that the privacy unit doesn't have.

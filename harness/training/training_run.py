@@ -6,14 +6,13 @@ import tempfile
 import time
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial as partial_of
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from msgspec import UNSET, structs
 
-from fairshares.harness.engines.execution import Progress
+from fairshares.harness.engines.execution import Progress, StepsOfRun
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import OptionError
 from fairshares.harness.inputs.columns import TABLE, TypedName, as_index
@@ -108,14 +107,14 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 
 
 @dataclass(frozen=True)
-class Training:
-    """A training's options, which are public and fixed before data are seen.
+class ChosenTraining:
+    """What was asked of a training, and what follows from it before data are seen. All of it is public.
 
     Attributes:
         request: What was asked for.
         account: Who is charged.
         guarantee: The budget of the model's rounds.
-        how: The descent.
+        descent: How the model's parameters are found.
         grid: The thresholds of scores.
         relation: The neighboring relation of the rounds and of what is released beside them.
         fairness: The definition for which groups are weighed; None if they are not.
@@ -126,7 +125,7 @@ class Training:
     request: TrainRequest
     account: Account
     guarantee: Guarantee
-    how: Descent
+    descent: Descent
     grid: Grid
     relation: NeighboringRelation
     fairness: str | None = None
@@ -198,11 +197,11 @@ class Trained:
     files: tuple[ModelFile]  # beside the manifest
 
 
-def train(
+def train_on_records(
     records: ClientRecords,
     features: Features,
     encoded: Floats,
-    chosen: Training,
+    chosen: ChosenTraining,
     out: Path,
     *,
     progress: Progress,
@@ -233,13 +232,13 @@ def train(
             )
             progress("write")
             manifest = structs.replace(
-                _state(revealed, series, domain),
+                _manifest_of_training(revealed, series, domain),
                 inputs=StatedInputs(
                     clients=records.clients,
                     max_count=domain.max_count,
                     in_training=revealed.examples.clients,
                 ),
-                training=_settings(chosen.how, planned),
+                training=_settings(planned),
                 wall_s=time.monotonic() - began,
                 columns=columns_of(records.columns),
             )
@@ -291,11 +290,11 @@ class _DividedRecords:
         """Return the features of the records that the model did not see."""
         return encoded[~self.in_training]
 
-    def scored(self, chosen: Training, shares: Floats) -> ClientRecords:
+    def scored(self, chosen: ChosenTraining, shares: Floats) -> ClientRecords:
         """Return the records that the model did not see, with its scores.
 
         Args:
-            chosen: The options, which say which label is positive and where the bins of scores end.
+            chosen: What was asked for, which says which label is positive and where the bins of scores end.
             shares: Each label's probability by the model, shape (rows kept apart, labels).
         """
         positive = self.apart.domain.positive(chosen.request.positive_label)
@@ -324,14 +323,14 @@ class PlannedTraining:
     """A training whose noise and loss are known. Nothing is shared yet.
 
     Attributes:
-        chosen: The options.
+        chosen: What was asked of it.
         sums: The model's rounds.
         fairgrad: How groups are weighed, if at all.
         total: The loss of the rounds and of the releases beside the model.
         whole: The event of the whole training, about which the ledger is asked.
     """
 
-    chosen: Training
+    chosen: ChosenTraining
     sums: PlannedSums
     fairgrad: FairGrad | None
     total: Guarantee
@@ -378,7 +377,7 @@ class RevealedTraining:
 
 
 def plan_training(
-    chosen: Training, domain: RecordDomain, features: Features, clients: int, out: Path
+    chosen: ChosenTraining, domain: RecordDomain, features: Features, clients: int, out: Path
 ) -> PlannedTraining:
     """Work out a training's noise and loss for so many clients in the rounds.
 
@@ -409,7 +408,7 @@ def allow_training(planned: PlannedTraining, place: Path) -> AllowedTraining:
     return allowed
 
 
-def _refuse_noise_of_another_relation(sums: PlannedSums, chosen: Training) -> None:
+def _refuse_noise_of_another_relation(sums: PlannedSums, chosen: ChosenTraining) -> None:
     """Raise StockError if the noise made ahead is for these rounds under another relation only."""
     stock = chosen.stock
     if not sums.wanted.offline or stock.pieces(terms_of(sums.noise)):
@@ -455,7 +454,7 @@ def reveal_training(
         charged = charge(ready, series, chosen.stock)
         with charged.begun() as rounds:
             unit = chosen.request.protect.privacy_unit
-            parameters = fit(examples, rounds.add, chosen.how, unit, allowed.planned.fairgrad)
+            parameters = fit(examples, rounds.add, chosen.descent, unit, allowed.planned.fairgrad)
             sums = rounds.finish()
     thresholds: Run[Thresholds] | None = None
     if chosen.thresholds is not None:
@@ -476,24 +475,23 @@ def _release(
     series: SeriesEntry,
 ) -> Run[R]:
     """Run a release beside the model, into a directory of its name."""
-    said = partial_of(_say_part, progress, statistic.name)
-    return run_release(statistic, RecordsSource(records), part, partial / statistic.name, said, within=series)
+    steps = StepsOfRun(statistic.name, progress)
+    return run_release(
+        statistic, RecordsSource(records), part, partial / statistic.name, steps.begin, within=series
+    )
 
 
-def _say_part(progress: Progress, name: str, step: str) -> None:
-    progress(f"{name} {step}")
-
-
-def _settings(how: Descent, planned: PlannedTraining) -> TrainingSettings:
+def _settings(planned: PlannedTraining) -> TrainingSettings:
     """Return the manifest's fields on how the model was trained."""
+    descent = planned.chosen.descent
     fairgrad = planned.fairgrad
     loss = planned.sums.plan.loss
     return TrainingSettings(
-        rounds=how.rounds,
-        clip=how.clip,
-        largest_weight=how.largest_weight,
-        learning_rate=how.learning_rate,
-        momentum=how.momentum,
+        rounds=descent.rounds,
+        clip=descent.clip,
+        largest_weight=descent.largest_weight,
+        learning_rate=descent.learning_rate,
+        momentum=descent.momentum,
         fairness=fairgrad.fairness if fairgrad else UNSET,
         fairness_share=fairgrad.share if fairgrad else UNSET,
         fairness_step=fairgrad.step if fairgrad else UNSET,
@@ -541,7 +539,7 @@ def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
 
 
 def plan_sums(
-    chosen: Training,
+    chosen: ChosenTraining,
     domain: RecordDomain,
     features: Features,
     fairgrad: FairGrad | None,
@@ -549,7 +547,7 @@ def plan_sums(
 ) -> PlannedSums:
     """Work out the noise of the model's rounds for so many clients; OptionError if there is none."""
     request = chosen.request
-    norm = chosen.how.clip * chosen.how.largest_weight  # what is added is clipped and weighed already
+    norm = chosen.descent.clip * chosen.descent.largest_weight  # what is added is clipped and weighed already
     coordinates = (len(domain.labels) - 1) * (features.columns + 1)
     if fairgrad is not None:
         norm = math.hypot(norm, fairgrad.unit(norm))
@@ -565,7 +563,7 @@ def plan_sums(
         clients=rows,
         rows_of_step=rows_of_step,
         coordinates=coordinates,
-        rounds=chosen.how.rounds,
+        rounds=chosen.descent.rounds,
         clip=norm,
         largest_weight=1.0,
         total=chosen.guarantee,
@@ -579,37 +577,30 @@ def plan_sums(
     return wanted.planned(request.model)
 
 
-def _state(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) -> Manifest:
+def _manifest_of_training(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) -> Manifest:
     """Return the manifest of a training, from those of its parts, in the order in which they ran."""
     planned = revealed.allowed.planned
     parts: dict[str, Manifest] = {}
     if revealed.weights is not None:
         parts[revealed.weights.manifest.task] = revealed.weights.manifest
-    parts["training"] = _own_manifest(
+    parts["training"] = _manifest_of_rounds(
         planned.chosen, revealed.sums, revealed.examples, charging, domain.inferred
     )
     if revealed.thresholds is not None:
         parts[revealed.thresholds.manifest.task] = revealed.thresholds.manifest
-    return _manifest(planned.chosen, parts, planned.total)
-
-
-def _manifest(
-    chosen: Training,
-    parts: dict[str, Manifest],
-    total: Guarantee,
-) -> Manifest:
     manifest = combined_manifest(TASK, parts)
-    existence_only = chosen.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    # What a record says is protected as one record that is removed and another that is added.
-    replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
-    statement = read_statement(manifest).with_loss(
-        total, asked=chosen.request.protect.epsilon, if_replaced=replaced if existence_only else None
-    )
+    total = planned.total
+    if_replaced: Guarantee | None = None
+    if planned.chosen.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+        # What a record says is protected as one record that is removed and another that is added.
+        if_replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
+    asked = planned.chosen.request.protect.epsilon
+    statement = read_statement(manifest).with_loss(total, asked=asked, if_replaced=if_replaced)
     return structs.replace(manifest, privacy=statement.stated)
 
 
-def _own_manifest(
-    chosen: Training, sums: RevealedSums, examples: Examples, charging: Entry, inferred: bool
+def _manifest_of_rounds(
+    chosen: ChosenTraining, sums: RevealedSums, examples: Examples, charging: Entry, inferred: bool
 ) -> Manifest:
     """Return the manifest of the model's rounds, as that of a release among others."""
     planned = sums.allowed.planned
@@ -676,7 +667,7 @@ def _own_manifest(
     )
 
 
-def trained(
+def train_on_source(
     request: TrainRequest,
     source: TabularRecords,
     features: Features,
@@ -685,7 +676,21 @@ def trained(
     *,
     say: Say = nothing_said,
 ) -> Trained:
-    """Train on records (see `table_at`) into a new directory."""
+    """Read records, and train on them as `train_on_records`.
+
+    Args:
+        request: What was asked for.
+        source: The records, as `table_at` takes them.
+        features: The features of the model.
+        target: A directory for the results, which must not exist.
+        begin: Receives the name of each step.
+        say: Is told what a user should know before anything is spent.
+
+    Raises:
+        OptionError: Options conflict with each other or with the records.
+        RecordsError: The records cannot be read.
+        BudgetError, PopulationError, LedgerError: The ledger refuses the training.
+    """
     check_new(target)
     account = chosen_account(
         request.population, request.account.budget, request.account.ledger, say, of_records=True
@@ -695,7 +700,9 @@ def trained(
     most = request.declares.max_count or DEFAULT_MAX_COUNT
     if domain is not None:
         most = domain.max_count
-    _chosen(request, account, request.relation_in(most, kept))  # refuses options before records are read
+    _chosen_training(
+        request, account, request.relation_in(most, kept)
+    )  # refuses options before records are read
     begin("records")
     records, rows = read_singly(source, [*features.by_name], domain, most)
     for sentence in features.misread(rows):  # before anything is spent
@@ -707,11 +714,11 @@ def trained(
     is_default = protect.neighboring_relation is None and kept is None
     if is_default and relation is NeighboringRelation.REPLACE_ONE:
         say(said_of_new_default(NeighboringRelation.ADD_OR_REMOVE_ONE))
-    chosen = _chosen(request, account, relation)
-    return train(records, features, features.encode(rows.texts), chosen, target, progress=begin)
+    chosen = _chosen_training(request, account, relation)
+    return train_on_records(records, features, features.encode(rows.texts), chosen, target, progress=begin)
 
 
-def preprocessed(request: TrainRequest, features: Features, runs: int, progress: Progress) -> MadeNoise:
+def make_noise_ahead(request: TrainRequest, features: Features, runs: int, progress: Progress) -> MadeNoise:
     """Make the noise of all rounds of `runs` trainings.
 
     After an error, finished noise stays.
@@ -720,15 +727,18 @@ def preprocessed(request: TrainRequest, features: Features, runs: int, progress:
     request = request.but(offline=True, records=TABLE)  # of any records
     account = account_read(request.population, request.account.ledger)
     kept = account.kept_relation(PrivacyUnit.RECORD)
-    chosen = _chosen(request, Account(), request.relation_in(domain.max_count, kept))
+    relation = request.relation_in(domain.max_count, kept)
+    chosen = _chosen_training(request, Account(), relation)
     sums = plan_sums(chosen, domain, features, chosen.fairgrad(domain), 1)
     sums.check_supported()
     pieces = preprocess(sums.noise, chosen.stock, runs, request.where.timeout, progress)
     return MadeNoise(str(chosen.stock.directory), pieces)
 
 
-def _chosen(request: TrainRequest, account: Account, relation: NeighboringRelation) -> Training:
-    """Return the options of a training under a relation; OptionError if they conflict."""
+def _chosen_training(
+    request: TrainRequest, account: Account, relation: NeighboringRelation
+) -> ChosenTraining:
+    """Return what was asked of a training under a relation; OptionError if options conflict."""
     request.randomness.check_family()
     request = request.but(security=request.security or choose_model(None, request.trust.parties))
     domain = request.declares.of_kind(RecordKind.NONE)
@@ -749,11 +759,11 @@ def _chosen(request: TrainRequest, account: Account, relation: NeighboringRelati
         momentum=request.momentum,
     )
     fairness = request.sought
-    return Training(
+    return ChosenTraining(
         request=request,
         account=account,
         guarantee=guarantee,
-        how=descent,
+        descent=descent,
         grid=grid,
         relation=relation,
         fairness=fairness,

@@ -10,12 +10,8 @@ from fairshares.harness.errors import ShareError, named
 from fairshares.harness.inputs.encoding import columns_of
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.shares import in_parts_to_share, split_into_shares
-from fairshares.harness.system.files import (
-    create_file,
-    entries_replaceable_by_others,
-    scratch_directory,
-    writable_by_others,
-)
+from fairshares.harness.system.files import create_file, scratch_directory
+from fairshares.harness.system.places import directory_fault, way_fault
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.envelope import (
     BOUNDS_BYTES,
@@ -119,10 +115,10 @@ def count_earlier(out: Path, sealed: Collection[str]) -> int:
 def _make_places(out: Path, names: Sequence[str]) -> None:
     """Make each party's directory; raise ShareError if others can change or replace one."""
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_place(entries_replaceable_by_others(out))
+    _check_place(way_fault(out))
     for name in names:
         (out / name).mkdir(mode=0o700, exist_ok=True)
-        _check_place(writable_by_others(out / name))
+        _check_place(directory_fault(out / name))
 
 
 def _check_place(reason: str | None) -> None:

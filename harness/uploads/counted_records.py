@@ -10,7 +10,8 @@ from fairshares.harness.errors import OptionError, RecordsError, cannot, named, 
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.system.documents import Refusal, as_type, read_json
-from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, sha256_of, write_whole
+from fairshares.harness.system.files import in_turn, sha256_of, write_whole
+from fairshares.harness.system.places import way_fault
 
 SCHEMA = 2
 
@@ -51,7 +52,7 @@ def records_left(records: ClientRecords, source: Path, file: Path) -> ClientReco
     if not source.is_file():
         raise RecordsError(f"{named('counted')} knows records by their file, and {source} is none; name one.")
     with cannot(f"write {file}", RecordsError, "nothing was shared"):
-        reason = entries_replaceable_by_others(file.parent)
+        reason = way_fault(file.parent)
         if reason is not None:
             raise RecordsError(
                 f"{reason}, so others could replace {file}, which tells what was shared; nothing was shared. "

@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,51 @@ _BYTES_AT_ONCE = 2**25  # of a batch, unless a single envelope is longer
 _CHECKPOINT_S = 30.0  # between two times at which the checkpoint is written
 _WORD_BYTES = 8
 _LENGTH_BYTES = 8  # of a length or a number in a checkpoint, and before a worker's answers
-_AGAIN = "again"  # in place of a reason: a sound envelope of the same upload came before it in its batch
-# What opening a batch gives: for each envelope the reason to leave it out, or its client's bounds, or None;
-# and the values of the others.
-Batch = tuple[list[str | ClientPolicy | None], Words]
+_AGAIN = "again"  # what a cluster's worker says in place of a reason of an envelope that is repeated
+
+
+@dataclass(frozen=True)
+class SoundEnvelope:
+    """An envelope whose upload may count.
+
+    Attributes:
+        bounds: Its client's own policy, None if the client states none beside the task's.
+    """
+
+    bounds: ClientPolicy | None
+
+
+@dataclass(frozen=True)
+class UnsoundEnvelope:
+    """An envelope that is left out.
+
+    Attributes:
+        reason: Why, one of `UNSOUND`.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class RepeatedEnvelope:
+    """An envelope that was not opened, as a sound one of the same upload came before it in its batch."""
+
+
+JudgedEnvelope = SoundEnvelope | UnsoundEnvelope | RepeatedEnvelope
+
+
+@dataclass(frozen=True)
+class OpenedBatch:
+    """What was found in a batch of envelopes.
+
+    Attributes:
+        envelopes: What each envelope is, in order.
+        values: The values of the sound ones in that order, of shape (columns held, sound envelopes, words);
+            or their sum, of shape (columns held, 1, words).
+    """
+
+    envelopes: Sequence[JudgedEnvelope]
+    values: Words
 
 
 @dataclass(frozen=True)
@@ -73,7 +114,7 @@ def opener_from_json(fields: JsonValue) -> "Opener":
 class Opening(Protocol):
     """A batch of envelopes that is being opened, as a future of the standard library is."""
 
-    def result(self) -> Batch:
+    def result(self) -> OpenedBatch:
         """Wait until the batch is open, and return what was found; raises as whatever opens it."""
         ...
 
@@ -143,18 +184,14 @@ class Opener:
         """Whether uploads' values are added up. Otherwise they are listed."""
         return self.task.form == SPLIT.name
 
-    def __call__(self, envelopes: bytes, apart: bool = False) -> Batch:
+    def __call__(self, envelopes: bytes, apart: bool = False) -> OpenedBatch:
         """Open envelopes. Of several that claim an identity none is opened after the first sound one.
 
         Args:
             envelopes: Envelopes of the right length, end to end.
             apart: Whether each upload's values are returned apart, even if values are added up.
-
-        Returns:
-            For each envelope the reason to leave it out, or its client's bounds, or None if the client states
-            no bounds. Then the values of the envelopes that are not left out.
         """
-        answers: list[str | ClientPolicy | None] = []
+        judged: list[JudgedEnvelope] = []
         shares: list[Words] = []
         size = self.task.envelope_bytes(self.party)
         sound: set[bytes] = set()
@@ -162,20 +199,20 @@ class Opener:
             envelope = envelopes[start : start + size]
             identity = identity_in(envelope)
             if identity in sound:
-                answers.append(_AGAIN)
+                judged.append(RepeatedEnvelope())
                 continue
             opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
-                answers.append(opened)
+                judged.append(UnsoundEnvelope(opened))
             elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):
-                answers.append(UNCOVERED)
+                judged.append(UnsoundEnvelope(UNCOVERED))
             else:
                 sound.add(identity)
-                answers.append(opened.bounds)
+                judged.append(SoundEnvelope(opened.bounds))
                 shares.append(opened.shares[:, np.newaxis])
         if apart:
-            return answers, np.concatenate([self.nothing.values[:, :0], *shares], axis=1)
-        return answers, self._joined(self.nothing.values, *shares)
+            return OpenedBatch(judged, np.concatenate([self.nothing.values[:, :0], *shares], axis=1))
+        return OpenedBatch(judged, self._joined(self.nothing.values, *shares))
 
     @property
     def nothing(self) -> CountedPart:
@@ -399,17 +436,18 @@ class UploadCount:
         """Take the results of openings, until at most so many are left."""
         while len(self._waiting) > most:
             batch = self._waiting.popleft()
-            answers, values = batch.opening.result()
+            opened = batch.opening.result()
+            values = opened.values
             sound: list[bytes] = []
-            for identity, file, answer in zip(batch.identities, batch.files, answers, strict=True):
-                if answer == _AGAIN:
+            for identity, file, judged in zip(batch.identities, batch.files, opened.envelopes, strict=True):
+                if isinstance(judged, RepeatedEnvelope):
                     self._not_opened += 1
-                elif isinstance(answer, str):
-                    self._left_out.add_envelope(answer, identity, file)
+                elif isinstance(judged, UnsoundEnvelope):
+                    self._left_out.add_envelope(judged.reason, identity, file)
                 else:
                     sound.append(identity)
-                    if answer:
-                        self.bounds[identity.hex()] = answer
+                    if judged.bounds is not None:
+                        self.bounds[identity.hex()] = judged.bounds
             self._release(batch.identities)
             digests = digests_in(b"".join(sound))
             if batch.apart:
@@ -653,7 +691,7 @@ class _Later:
     envelopes: bytes
     apart: bool
 
-    def result(self) -> Batch:
+    def result(self) -> OpenedBatch:
         return self.opener(self.envelopes, self.apart)
 
 
@@ -715,14 +753,39 @@ def _processes_for(envelopes: int) -> int:
 
 
 def packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
-    """Open envelopes in a cluster's worker; return the length of the answers in JSON, these, and values."""
-    answers, values = opener(envelopes, apart)
-    stated = [answer.to_json() if isinstance(answer, ClientPolicy) else answer for answer in answers]
-    text = json.dumps(stated).encode()
-    return len(text).to_bytes(_LENGTH_BYTES, "big") + text + values.astype("<u8").tobytes()
+    """Open envelopes in a cluster's worker, and return what was found, for `unpacked`.
+
+    It is the length of a list in JSON, the list, and the values. The list has for each envelope its client's
+    own policy or null, or else a text: the reason to leave it out, or `_AGAIN`.
+    """
+    opened = opener(envelopes, apart)
+    text = json.dumps([_stated(envelope) for envelope in opened.envelopes]).encode()
+    return len(text).to_bytes(_LENGTH_BYTES, "big") + text + opened.values.astype("<u8").tobytes()
 
 
-def unpacked(content: object, opener: Opener, number: int, apart: bool) -> Batch:
+def _stated(envelope: JudgedEnvelope) -> JsonValue:
+    """Return what a worker states of an envelope, as `packed` has it."""
+    if isinstance(envelope, RepeatedEnvelope):
+        return _AGAIN
+    if isinstance(envelope, UnsoundEnvelope):
+        return envelope.reason
+    return None if envelope.bounds is None else envelope.bounds.to_json()
+
+
+def _judged(stated: str | JsonFields | None, refusal: Refusal) -> JudgedEnvelope:
+    """Return the envelope of which a worker states this, or refuse what this version does not know."""
+    if stated is None:
+        return SoundEnvelope(None)
+    if not isinstance(stated, str):
+        return SoundEnvelope(client_policy_from_json(stated, refusal))
+    if stated == _AGAIN:
+        return RepeatedEnvelope()
+    if stated not in UNSOUND:
+        refusal.say("it has a reason that this version does not know")
+    return UnsoundEnvelope(stated)
+
+
+def unpacked(content: object, opener: Opener, number: int, apart: bool) -> OpenedBatch:
     """Return the batch that a worker packed by `packed`.
 
     Guarantees: nothing of it is unpickled. A worker that lies in this form is not found out.
@@ -742,21 +805,14 @@ def unpacked(content: object, opener: Opener, number: int, apart: bool) -> Batch
         refusal.say("it is not bytes")
     start_of_values = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "big")
     text = content[_LENGTH_BYTES:start_of_values]
-    stated = as_type(list[str | dict[str, Any] | None], parse_json(text, refusal), refusal)
-    answers: list[str | ClientPolicy | None] = []
-    for answer in stated:
-        if isinstance(answer, dict):
-            answers.append(client_policy_from_json(answer, refusal))
-        else:
-            answers.append(answer)
-    reasons = [answer for answer in answers if isinstance(answer, str)]
+    stated = as_type(list[str | JsonFields | None], parse_json(text, refusal), refusal)
+    judged = [_judged(of_envelope, refusal) for of_envelope in stated]
+    sound = sum(1 for envelope in judged if isinstance(envelope, SoundEnvelope))
     columns, _, words = opener.nothing.values.shape
     is_summed = opener.summed and not apart
-    rows = 1 if is_summed else len(answers) - len(reasons)
+    rows = 1 if is_summed else sound
     expected_bytes = columns * rows * words * _WORD_BYTES
-    if len(answers) != number or len(content) - start_of_values != expected_bytes:
+    if len(judged) != number or len(content) - start_of_values != expected_bytes:
         refusal.say("it is longer or shorter than a count of these envelopes")
-    if not set(reasons) <= {*UNSOUND, _AGAIN}:
-        refusal.say("it has a reason that this version does not know")
     values = np.frombuffer(content, "<u8", offset=start_of_values).astype(np.uint64)
-    return answers, values.reshape(columns, rows, words)
+    return OpenedBatch(judged, values.reshape(columns, rows, words))

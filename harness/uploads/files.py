@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairshares.harness.errors import ShareError, cannot
-from fairshares.harness.system.files import make_own_directory, write_whole
+from fairshares.harness.system.files import write_whole
+from fairshares.harness.system.places import make_own_directory
 
 SUFFIX = ".share"  # of a file of envelopes
 AGGREGATE_SUFFIX = ".aggregate"

@@ -29,14 +29,8 @@ from cryptography.hazmat.primitives.hpke import (
 
 from fairshares.harness.errors import OptionError, ShareError, cannot, named, named_command
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
-from fairshares.harness.system.files import (
-    changeable_by_others,
-    create_file,
-    is_directory,
-    make_own_directory,
-    read_bounded,
-    write_whole,
-)
+from fairshares.harness.system.files import create_file, is_directory, read_bounded, write_whole
+from fairshares.harness.system.places import make_own_directory, place_fault
 from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
@@ -243,7 +237,7 @@ def check_place_of_keys(directory: Path) -> None:
         directory: An existing directory of keys.
     """
     with cannot(f"read {directory}", ShareError):
-        reason = changeable_by_others(directory)
+        reason = place_fault(directory)
     if reason is not None:
         raise _not_own(reason, directory)
 

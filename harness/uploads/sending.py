@@ -25,7 +25,8 @@ from urllib3.exceptions import (
 
 from fairshares.harness.errors import OptionError, ShareError, named, refuse
 from fairshares.harness.system import stores
-from fairshares.harness.system.files import entries_replaceable_by_others, in_turn, writable_by_others
+from fairshares.harness.system.files import in_turn
+from fairshares.harness.system.places import directory_fault, way_fault
 from fairshares.harness.system.progress import tell
 from fairshares.harness.uploads import limited_connections
 from fairshares.harness.uploads.files import SUFFIX
@@ -136,8 +137,8 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
 def _check_places(out: Path, parties: int) -> None:
     """Raise ShareError where others could have put envelopes of theirs in the place of this user's."""
     directories = [out / f"party-{party}" for party in range(parties)]
-    reasons = [entries_replaceable_by_others(out)]
-    reasons += [writable_by_others(directory) for directory in directories if os.path.lexists(directory)]
+    reasons = [way_fault(out)]
+    reasons += [directory_fault(directory) for directory in directories if os.path.lexists(directory)]
     for reason in reasons:
         if reason is not None:
             raise ShareError(

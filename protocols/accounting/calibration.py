@@ -77,17 +77,20 @@ class LinearQueries:
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """The index of the first of `queries` noisy counts that is at most a noisy bound.
+    """The index of the first of several noisy counts that is at most a noisy bound.
 
     A neighbor moves each count by 1 at most.
+
+    Attributes:
+        counts: The number of counts.
     """
 
-    queries: int
+    counts: int
 
     @property
     def nodes(self) -> int:
         """The number of noisy values: the counts and the bound."""
-        return self.queries + 1
+        return self.counts + 1
 
 
 def each_cell_once(cells: int) -> LinearQueries:
@@ -177,7 +180,7 @@ class NoisePlan:
         coins: The joint noise of each value.
         exact: The guarantee of all values together.
         largest: The most by which a single value moves.
-        release: How records change the values; None for an index.
+        queries: How records change the values; None for an index.
         own: The noise of each party.
     """
 
@@ -189,7 +192,7 @@ class NoisePlan:
     coins: Coins
     exact: Guarantee
     largest: int = 1
-    release: LinearQueries | None = field(default=None, repr=False, compare=False)
+    queries: LinearQueries | None = field(default=None, repr=False, compare=False)
     own: DistributedNoise | None = None
 
     @property
@@ -221,35 +224,35 @@ class NoisePlan:
         For counts epsilon and delta double. Delta does not double if a single value moves by twice as much.
         [test: tests/harness/pipeline/test_manifest.py]
         """
-        assert self.release is not None
-        moves = possible_moves(self.release, Neighbors(NeighboringRelation.REPLACE_ONE))
+        assert self.queries is not None
+        moves = possible_moves(self.queries, Neighbors(NeighboringRelation.REPLACE_ONE))
         if self.own:
             return guarantee_of_distributed(self.own, Moves(moves), 2 * self.exact.epsilon)
-        return guarantee_of_moves(self.coins, moves, self.release.shared)
+        return guarantee_of_moves(self.coins, moves, self.queries.shared)
 
 
-def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
+def nodes_changed(queries: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which all counts of two neighbors differ together.
 
     [test: tests/protocols/test_calibration.py, tests/harness/online/test_exchanged_records.py]
     """
-    nodes_of_record = max(map(len, release.columns))
+    nodes_of_record = max(map(len, queries.columns))
     records = neighbors.cap
     if neighbors.are_replaced:
         records *= 2  # each record that goes, and the record in its place
     return records * nodes_of_record
 
 
-def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
+def possible_moves(queries: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
     """Return by how much one record moves each value, in all ways that may be the worst.
 
     Returns:
         Moves, each the sorted amounts of those values that do move.
     [test: tests/protocols/test_exact_moves.py]
     """
-    if not release.amounts:
-        return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
-    records = [release.record(cell) for cell in range(release.cells)]
+    if not queries.amounts:
+        return frozenset([(1,) * nodes_changed(queries, replace(neighbors, cap=1))])
+    records = [queries.record(cell) for cell in range(queries.cells)]
     replaced: list[dict[int, int]] = []  # what a record may take the place of
     if neighbors.are_replaced:
         replaced += records
@@ -265,32 +268,37 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
     return frozenset(moves)
 
 
-def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
+def moves_of(queries: LinearQueries, neighbors: Neighbors) -> Moves:
     """Return how far neighbors' noisy values are apart.
 
     Raises:
         ValueError: The cap is below 1, or above 1 where it has no meaning.
     """
     cap = neighbors.cap
-    are_counts_of_clients = not release.amounts and neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
+    are_counts_of_clients = not queries.amounts and neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
     if cap < 1 or (cap > 1 and not are_counts_of_clients):
         raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
-    return Moves(possible_moves(release, neighbors), cap)
+    return Moves(possible_moves(queries, neighbors), cap)
 
 
 def plan_noise(
-    release: LinearQueries | AboveThreshold,
+    queries: LinearQueries | AboveThreshold,
     neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
     family: NoiseFamily | None = None,
 ) -> NoisePlan:
-    """Choose a release's coins and compute its guarantee exactly.
-
-    Without a family, it is the one for a value's epsilon.
+    """Choose the coins of the answers to queries, and compute their guarantee exactly.
 
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
     Guarantees: the plan's `exact` is within epsilon and delta.
+
+    Args:
+        queries: What is answered with noise.
+        neighbors: Whom the noise protects.
+        epsilon: The most that all answers together may spend.
+        delta: The same of delta, above 0 and below 1.
+        family: The family of the noise; None: the one for a value's epsilon.
 
     Raises:
         ValueError: No coins reach epsilon and delta. The message says which bound they miss.
@@ -299,33 +307,33 @@ def plan_noise(
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
-    if isinstance(release, AboveThreshold):
-        return _plan_first_below(release, neighbors, epsilon, delta, family)
-    moves = moves_of(release, neighbors)
+    if isinstance(queries, AboveThreshold):
+        return _plan_first_below(queries, neighbors, epsilon, delta, family)
+    moves = moves_of(queries, neighbors)
     node_epsilon, bits, coins = _coins(epsilon, moves.units, delta / moves.units, moves.largest, family)
     if moves.cap > 1:
         exact = guarantee_of_clients(coins, moves.levels, moves.cap)
     elif moves.largest == 1:
         exact = guarantee(coins, moves.units)
     else:
-        exact = guarantee_of_moves(coins, moves.each, release.shared)
+        exact = guarantee_of_moves(coins, moves.each, queries.shared)
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
         neighbors=neighbors,
-        nodes=release.nodes,
+        nodes=queries.nodes,
         changed=moves.units,
         node_epsilon=node_epsilon,
         node_delta_bits=bits,
         coins=coins,
         exact=exact,
         largest=moves.largest,
-        release=release,
+        queries=queries,
     )
 
 
 def plan_distributed_noise(
-    release: LinearQueries | AboveThreshold,
+    queries: LinearQueries | AboveThreshold,
     neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
@@ -337,32 +345,41 @@ def plan_distributed_noise(
 
     Guarantees: the plan's `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted.
 
+    Args:
+        queries: What is answered with noise.
+        neighbors: Whom the noise protects.
+        epsilon: The most that all answers together may spend.
+        delta: The same of delta.
+        distribution: What the honest parties' noises add up to.
+        parties: The number of parties.
+        tolerated: How many of them may be corrupted.
+
     Raises:
-        ValueError: No table reaches epsilon and delta, or the release is an index.
+        ValueError: No table reaches epsilon and delta, or the answer is an index.
     [test: tests/protocols/test_distributed_noise.py]
     """
-    if isinstance(release, AboveThreshold):
+    if isinstance(queries, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
-    moves = moves_of(release, neighbors)
+    moves = moves_of(queries, neighbors)
     noise, exact = design_distributed(
         distribution, moves, epsilon, delta, parties=parties, honest=parties - tolerated
     )
     return NoisePlan(
         neighbors=neighbors,
-        nodes=release.nodes,
+        nodes=queries.nodes,
         changed=moves.units,
         node_epsilon=noise.rate,
         node_delta_bits=0,
         coins=(),
         exact=exact,
         largest=moves.largest,
-        release=release,
+        queries=queries,
         own=noise,
     )
 
 
 def _plan_first_below(
-    release: AboveThreshold,
+    queries: AboveThreshold,
     neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
@@ -377,13 +394,13 @@ def _plan_first_below(
         raise ValueError(
             f"which count is the first below a bound is revealed of clients, not under {neighbors.relation}"
         )
-    node_epsilon, bits, coins = _coins(epsilon, 2, delta / release.nodes, family=family)
-    exact = guarantee_of_first_below(coins, release.queries)
+    node_epsilon, bits, coins = _coins(epsilon, 2, delta / queries.nodes, family=family)
+    exact = guarantee_of_first_below(coins, queries.counts)
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
         neighbors=replace(neighbors, malleable_slots=False),
-        nodes=release.nodes,
+        nodes=queries.nodes,
         changed=2,
         node_epsilon=node_epsilon,
         node_delta_bits=bits,
@@ -420,10 +437,10 @@ def bits_at_most(delta: Fraction) -> int:
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 
-def guarantee_of_first_below(coins: Coins, queries: int) -> Guarantee:
-    """Return the guarantee of the index of the first noisy count at or below a noisy bound.
+def guarantee_of_first_below(coins: Coins, counts: int) -> Guarantee:
+    """Return the guarantee of the index of the first of so many noisy counts at or below a noisy bound.
 
     Source: theorem 12; AboveThreshold (Dwork and Roth 2014, Algorithm 1) for counts that move alike.
     [test: tests/protocols/test_above_threshold.py, by enumeration]
     """
-    return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))
+    return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (counts + 1) * edge_mass(coins))

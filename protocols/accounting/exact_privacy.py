@@ -301,14 +301,14 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     return PrivacyCurve(tuple(pairs))
 
 
-def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
+def values_moved(queries: LinearQueries, neighbors: Neighbors) -> int:
     """Return the largest L1 distance between the noisy values of any two neighboring data sets.
 
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/online/test_exchanged_records.py]
     """
-    if release.amounts:
-        return max(map(sum, amounts_moved(release, neighbors)))
-    columns = sorted(set(map(frozenset, release.columns)), key=len, reverse=True)
+    if queries.amounts:
+        return max(map(sum, amounts_moved(queries, neighbors)))
+    columns = sorted(set(map(frozenset, queries.columns)), key=len, reverse=True)
     most_of_a_record = len(columns[0])
     if not neighbors.are_replaced:
         return neighbors.cap * most_of_a_record
@@ -323,16 +323,16 @@ def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     return neighbors.cap * most
 
 
-def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
+def amounts_moved(queries: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
     """Return the amounts by which neighbors' noisy values differ, sorted, for each pair of neighbors."""
-    rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
-    for cell, column in enumerate(release.columns):
-        if release.amounts:
-            np.add.at(rows[cell], list(column), release.amounts[cell])
+    rows = np.zeros((queries.cells, queries.nodes), dtype=np.int64)
+    for cell, column in enumerate(queries.columns):
+        if queries.amounts:
+            np.add.at(rows[cell], list(column), queries.amounts[cell])
         else:
             np.add.at(rows[cell], list(column), 1)
     if neighbors.malleable_slots:
-        rows = np.concatenate([rows, np.zeros((1, release.nodes), dtype=np.int64)])
+        rows = np.concatenate([rows, np.zeros((1, queries.nodes), dtype=np.int64)])
     if neighbors.are_replaced:
         rows = np.unique(np.concatenate([rows - row for row in rows]), axis=0)
     return {tuple(sorted(np.abs(row[row != 0]).tolist())) for row in rows if row.any()}

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measure.cell import job_of
+from benchmarks.measure.cell import job_of, model_of
 from benchmarks.suites import OURS, Grid, Planned, Suite, read_experiment
 from fairshares.harness.errors import ExperimentError
-from fairshares.harness.security_models import MODELS
 
 FILES = sorted(OURS.glob("*.toml"))
 EVERY_FILE = pytest.mark.parametrize(
@@ -150,7 +149,8 @@ def test_no_cell_is_in_two_grids() -> None:
 def test_cells_can_be_run(suite: Suite, quick: bool) -> None:
     tried = set()
     for planned in suite.plan(quick=quick):
-        model, clients = MODELS[str(planned.cell["security"])], int(planned.cell.get("clients", 0))
+        model = model_of(planned.cell)
+        clients = int(planned.cell.get("clients", 0))
         kind = (
             *(planned.cell.get(factor) for factor in ("protocol", "variant", "input_path", "noise")),
             clients > 999,

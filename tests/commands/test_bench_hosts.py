@@ -235,6 +235,22 @@ def test_a_program_that_does_not_end_well_ends_in_a_sentence_at_all_hosts(hosts:
             assert measure(cell).status == OK
 
 
+@pytest.mark.mpspdz("ring")
+def test_a_host_ends_a_program_that_takes_longer_than_its_owner_allows(hosts: Site) -> None:
+    """However long the coordinator would wait; what is in every host's clone has the coordinator's time."""
+    cell = own_program(hosts, "endless", "@do_while\ndef _():\n    return cint(1)\n")
+    with measuring(hosts) as measure, allowing(hosts, measure(cell).reason):
+        policy = hosts.directory(1) / "policy.toml"
+        policy.write_text(f"benchmark_program_seconds = 1\n{policy.read_text()}")
+        sample = measure(cell, timeout_s=600.0)
+        said = "ends a coordinator's program after 1 s (benchmark_program_seconds in the owner's policy)."
+        assert sample.status == FAILED and said in str(sample.reason), sample.reason
+        assert str(sample.reason).startswith("Party 1 (on 127.0.0.1)"), sample.reason
+        assert not any(parties_of(hosts))
+        longer = {**PRINTED, "protocol": "pi_roc", "records": 4000, "thresholds": 1}
+        assert measure(longer, timeout_s=600.0).status == OK
+
+
 WRITES = """
 sint.write_to_file([sint(5)])
 _, (x,) = sint.read_from_file(0, 1)

@@ -13,10 +13,10 @@ from benchmarks.measure import given_files
 from benchmarks.measure.cell import Place
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, load
 from benchmarks.suites import Planned
+from fairshares.harness.engines import engine
 from fairshares.harness.engines.mpspdz import compiler
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.mpspdz.machines import MACHINES, Arithmetic
-from fairshares.harness.engines.parties import handle
 from tests.support.command import call, processes_below, read_json, succeed
 
 # It prints its inputs' product and order, and times both apart.
@@ -184,7 +184,7 @@ def test_a_mistake_is_said_in_one_sentence(
     program: str, said: str, directory: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (directory / "my.mpc").write_text(program)
-    monkeypatch.setattr(handle, "_MOST_LOG", 200_000)  # in place of 64 MiB, which take a minute
+    monkeypatch.setattr(engine, "MOST_LOG_BYTES", 200_000)  # in place of 64 MiB, which take a minute
     monkeypatch.setattr(compiler, "_MOST_OUTPUT", 200_000)
     cell: dict[str, Level] = {"machine": "shamir"}
     if "computes" in said:

@@ -9,7 +9,7 @@ import pytest
 
 from fairshares.harness.engines.execution import PROGRAMS, Conditions, MadeUpJob
 from fairshares.harness.engines.parties import supervisor
-from fairshares.harness.engines.parties.handle import Reason
+from fairshares.harness.engines.parties.party_log import EndedBy, Reason
 from fairshares.harness.errors import OutputError, PartyFailedError
 from fairshares.harness.security_models import get_model
 from fairshares.protocols.spec import PI_LAP
@@ -80,7 +80,7 @@ def test_an_honest_party_runs_nothing_and_names_who_sent_it(
         # One sentence, of the party that attacked or of one that ended because of it.
         (reason,) = ends.reasons[party]
         assert reason.is_ours
-        assert re.match(SAID[attack], reason.text) or reason.is_lost_peer
+        assert re.match(SAID[attack], reason.text) or reason.ended_by is EndedBy.PEER
 
 
 @pytest.mark.parametrize("kind", WITH_VALUES)

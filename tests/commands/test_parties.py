@@ -28,7 +28,8 @@ from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties import supervisor as parties
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.config import Embedded, PartyConfig, VirtualMachine, write_config
-from fairshares.harness.engines.parties.handle import PartySetup, PartyState, reasons_in
+from fairshares.harness.engines.parties.handle import PartySetup, PartyState
+from fairshares.harness.engines.parties.party_log import reasons_in
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import CLAIM, DATA, LOG, LOOPBACK
 from fairshares.harness.errors import (
@@ -94,7 +95,7 @@ LINES = {
     "Fatal error at pi_lap-0:6 (INPUTB): cannot read integer from Player-Data/Input-P1-0, problem "
     "with '12345' after 3": "cannot read integer from Player-Data/Input-P1-0",
     "terminate called after throwing an instance of 'std::bad_alloc' 12345": "std::bad_alloc",
-    "/home/12345/machine.x: error while loading shared libraries: libSPDZ.so: cannot open the file: "
+    "/opt/12345/machine.x: error while loading shared libraries: libSPDZ.so: cannot open the file: "
     "67890": "error while loading shared libraries: libSPDZ.so",
     line_of_failure("Party 1 was given fewer input bits."): "fairshares: Party 1 was given fewer input bits.",
     # What begins as a report of ours, and is none, is not shown either.
@@ -166,6 +167,16 @@ FAILURES: dict[str, tuple[tuple[str, str, str], type[Exception], str]] = {
         ("exit 1", "exit 1", f"{LATE}kill -SEGV $$"),
         PartyFailedError,
         "^Party 2 was killed by SIGSEGV; ",
+    ),
+    "a signal, after which another crashes": (
+        (f"{LOSES.removesuffix('exit 1')}kill -SEGV $$", "kill -KILL $$", LOSES),
+        PartyFailedError,
+        "^Party 1 was killed by SIGKILL; ",
+    ),
+    "a signal, after which another crashes without a word": (
+        (f"{LATE}kill -SEGV $$", "kill -KILL $$", LOSES),
+        PartyFailedError,
+        "^Party 1 was killed by SIGKILL; ",
     ),
     "the network": (
         (LOSES, LATE + LOSES, LATE + LOSES),

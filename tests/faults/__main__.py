@@ -46,13 +46,16 @@ def read_faults(path: Path = HERE / "faults.toml") -> dict[str, Fault]:
 
 
 def copy_project(to: Path) -> None:
-    """Copy the tracked files as they are now; the environment comes along as a link."""
+    """Copy the tracked files as they are now; the environment and Node's packages come along as links."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, stdout=subprocess.PIPE, check=True)
     for name in os.fsdecode(tracked.stdout).split("\0"):
         if name and os.path.lexists(PROJECT / name):
             (to / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT / name, to / name, follow_symlinks=False)
     (to / ".venv").symlink_to(PROJECT / ".venv")
+    packages = Path("web", "node_modules")
+    if (PROJECT / packages).is_dir():
+        (to / packages).symlink_to(PROJECT / packages)
 
 
 def seed(fault: Fault, root: Path) -> str:

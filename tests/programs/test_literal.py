@@ -14,8 +14,8 @@ from benchmarks.suites import Grid, Planned, Suite
 from fairshares.harness.engines.execution import Conditions, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
-from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.inputs.rings import RING
+from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
@@ -26,17 +26,39 @@ MP_SPDZ = pytest.mark.parametrize(
 )
 RECORDS, CLIENTS, THRESHOLDS, EPSILON = 40, 9, 3, "2"
 EACH_FORM = (ONE_BY_ONE, AT_ONCE)
+UNROLLED = "pi_roc_unrolled"  # a program of benchmarks alone, which no cell knows as a form
 
 
 def revealed(
-    protocol: str, arguments: tuple[object, ...], draws: list[int], model: SecurityModel, work: Path
+    protocol: str,
+    arguments: tuple[object, ...],
+    draws: list[int],
+    model: SecurityModel,
+    work: Path,
+    *,
+    with_edabits: bool = False,
 ) -> list[int]:
-    """Run a literal program with u as the parties' draws; return all integers that it reveals."""
+    """Run a literal program with u as the parties' draws; return all integers that it reveals.
+
+    Args:
+        protocol: The protocol, the form with its thresholds in vectors, or `UNROLLED`.
+        arguments: The program's.
+        draws: u of each sample.
+        model: Whose parties run it.
+        work: A directory that is not there yet.
+        with_edabits: Whether spdz2k, too, makes edaBits, as benchmarks have it.
+    """
     bits = np.array([[u >> i & 1 for u in draws] for i in range(16)], dtype=bool)
     given = xor_shares(bits, model.parties, np.random.default_rng(3)) if draws else None
     # Of few records; edaBits are made by the thousand, which takes spdz2k minutes.
-    spec = SPECS_IN_VECTORS["pi_roc"] if protocol == TOGETHER else SPECS[protocol]
-    spec = replace(spec, uses_edabits=model.name != "spdz2k")
+    if protocol == TOGETHER:
+        spec = SPECS_IN_VECTORS["pi_roc"]
+    elif protocol == UNROLLED:
+        arguments_of_it = ("data", "parties", "records", "thresholds", "epsilon")
+        spec = replace(SPECS["pi_roc"], name=UNROLLED, arguments=arguments_of_it)
+    else:
+        spec = SPECS[protocol]
+    spec = replace(spec, uses_edabits=with_edabits or model.name != "spdz2k")
     result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model=model, work=work)
     return [value for values in result.outputs.values() for value in values]
 
@@ -86,26 +108,57 @@ def test_weights_are_of_noisy_counts(model: SecurityModel, tmp_path: Path) -> No
 
 @MP_SPDZ
 def test_curves_are_of_noisy_counts_at_each_threshold(model: SecurityModel, tmp_path: Path) -> None:
-    label, group = drawn(RECORDS) >> 31 & 1, drawn(RECORDS) >> 30 & 1
-    score, draws = (drawn(RECORDS) >> 8) % (ONE + 1), some_draws(8 * THRESHOLDS)
+    draws = some_draws(8 * THRESHOLDS)
     for form in (*EACH_FORM, 1, 2, THRESHOLDS):  # the last ones are numbers of thresholds in a vector
         arguments = (MADE_UP, form, model.parties, RECORDS, THRESHOLDS, EPSILON)
         protocol = "pi_roc" if form in EACH_FORM else TOGETHER
-        curves = np.array(revealed(protocol, arguments, draws, model, tmp_path / str(form))).reshape(
-            2, 3, THRESHOLDS
-        )
-        assert curves[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2
-        for j, s in product(range(THRESHOLDS), (0, 1)):
-            positive = score >= ONE * j // (THRESHOLDS - 1)
-            of_group = group == 1 - s
-            noise = [laplace(u, EPSILON) for u in draws[8 * j + 4 * s :][:4]]
-            counts = [
-                {int((of_group & (label == y) & (positive == p)).sum()) * ONE + x for x in noise[cell]}
-                for cell, (y, p) in enumerate([(1, 1), (0, 1), (1, 0), (0, 0)])
-            ]
-            for row, (hit, missed) in enumerate([(1, 3), (0, 2)]):  # FPR, TPR
-                pairs = product(counts[hit], counts[missed])
-                assert any(curves[s, row, j] in quotients(a, a + b) for a, b in pairs), (form, j, s, row)
+        check_curves(revealed(protocol, arguments, draws, model, tmp_path / str(form)), draws, RECORDS)
+
+
+@pytest.mark.mpspdz(QUICKEST)
+def test_curves_of_instances_that_the_compiler_puts_side_by_side_are_the_same(tmp_path: Path) -> None:
+    """In loops of more records than fit into the compiler's budget, and of the rest."""
+    model = get_model(QUICKEST)
+    draws = some_draws(8 * THRESHOLDS)
+    arguments = (MADE_UP, model.parties, RECORDS, THRESHOLDS, EPSILON)
+    values = revealed(UNROLLED, arguments, draws, model, tmp_path / "run")
+    check_curves(values, draws, RECORDS)
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["semi2k"], MODELS["spdz2k"]]))
+def test_curves_in_vectors_are_those_with_all_options_of_benchmarks(
+    model: SecurityModel, tmp_path: Path
+) -> None:
+    """Of two parties, by edaBits: two thresholds in a vector, and the last one in a vector of its own."""
+    draws = some_draws(8 * THRESHOLDS)
+    arguments = (MADE_UP, 2, model.parties, 8 * RECORDS, THRESHOLDS, EPSILON)
+    values = revealed(TOGETHER, arguments, draws, model, tmp_path / "run", with_edabits=True)
+    check_curves(values, draws, 8 * RECORDS)
+
+
+def check_curves(values: list[int], draws: list[int], records: int) -> None:
+    """Check that curves are the rates of the records' noisy counts at each threshold.
+
+    Args:
+        values: All revealed integers: for each group FPR, TPR and thresholds.
+        draws: u of each sample of noise: of each threshold, of each group's TP, FP, FN and TN.
+        records: The number of records.
+    """
+    label, group = drawn(records) >> 31 & 1, drawn(records) >> 30 & 1
+    score = (drawn(records) >> 8) % (ONE + 1)
+    curves = np.array(values).reshape(2, 3, THRESHOLDS)
+    assert curves[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2
+    for j, s in product(range(THRESHOLDS), (0, 1)):
+        positive = score >= ONE * j // (THRESHOLDS - 1)
+        of_group = group == 1 - s
+        noise = [laplace(u, EPSILON) for u in draws[8 * j + 4 * s :][:4]]
+        counts = [
+            {int((of_group & (label == y) & (positive == p)).sum()) * ONE + x for x in noise[cell]}
+            for cell, (y, p) in enumerate([(1, 1), (0, 1), (1, 0), (0, 0)])
+        ]
+        for row, (hit, missed) in enumerate([(1, 3), (0, 2)]):  # FPR, TPR
+            pairs = product(counts[hit], counts[missed])
+            assert any(curves[s, row, j] in quotients(a, a + b) for a, b in pairs), (j, s, row)
 
 
 CELL: dict[str, Level] = {

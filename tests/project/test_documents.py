@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -121,8 +122,9 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("MPLBACKEND", "agg")
     with contextlib.ExitStack() as stack:
         directory = tmp_path
-        if "on hosts" in page.said:
-            directory = stack.enter_context(site(tmp_path, choose_model(None).parties)).home
+        if page.hosts is not None:
+            parties = page.hosts or choose_model(None).parties
+            directory = stack.enter_context(site(tmp_path, parties)).home
             copying = tmp_path / "bin" / "scp"  # to the host that the address ends with
             copying.parent.mkdir()
             copying.write_text(
@@ -252,3 +254,11 @@ def test_what_does_not_do_what_it_says_is_found(
     (tmp_path / "run").mkdir()
     with pytest.raises((AssertionError, NameError)):
         test_a_page_does_what_it_says(read(tmp_path / "page.md"), tmp_path / "run", monkeypatch)
+
+
+def test_the_site_breaks_no_interval() -> None:
+    """A browser breaks a line after a dash, even before a no-break space: a joiner holds them together."""
+    source = ["×640\N{NO-BREAK SPACE}(410\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}1,000) and 1 – 2"]
+    runpy.run_path(str(PROJECT / "docs" / "conf.py"))["fill"](None, "paper", source)
+    between = "\N{NO-BREAK SPACE}–\N{WORD JOINER}\N{NO-BREAK SPACE}"
+    assert source == [f"×640\N{NO-BREAK SPACE}(410{between}1,000) and 1 – 2"]

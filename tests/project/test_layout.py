@@ -17,7 +17,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "protocols/__init__.py": (),  # MP-SPDZ's compiler passes through it
     # These run before anything is installed, and so does all that they import.
     "harness/cli/bootstrap.py": ("fairshares.harness.system.files",),
-    "harness/system/files.py": ("fairshares.harness.errors", "fairshares.harness.system.signals"),
+    "harness/system/files.py": (
+        "fairshares.harness.errors",
+        "fairshares.harness.system.places",
+        "fairshares.harness.system.signals",
+    ),
+    "harness/system/places.py": (),
     "harness/system/signals.py": (),
     "harness/errors.py": ("fairshares.harness.command_name",),
     "harness/command_name.py": (),
@@ -30,7 +35,7 @@ POOLS = ("multiprocessing", "concurrent.futures.ProcessPoolExecutor", "concurren
 MAKES_POOLS = "harness/system/worker_pools.py"
 # Written so that this file does not contain what it looks for.
 MACHINE_PATH = re.compile(r"/(?:wor[k]|roo[t]|Users|home)/\w|/op[t]/(?:pypi|wheels)")
-INDEX = re.compile(r"pypi[.]org|pythonhosted[.]org|(?:extra-)?index-ur[l][ =]|--find-link[s]")
+INDEX = re.compile(r"pypi[.]org|pythonhosted[.]org|npmjs[.]|(?:extra-)?index-ur[l][ =]|--find-link[s]")
 
 
 def imports(file: Path, root: Path) -> set[str]:
@@ -129,6 +134,7 @@ def test_project_keeps_the_rules(project: Path) -> None:
         ("requirements.lock", "--extra-index-ur" + "l file:///x", ":1 names a package index"),
         (".ci/run", "pip install --find-lin" + "ks x", ":1 names a package index"),
         ("docs/where.md", "https://pypi." + "org/simple", ":1 names a package index"),
+        ("web/package-lock.json", "https://registry.npm" + "js.org/a", ":1 names a package index"),
         ("protocols/reference.py", "import numpy\nfrom fairshares.protocols.spec import PI_LAP", None),
         ("protocols/circuits/noise.py", "from fractions import Fraction\nfrom .coins import check", None),
         (
@@ -143,6 +149,7 @@ def test_project_keeps_the_rules(project: Path) -> None:
         ("harness/x.py", "from concurrent.futures import BrokenExecutor, ThreadPoolExecutor", None),
         ("docs/x.md", "~/MP-SPDZ or /opt/MP-SPDZ", None),
         ("runs/x.md", "/wo" + "rk/x", None),
+        ("web/node_modules/x/x.md", "/wo" + "rk/x", None),
     ],
 )
 def test_what_breaks_a_rule_is_named_and_nothing_else_is(

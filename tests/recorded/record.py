@@ -3,6 +3,9 @@
 import json
 import re
 import tempfile
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,11 @@ from unittest import mock
 
 import numpy as np
 
-from fairshares.harness.engines.execution import PROGRAMS
+from fairshares.harness.engines.execution import PROGRAMS, Job
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
-from fairshares.harness.engines.parties.supervisor import waiting_parties
+from fairshares.harness.engines.parties.config import VirtualMachine
+from fairshares.harness.engines.parties.handle import PartySetup
+from fairshares.harness.engines.parties.supervisor import LaysPartyOut, WaitingParties, waiting_parties
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.security_models import MODELS
@@ -106,17 +111,35 @@ def vector(
     }
 
 
+@dataclass
+class NotedCommand:
+    """Starts parties like `waiting_parties`, and notes the program and the arguments of party 0."""
+
+    argv: tuple[str, ...] = ()
+
+    def waiting_parties(
+        self, job: Job, setups: Iterable[PartySetup], work: Path, timeout_s: float, lay_out: LaysPartyOut
+    ) -> AbstractContextManager[WaitingParties]:
+        """Start the parties."""
+        listed = list(setups)
+        config = listed[0].config.engine
+        assert isinstance(config, VirtualMachine)
+        self.argv = config.argv
+        return waiting_parties(job, listed, work, timeout_s, lay_out)
+
+
 def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
     """Run a vector; return it with what MP-SPDZ did."""
-    spied = mock.patch("fairshares.harness.engines.engine.waiting_parties", wraps=waiting_parties)
-    with tempfile.TemporaryDirectory() as name, spied as started:
+    noted = NotedCommand()
+    starting = mock.patch("fairshares.harness.engines.engine.waiting_parties", noted.waiting_parties)
+    with tempfile.TemporaryDirectory() as name, starting:
         job = job_of(one, MODEL, Path(name))
         digest = program_hash(job, (*MODEL.compile_options, installation.commit))
         try:
             did: dict[str, Any] = {"opened": opened_by(job, MODEL, Path(name), one)}
         except PartyFailedError as error:
             did = {"fails": str(error).rpartition(": ")[2]}
-        machine, *arguments = started.call_args.args[1][0].config.engine.argv
+    machine, *arguments = noted.argv
     compiler = ["compile.py", *MODEL.compile_options, one["program"], *one["arguments"]]
     commands = [" ".join(compiler), " ".join([Path(machine).name, *arguments])]
     return {**one, **did, "commands_of_party_0": commands, "program_hash": digest}

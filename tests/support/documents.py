@@ -8,7 +8,7 @@ numbers. Comments are HTML's, which neither GitHub nor the site shows:
     <!-- exact -->                              before what is printed
     <!-- rows vary -->                          likewise: a table whose rows depend on the noise in form, too
     <!-- said by: ./inv weights -->             below a heading that is the message of that command's error
-    <!-- needs MP-SPDZ --> <!-- on hosts -->    of the whole page
+    <!-- needs MP-SPDZ --> <!-- on hosts -->    of the whole page; `on 5 hosts` for that many parties
 """
 
 import re
@@ -61,6 +61,14 @@ class Page:
     links: list[tuple[int, str]] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
     said: list[str] = field(default_factory=list)
+
+    @property
+    def hosts(self) -> int | None:
+        """How many hosts the page runs on; 0 for as many as the default model has parties, None for none."""
+        for comment in self.said:
+            if match := re.fullmatch(r"on (?:(\d+) )?hosts", comment):
+                return int(match[1] or 0)
+        return None
 
     def __str__(self) -> str:
         return str(self.path.relative_to(PROJECT))

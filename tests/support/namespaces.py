@@ -5,9 +5,10 @@ import ipaddress
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from fairshares.harness.engines.mpspdz.compiler import Installation, find_instal
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.security_models import SecurityModel
 from tests.conftest import PROJECT
+from tests.support import delaying
 from tests.support.running import until
 from tests.support.ssh import Site, answers, make_ssh_files, reached_by, start_sshd
 
 PORT, CLIENT_PORT, SSH_PORT = 12000, 12100, 22  # the same at every host, as each has its own address
+_RELAYED = 20_000  # plus a party, where the coordinator's network relays to it
 COORDINATOR, CLIENT = "coordinator", "client"
 _ADDRESSES = {COORDINATOR: "10.77.0.254", CLIENT: "10.77.0.253"}
 _BRIDGE, _CARD = "bridge", "eth0"
@@ -70,6 +73,36 @@ class NetworkedSite(Site):
     def open_only(self, i: int, rules: Iterable[Rule]) -> None:
         """Let connections begin to a host by these rules only, whatever listens there."""
         _filter(self.namespace(i), _CARD, rules)
+
+    @contextmanager
+    def far_apart(self, delay_s: float) -> Iterator[None]:
+        """Have hosts reach each other through the coordinator's network alone, which delays what they send.
+
+        Args:
+            delay_s: The delay of each direction, in seconds.
+        """
+        ways, relayed = [], list(self.hosts)
+        for host in self.hosts:
+            port = _RELAYED + host.party
+            ways.append(f"{port}:{host.address}:{PORT}")
+            relayed[host.party] = replace(host, reached_at=f"{_ADDRESSES[COORDINATOR]}:{port}")
+            through = {(_ADDRESSES[COORDINATOR], port) for port in (SSH_PORT, PORT)}
+            self.open_only(host.party, {*through, (None, CLIENT_PORT)})
+        _filter(self.namespace(COORDINATOR), _BRIDGE, [(None, _RELAYED + host.party) for host in self.hosts])
+        with self.inside(COORDINATOR):
+            relay = subprocess.Popen(
+                [sys.executable, delaying.__file__, str(delay_s), _ADDRESSES[COORDINATOR], *ways],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        try:
+            assert relay.stdout is not None and relay.stdout.readline() == b"ready\n"
+            replace(self, hosts=tuple(relayed)).write()
+            yield
+        finally:
+            relay.kill()
+            relay.communicate()
+            self.write()
 
     def boot(self, i: int) -> None:
         """Connect a host to the network, and start its sshd, by which its user has a home of its own."""

@@ -28,8 +28,8 @@ RELEASE = PrivacyEvent(
 )
 
 
-def hang(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
-    insert(connection, name, release)
+def hang(connection: sqlite3.Connection, name: str | None, event: PrivacyEvent) -> int:
+    insert(connection, name, event)
     print("inside", flush=True)
     time.sleep(600)
     raise AssertionError

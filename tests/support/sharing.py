@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
-from fairshares.harness.pipeline.sources import Admission, RunContext
+from fairshares.harness.pipeline.sources import CountableUploads, RunContext
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.client import share as sealed
@@ -97,7 +97,7 @@ def to_hosts(shares: Path, hosts: Sequence[Path]) -> None:
         shutil.copytree(shares / f"party-{i}", host / "shares", dirs_exist_ok=True)
 
 
-class AllAdmitted(Admission):
+class AllAdmitted(CountableUploads):
     """Leaves no upload out of a run."""
 
     def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
@@ -110,6 +110,6 @@ class AllAdmitted(Admission):
 ALL_ADMITTED = AllAdmitted()
 
 
-def context(release: Request, scratch: Path, admission: Admission = ALL_ADMITTED) -> RunContext:
+def context(release: Request, scratch: Path, countable: CountableUploads = ALL_ADMITTED) -> RunContext:
     """Return what a source knows of a run that shows no progress."""
-    return RunContext(release, scratch, lambda step: None, 600.0, admission)
+    return RunContext(release, scratch, lambda step: None, 600.0, countable)

@@ -9,7 +9,7 @@ from fairshares.harness.request.commands import refuse_beside_noise
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.features import read_features
 from fairshares.harness.training.logistic import FILE
-from fairshares.harness.training.training_run import TASK, preprocessed, trained
+from fairshares.harness.training.training_run import TASK, make_noise_ahead, train_on_source
 from fairshares.harness.views import run_summary as run_view, training as view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
@@ -20,7 +20,7 @@ def train(options: TrainOptions) -> None:
     if options.preprocess is not None:
         refuse_beside_noise(options)
         with cli.steps({**run_view.HOST_STEPS, **view.STEPS}) as begin:
-            made = preprocessed(
+            made = make_noise_ahead(
                 options.training, read_features(options.training.features), options.preprocess, begin
             )
         show_noise(made)
@@ -28,7 +28,7 @@ def train(options: TrainOptions) -> None:
     request = options.training
     target = request.where.out or default_out(TASK)
     with cli.steps(view.STEPS) as begin:
-        trained_model = trained(
+        trained_model = train_on_source(
             request,
             request.source.tabular(),
             read_features(request.features),

@@ -11,13 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairshares.harness.errors import CompileError
-from fairshares.harness.system.files import (
-    in_turn,
-    open_regular,
-    replaceable_by_others,
-    scratch_directory,
-    writable_by_others,
-)
+from fairshares.harness.system.files import in_turn, open_regular, scratch_directory
+from fairshares.harness.system.places import directory_fault, followed
 
 _DIGEST = "sha256"  # of all else in the entry
 _CHUNK = 1 << 20
@@ -44,15 +39,18 @@ def trusted_place(name: str) -> Path:
     for missing in reversed([directory, *directory.parents]):
         if not missing.exists():
             missing.mkdir(mode=0o700, exist_ok=True)  # whatever the umask is
-    found = replaceable_by_others(directory)
-    if isinstance(found, str):
-        _refuse(found)
-    return Path(found)
+    way = followed(directory)
+    reason = way.fault
+    if reason is None:
+        reason = directory_fault(way.end)
+    if reason is not None:
+        _refuse(reason)
+    return way.end
 
 
 def check_entry(entry: Path) -> None:
     """Raise CompileError where others could change a program of an entry."""
-    if (reason := writable_by_others(entry)) is not None:
+    if (reason := directory_fault(entry)) is not None:
         _refuse(reason)
 
 

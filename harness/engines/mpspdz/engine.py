@@ -44,11 +44,13 @@ _RING_BITS = 64  # of the ring, which such a file states
 # Lines in which a machine reports its costs.
 _TIME = re.compile(r"Time = ([\d.e+-]+) seconds")
 _SENT = re.compile(r"Data sent = ([\d.e+-]+) MB in ~(\d+) rounds")
-_PHASES = re.compile(r"Spent ([\d.e+-]+) seconds .*?on the online phase and ([\d.e+-]+) seconds")
 _AMOUNT = r"([\d.e+-]+) seconds(?: \(([\d.e+-]+) MB, (\d+) rounds\))?"
-_BOTH_PHASES = re.compile(
-    rf"(?:Spent|\d+ threads spent a total of) {_AMOUNT} on the online phase(?: and|,) {_AMOUNT} on the "
+_PHASES = re.compile(
+    rf"(Spent|\d+ threads spent a total of) {_AMOUNT} on the online phase(?: and|,) {_AMOUNT} on the "
     "preprocessing/offline phase"
+)
+_OF_ONE_THREAD = (
+    "Spent"  # begins that line; of several threads it has their sums, which are no time by a clock
 )
 _TIMER = re.compile(rf"Time(\d+) = {_AMOUNT}")
 
@@ -179,33 +181,32 @@ class MpSpdzEngine(Engine):
         # The machine's own lines come last, after lines that a program may print.
         (seconds,) = _matches(_TIME, lines)[-1]
         megabytes, rounds = _matches(_SENT, lines)[-1]
-        online: float | None = None
-        offline: float | None = None
-        phases = _matches(_PHASES, lines)
-        if phases:
-            online, offline = map(float, phases[-1])
-            offline = max(0.0, offline)  # the difference of two clocks, which without preprocessing is near 0
+        phases: dict[str, PhaseCosts] = {}
+        online_s: float | None = None
+        offline_s: float | None = None
+        found = _matches(_PHASES, lines)
+        if found:
+            whose, *amounts = found[-1]
+            online = _phase(amounts[:3])
+            offline = _phase(amounts[3:])
+            phases = {"online": online, "offline": offline}
+            if whose == _OF_ONE_THREAD:
+                online_s = online.seconds
+                offline_s = offline.seconds
+        for number, *amount in _matches(_TIMER, lines):
+            phases[f"timer_{number}"] = _phase(amount)
         return PartyCosts(
-            float(seconds), round(float(megabytes) * 1e6), int(rounds), online, offline, _phases(lines)
+            float(seconds), round(float(megabytes) * 1e6), int(rounds), online_s, offline_s, phases
         )
 
 
-def _phases(lines: Sequence[str]) -> dict[str, PhaseCosts]:
-    """Return what a machine reports of its two phases, and of the program's own timers."""
-    phases = {}
-    both = _matches(_BOTH_PHASES, lines)
-    if both:
-        phases["online"] = _phase(both[-1][:3])
-        phases["offline"] = _phase(both[-1][3:])
-    for number, *amount in _matches(_TIMER, lines):
-        phases[f"timer_{number}"] = _phase(amount)
-    return phases
-
-
 def _phase(amount: Sequence[str | None]) -> PhaseCosts:
-    """Return the costs of a phase, from its seconds, and its megabytes and rounds unless nothing was sent."""
+    """Return the costs of a phase, from its seconds, and its megabytes and rounds unless nothing was sent.
+
+    The seconds may be the difference of two clocks, which is below 0 at times; then they are 0.
+    """
     seconds, megabytes, rounds = amount
-    not_negative = max(0.0, float(seconds or 0))  # see `PartyCosts`
+    not_negative = max(0.0, float(seconds or 0))
     return PhaseCosts(not_negative, round(float(megabytes or 0) * 1e6), int(rounds or 0))
 
 

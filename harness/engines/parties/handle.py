@@ -9,41 +9,37 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Generic, TypeVar
 
 from fairshares.harness.bounds import Address
-from fairshares.harness.engines.execution import LONGEST_PRINTED, PROJECT, Printed
+from fairshares.harness.engines.execution import PROJECT, Printed
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.engines.parties.config import PartyConfig, write_config
+from fairshares.harness.engines.parties.party_log import (
+    MOST_LOG_BYTES,
+    kept_lines,
+    printed_apart,
+    reasons_in,
+    size_of_output,
+)
 from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
     DATA,
     LOG,
     PEERS,
     PIECE,
-    PRINTED,
     certificate_file,
     met,
     open_inside,
     read_inside,
 )
 from fairshares.harness.errors import PartyFailedError, UsedDirectoryError
-from fairshares.harness.party_reports import (
-    LONGEST_LINE,
-    MARK,
-    ClientsFailed,
-    Failure,
-    LostPeer,
-    MalformedReportError,
-    ReadyReport,
-    line_of_failure,
-    report_in,
-)
+from fairshares.harness.party_reports import MalformedReportError, ReadyReport, line_of_failure, report_in
 from fairshares.harness.system.processes import has_output_within, is_stopped
 from fairshares.harness.uploads.signatures import Signed
 
@@ -57,93 +53,9 @@ _VARIABLE = re.compile(
     r"|PYTHON(DONTWRITEBYTECODE|IOENCODING|UTF8)"
 )
 
-# Whole lines of MP-SPDZ and of programs that may be shown: opened (noisy) outputs, and costs. Of other lines
-# only a known error text is shown, as MP-SPDZ quotes inputs beside some.
-_OF_A_RUN = re.compile(
-    r"OUT |Time\d* = |Data sent = |Global data sent = |Spent |\d+ threads spent a total of "
-)
-_LONGEST = 300
-# Words of lines in which a machine says why it fails. Of a program of a user's own they are shown whole.
-_OF_A_FAILURE = re.compile(
-    r"^[^\s-].*((?<!Truncation )error|exception|assert|terminate|abort|crash|bug|invalid|insufficient"
-    r"|mismatch|overflow|unknown|cannot|could not|not (compiled|enough|found|supported|implemented|given)"
-    r"|compiled for|requires?\b|need|has to be|at (least|most)|too )",
-    re.IGNORECASE,
-)
-_MOST_LOG = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
-_MOST_FOREIGN_LOG = 1 << 22  # the same of a program of which nothing is known, and which may fill it
-_MOST_KEPT = 1 << 14  # lines of it that are kept
-_LAST_BYTES = 1 << 12  # of a log, whose lines may all be shown
-_LAST_LINES = 5
 _SIZE_S = 0.01  # between looks at the size of what a party prints
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _TOO_MUCH = 19  # of a party that printed more than is read
-_LOST_PEER = re.compile(
-    r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
-)
-_FAILED_CHECK = re.compile(
-    r"[Mm]ac ?[Cc]heck [a-zA-Z]+|MAC mismatch|(check )?hash mismatch( for sender (\d+) and backup (\d+))?"
-    r"|check failed|[Ii]nconsist[a-z ]+|Invalid Commitment"
-)
-_KNOWN_ERROR = re.compile(
-    rf"{_LOST_PEER.pattern}|{_FAILED_CHECK.pattern}"
-    r"|(not enough inputs in|cannot read integer from|failure reading from) [\w./-]+"
-    r"|certificate [a-z ]+|handshake [a-z ]+|timed? ?out|Address already in use"
-    r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
-    r"|error while loading shared libraries: [\w.+-]+|symbol lookup error"
-    r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
-)
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a party ended, from a line that may be shown.
-
-    Attributes:
-        text: Our own process's sentence, or known words of MP-SPDZ.
-        is_ours: Whether our own process says so.
-        is_lost_peer: Whether the party ended because it lost another one.
-        is_of_clients: Whether clients ended the run, as all parties agree.
-    """
-
-    text: str
-    is_ours: bool = False
-    is_lost_peer: bool = False
-    is_of_clients: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The text as messages show it."""
-        return MARK + self.text if self.is_ours else self.text
-
-    @property
-    def failed_check(self) -> re.Match[str] | None:
-        """The words about a check that failed, with a sender and a backup if they are named."""
-        return None if self.is_ours else _FAILED_CHECK.fullmatch(self.text)
-
-
-def reasons_in(lines: Iterable[str]) -> list[Reason]:
-    """Return why a party ended, from lines of its state; lines about a run that goes well say nothing."""
-    found = [_reason_in(line) for line in lines]
-    return [reason for reason in found if reason is not None]
-
-
-def _reason_in(line: str) -> Reason | None:
-    if _OF_A_RUN.match(line):
-        return None
-    try:
-        report = report_in(line)
-    except MalformedReportError:
-        return Reason("It wrote a report that is none.", is_ours=True)
-    if report is None:
-        return Reason(line, is_lost_peer=_LOST_PEER.fullmatch(line) is not None)
-    if isinstance(report, Failure):
-        return Reason(report.message, is_ours=True)
-    if isinstance(report, LostPeer):
-        return Reason(report.message, is_ours=True, is_lost_peer=True)
-    if isinstance(report, ClientsFailed):
-        return Reason(report.message, is_ours=True, is_of_clients=True)
-    return None
 
 
 def _says_ready(line: str) -> bool:
@@ -228,8 +140,8 @@ class PartySetup:
         takes_noise: The directory with its part of noise made ahead, which moves to its own.
         keeps_noise: The directory to which noise that it makes is moved once its run has ended.
         notes_links: Whether its links note whom they accepted.
-        is_foreign: Whether its program is somebody else's, on public inputs. Then all that it prints may be
-            shown: its state has the last lines, whatever they say. It may print less.
+        shows_all_lines: Whether any line that it prints may be shown, as nobody's secret is in its inputs.
+        most_log_bytes: The most bytes that it may print. It is ended if it prints more.
     """
 
     config: PartyConfig
@@ -238,7 +150,8 @@ class PartySetup:
     takes_noise: Path | None = None
     keeps_noise: Path | None = None
     notes_links: bool = False
-    is_foreign: bool = False
+    shows_all_lines: bool = False
+    most_log_bytes: int = MOST_LOG_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +167,8 @@ class Supervised:
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.
         keeps_printed: As in `PartyConfig`.
-        is_foreign: As in `PartySetup`.
+        shows_all_lines: As in `PartySetup`.
+        most_log_bytes: As in `PartySetup`.
     """
 
     number: int
@@ -263,7 +177,8 @@ class Supervised:
     keeps_noise: Path | None = None
     notes_links: bool = False
     keeps_printed: bool = False
-    is_foreign: bool = False
+    shows_all_lines: bool = False
+    most_log_bytes: int = MOST_LOG_BYTES
 
 
 class LocalParty(LaidOutParty["LocalProcess"]):
@@ -278,7 +193,8 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             keeps_noise=setup.keeps_noise,
             notes_links=setup.notes_links,
             keeps_printed=setup.config.keeps_printed,
-            is_foreign=setup.is_foreign,
+            shows_all_lines=setup.shows_all_lines,
+            most_log_bytes=setup.most_log_bytes,
         )
         self.name = f"Party {self.supervised.number}"
         self._directory = directory
@@ -393,12 +309,7 @@ class LocalProcess(PartyProcess):
         return code
 
     def _prints_too_much(self) -> bool:
-        return _size_of_output(self._directory) > self._most_log_bytes
-
-    @property
-    def _most_log_bytes(self) -> int:
-        """The most bytes that it may print."""
-        return _MOST_FOREIGN_LOG if self.supervised.is_foreign else _MOST_LOG
+        return size_of_output(self._directory) > self.supervised.most_log_bytes
 
     def met(self) -> dict[int, str]:
         """Return the certificates that its links accepted, as fingerprints by party."""
@@ -415,12 +326,11 @@ class LocalProcess(PartyProcess):
         return {*met(self._directory)} - own == {*self._peers.values()}
 
     def state(self) -> PartyState:
-        keeps_printed = self.supervised.keeps_printed
-        lines = list(_kept_lines(self._directory, self._most_log_bytes, all_lines=keeps_printed))
-        if self.supervised.is_foreign:
-            # First, as what is known of a failure, such as a log that is cut, is told by the last lines.
-            last = _last_lines(self._directory, self._most_log_bytes)
-            lines = [line for line in last if line not in lines] + lines
+        supervised = self.supervised
+        kept = kept_lines(
+            self._directory, supervised.most_log_bytes, shows_all_lines=supervised.shows_all_lines
+        )
+        lines = list(kept)
         if self.exit_code() == _WRONG_LINKS:
             lines.append(
                 line_of_failure(
@@ -432,7 +342,7 @@ class LocalProcess(PartyProcess):
             self._memory.bytes,
             is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < 1 << 16,
-            _printed(self._directory) if keeps_printed else None,
+            printed_apart(self._directory) if supervised.keeps_printed else None,
         )
 
     def kill(self) -> None:
@@ -553,100 +463,3 @@ def move_piece(source: Path, target: Path) -> None:
             place = target / name
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.rename(place)
-
-
-def _size_of_output(directory: Path) -> int:
-    """Return how many bytes a party has written into its log, and its program has printed."""
-    size = 0
-    for name in (LOG, PRINTED):
-        try:
-            file = open_inside(directory, name)
-        except OSError:  # there is none, or the party removed or replaced it
-            continue
-        try:
-            size += os.fstat(file).st_size
-        finally:
-            os.close(file)
-    return size
-
-
-def _printed(directory: Path) -> Printed | None:
-    """Return what a program has printed into a file of its own; None if it is gone."""
-    try:
-        with os.fdopen(open_inside(directory, PRINTED), "rb") as file:
-            text = file.read(LONGEST_PRINTED).decode(errors="replace")
-            return Printed(text, os.fstat(file.fileno()).st_size)
-    except OSError:
-        return None
-
-
-def _kept_lines(directory: Path, most_bytes: int, *, all_lines: bool = False) -> Iterator[str]:
-    """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
-
-    Args:
-        directory: The party's.
-        most_bytes: How much of the log is read.
-        all_lines: Whether all lines may be shown, as of a program of a user's own. Those that say why the
-            machine failed are yielded whole, else the last one.
-
-    Guarantees: little more memory than `most_bytes`, and no more than `_MOST_KEPT` lines. A log that goes on
-    has a last line that says so.
-    [test: tests/harness/engines/test_sandbox.py]
-    """
-    for number, line in enumerate(_read_lines(directory, most_bytes, all_lines=all_lines)):
-        if number == _MOST_KEPT:
-            yield line_of_failure(
-                f"It printed more than {_MOST_KEPT:,} lines to be shown, and the others were not read."
-            )
-            return
-        yield line
-    if _size_of_output(directory) > most_bytes:
-        yield line_of_failure(f"It printed more than {most_bytes >> 20} MiB, and the rest was not read.")
-
-
-def _last_lines(directory: Path, most_bytes: int) -> list[str]:
-    """Return the last lines of a party's log, as far as they are text, and no reports of our own process."""
-    try:
-        log = open_inside(directory, LOG)
-    except OSError:  # the party removed or replaced it
-        return []
-    with os.fdopen(log, "rb") as file:
-        file.seek(max(0, min(os.fstat(log).st_size, most_bytes) - _LAST_BYTES))
-        text = file.read(_LAST_BYTES).decode(errors="replace")
-    lines: list[str] = []
-    for line in text.splitlines():
-        shown = "".join(sign for sign in line if sign.isprintable()).strip()[:_LONGEST]
-        if shown and not shown.startswith(MARK):
-            lines.append(shown)
-    return lines[-_LAST_LINES:]
-
-
-def _read_lines(directory: Path, most_bytes: int, *, all_lines: bool) -> Iterator[str]:
-    """Yield the lines of a party's log that may be shown, each cut to what may be shown of it."""
-    try:
-        log = open_inside(directory, LOG)
-    except OSError:  # the party removed or replaced it
-        return
-    left = most_bytes
-    says_why = False
-    last = ""
-    with os.fdopen(log, "rb") as lines:
-        while text := lines.readline(left):
-            left -= len(text)
-            line = text.decode(errors="replace")
-            if line.startswith("OUT "):
-                yield line.rstrip()
-            elif line.startswith(MARK):
-                yield line.rstrip()[:LONGEST_LINE]
-            elif _OF_A_RUN.match(line):
-                yield line.rstrip()[:_LONGEST]
-            elif all_lines:
-                last = line.rstrip()[:_LONGEST]
-                lost = _LOST_PEER.search(line)
-                if lost is not None or _OF_A_FAILURE.search(line):
-                    says_why = True
-                    yield last if lost is None else lost[0].strip()
-            elif known := _KNOWN_ERROR.search(line):
-                yield known[0].strip()
-    if last and not says_why:
-        yield last

@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 import shutil
 import signal
 import socket
@@ -26,9 +25,8 @@ from fairshares.harness.engines.parties.handle import (
     PartySetup,
     PartyState,
     Process,
-    Reason,
-    reasons_in,
 )
+from fairshares.harness.engines.parties.party_log import EndedBy, FailedCheck, Reason, reasons_in
 from fairshares.harness.errors import (
     ClientError,
     FairSharesError,
@@ -45,6 +43,8 @@ from fairshares.harness.uploads.signatures import Signed
 _POLL_S = 0.005
 _GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
+# By which a process ends through a fault of its own.
+_CRASHES = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV))
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
 _BLOCK = 16  # ports of one holder
 
@@ -354,7 +354,7 @@ def _failure(
         culprits: Those that did more than lose another party, the likeliest first.
     """
     for reason in chain.from_iterable(errors):
-        if reason.is_of_clients:
+        if reason.ended_by is EndedBy.CLIENTS:
             return ClientError(f"{reason.text} The parties were stopped; no result was written.")
     if not culprits:
         lines: dict[str, None] = {}  # each once, in order
@@ -365,13 +365,12 @@ def _failure(
             "party failed otherwise: look at the network between them. All were stopped and no result was "
             f"written. Last lines: {' | '.join(lines)}"
         )
-    checks: dict[int, re.Match[str]] = {}  # the first check that failed at each party
+    checks: dict[int, FailedCheck] = {}  # the first check that failed at each party
     for number in sorted(failed):
-        for reason in errors[number]:
-            match = reason.failed_check
-            if match is not None:
-                checks[number] = match
-                break
+        failed_checks = [reason.failed_check for reason in errors[number]]
+        found = [check for check in failed_checks if check is not None]
+        if found:
+            checks[number] = found[0]
     if checks and codes[culprits[0]] > 0:
         return PartyFailedError(_suspects(len(errors), checks))
     return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
@@ -380,19 +379,29 @@ def _failure(
 def _culprits(
     codes: Mapping[int, int], errors: Sequence[Sequence[Reason]], failed: Sequence[int]
 ) -> list[int]:
-    """Return failed parties that did more than lose a peer, the likeliest first; some are there twice."""
-    killed = []
-    lost_nobody = []  # a party that lost its peer fails right after the peer, and may be seen first
+    """Return failed parties that did more than lose a peer, the likeliest first; some are there twice.
+
+    A party that lost its peer fails right after the peer, and may be seen first. A machine of MP-SPDZ may
+    even crash then, with or without a word, as some of its threads end while others use what they had.
+    """
+    killed = []  # from outside
+    crashed = []
+    lost_nobody = []
+    crashed_after_a_loss = []
     did_more = []
     for number in failed:
-        lost = [reason.is_lost_peer for reason in errors[number]]
-        if codes[number] < 0:
+        lost = [reason.ended_by is EndedBy.PEER for reason in errors[number]]
+        if -codes[number] in _CRASHES and any(lost):
+            crashed_after_a_loss.append(number)
+        elif -codes[number] in _CRASHES:
+            crashed.append(number)
+        elif codes[number] < 0:
             killed.append(number)
         if not any(lost):
             lost_nobody.append(number)
         if not all(lost):
             did_more.append(number)
-    return killed + lost_nobody + did_more
+    return killed + crashed + lost_nobody + crashed_after_a_loss + did_more
 
 
 def _end_of(
@@ -420,19 +429,23 @@ def _end_of(
     )
 
 
-def _suspects(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
+def _suspects(parties: int, checks: Mapping[int, FailedCheck]) -> str:
     """Say who may have deviated.
 
     A party that accuses two others may lie, so that each accusation has three suspects. Who deviated is a
     suspect of all accusations.
+
+    Args:
+        parties: The number of parties.
+        checks: The check that failed, by the party at which it did.
     """
     everybody = set(range(parties))
     suspects = everybody
-    for number, match in checks.items():
-        if match[3]:  # the check names a sender and a backup
-            suspects = suspects & {int(match[3]), int(match[4]), number}
+    for number, check in checks.items():
+        if check.accused:
+            suspects = suspects & {*check.accused, number}
     who = " or ".join(map(str, sorted(suspects or everybody)))
-    texts = " | ".join(dict.fromkeys(match[0] for match in checks.values()))
+    texts = " | ".join(dict.fromkeys(check.words for check in checks.values()))
     return (
         f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {texts}): "
         f"one of the parties {who} deviated, or its machine is faulty, and it cannot be told which. All were "

@@ -114,16 +114,16 @@ def audit_release(
         OptionError: No noise reaches epsilon and delta, or no linear map is declared.
     """
     texts = {argument: str(value) for argument, value in arguments.items()}
-    release = spec.release(texts) if spec.release else None
+    queries = spec.release(texts) if spec.release else None
     with fitting(epsilon, delta):
-        if not isinstance(release, AboveThreshold):
-            release = declared_release(spec, texts)
-        plan = plan_noise(release, neighbors, epsilon, delta)
+        if not isinstance(queries, AboveThreshold):
+            queries = declared_release(spec, texts)
+        plan = plan_noise(queries, neighbors, epsilon, delta)
     parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(neighbors.relation)}
-    if isinstance(release, AboveThreshold):
-        loss = _loss_of_index(release, plan.coins)
+    if isinstance(queries, AboveThreshold):
+        loss = _loss_of_index(queries, plan.coins)
     else:
-        loss = _loss_of_values(release, neighbors, plan)
+        loss = _loss_of_values(queries, neighbors, plan)
         if plan.unit is PrivacyUnit.CLIENT:
             parameters["cap"] = neighbors.cap
     exact = loss.exact
@@ -167,30 +167,30 @@ def _worst_ratio(single: PrivacyCurve) -> Fraction:
     return ratio
 
 
-def _loss_of_index(release: AboveThreshold, coins: Coins) -> _Loss:
+def _loss_of_index(queries: AboveThreshold, coins: Coins) -> _Loss:
     """Return the loss of an index: two ratios, and the outermost atom of each value."""
     single = curve_of_coins(coins)
     epsilon = log_upper_bound(_worst_ratio(single) ** 2)
-    delta = single.impossible * (1 + release.queries)
+    delta = single.impossible * (1 + queries.counts)
     return _Loss(
-        values=release.queries + 1,
-        values_moved=release.queries,
+        values=queries.counts + 1,
+        values_moved=queries.counts,
         exact=Guarantee(epsilon, delta),
-        takes=f"an index of {release.queries} counts takes",
+        takes=f"an index of {queries.counts} counts takes",
     )
 
 
-def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePlan) -> _Loss:
+def _loss_of_values(queries: LinearQueries, neighbors: Neighbors, plan: NoisePlan) -> _Loss:
     """Return the loss of noisy values; see `audit_release`."""
     cap = neighbors.cap
     single = curve_of_coins(plan.coins)
     ratio = _worst_ratio(single)
-    moved = values_moved(release, neighbors)
+    moved = values_moved(queries, neighbors)
     moved_what = "units in all"
     values_that_move = moved
     units_moved: int | None = moved
-    if release.amounts:
-        moves = amounts_moved(release, neighbors)
+    if queries.amounts:
+        moves = amounts_moved(queries, neighbors)
         values_that_move = max(map(len, moves))
         lost = max(impossible_mass(plan.coins, move) for move in moves)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
@@ -198,8 +198,8 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
         ways = 1
         if neighbors.malleable_slots:
             ways = 2  # some counts of a level fall, and others may rise
-        levels = max(map(len, release.columns))
-        cells = min(ways * cap, release.cells)
+        levels = max(map(len, queries.columns))
+        cells = min(ways * cap, queries.cells)
         values_that_move = levels * cells
         lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
         exact = Guarantee(moved * log_upper_bound(ratio), lost)
@@ -211,7 +211,7 @@ def _loss_of_values(release: LinearQueries, neighbors: Neighbors, plan: NoisePla
     if moved <= _JOINT_VALUES and cap == 1:
         joint = composed([single] * moved)
     return _Loss(
-        values=release.nodes,
+        values=queries.nodes,
         values_moved=values_that_move,
         exact=exact,
         takes=f"a {plan.unit} moves {moved} {moved_what}, which takes",
@@ -256,15 +256,15 @@ def audit_distributed_noise(
         raise OptionError(
             f"An audit of distributed noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
         )
-    release = declared_release(spec, {key: str(value) for key, value in arguments.items()})
+    queries = declared_release(spec, {key: str(value) for key, value in arguments.items()})
     with fitting(epsilon, delta):
-        plan = plan_distributed_noise(release, neighbors, epsilon, delta, distribution, parties, tolerated)
+        plan = plan_distributed_noise(queries, neighbors, epsilon, delta, distribution, parties, tolerated)
     noise = plan.own
     claim = plan.exact
     assert noise is not None
-    moved = values_moved(release, neighbors)
-    if release.amounts:
-        moves = amounts_moved(release, neighbors)
+    moved = values_moved(queries, neighbors)
+    if queries.amounts:
+        moves = amounts_moved(queries, neighbors)
     else:
         values_per_record = moved // cap
         moves = {tuple(spread) * values_per_record for spread in _spreads(cap, cap)}
@@ -297,7 +297,7 @@ def audit_distributed_noise(
             max(map(len, moves)),
             claim.epsilon,
             delta_found,
-            values=release.nodes,
+            values=queries.nodes,
             units_moved=moved,
             noise=PartiesNoise(noise.honest, len(noise.weights), noise.mean_square_error),
         ),

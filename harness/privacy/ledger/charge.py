@@ -281,19 +281,17 @@ class SeriesEntry(Entry):
         return self._series
 
 
-def _spent(account: Account, release: PrivacyEvent) -> str:
+def _spent(account: Account, event: PrivacyEvent) -> str:
     """Return the sentence on the loss of a run whose parties may have started."""
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
-    if release.chain:
+    if event.chain:
         charged += (
-            f", once for all runs of chain {release.chain!r}; this run's uploads go into no other, so their "
+            f", once for all runs of chain {event.chain!r}; this run's uploads go into no other, so their "
             "records are not shared again"
         )
-    return (
-        f"Spent: {spent_text(release.exact)} by {release.task}, as its parties may have started; {charged}."
-    )
+    return f"Spent: {spent_text(event.exact)} by {event.task}, as its parties may have started; {charged}."
 
 
 @contextmanager

@@ -138,18 +138,18 @@ class Ledger(Database):
         self,
         name: str | None,
         budget: Budget | None,
-        release: PrivacyEvent,
+        event: PrivacyEvent,
         rules: ChargeRules = LEDGER_RULES,
     ) -> None:
         """Raise what `charge` would raise."""
         with self.reading() as connection:
-            rules.check_charge(self._state(connection, name, budget, release), name, budget, release)
+            rules.check_charge(self._state(connection, name, budget, event), name, budget, event)
 
     def charge(
         self,
         name: str | None,
         budget: Budget | None,
-        release: PrivacyEvent,
+        event: PrivacyEvent,
         rules: ChargeRules = LEDGER_RULES,
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
@@ -166,23 +166,23 @@ class Ledger(Database):
             UsedNoiseError: Another run used its noise.
         """
         with self.writing() as connection:
-            state = self._state(connection, name, budget, release)
-            rules.check_charge(state, name, budget, release)
-            begun = state.begun(release)
+            state = self._state(connection, name, budget, event)
+            rules.check_charge(state, name, budget, event)
+            begun = state.begun(event)
             if name is not None and (budget is not None or _find(connection, name) is None):
                 _set_budget(connection, name, budget)
             if name is not None:
                 connection.executemany(
                     "UPDATE charges SET population = ? WHERE id = ?",
-                    [(key_of(name), charge.id) for charge in _uncounted(connection, release.uploads)],
+                    [(key_of(name), charge.id) for charge in _uncounted(connection, event.uploads)],
                 )
-            number = _insert(connection, name, release) if begun is None else begun.id
+            number = _insert(connection, name, event) if begun is None else begun.id
             connection.executemany(
-                "INSERT OR IGNORE INTO uses VALUES (?, ?)", ((upload, number) for upload in release.uploads)
+                "INSERT OR IGNORE INTO uses VALUES (?, ?)", ((upload, number) for upload in event.uploads)
             )
-            if release.piece:
-                connection.execute("INSERT INTO pieces VALUES (?, ?)", (release.piece, number))
-            _append_head(connection, release.run)
+            if event.piece:
+                connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
+            _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
 
@@ -224,22 +224,20 @@ class Ledger(Database):
             _set_status(connection, charge, status)
 
     def _state(
-        self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
+        self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, event: PrivacyEvent
     ) -> LedgerState:
-        used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (release.piece,)).fetchone()
+        used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
         population = None if name is None else _find(connection, name)
         is_new = name is not None and population is None and budget is None
         return LedgerState(
             path=self.path,
             population=population,
             others=tuple(_populations(connection)) if is_new else (),
-            uses=tuple(_uses(connection, release.uploads)),
-            uncounted=_uncounted(connection, release.uploads) if name is not None else (),
-            counted=_counted(connection, name, release.chain, release.uploads)
-            if release.chain
-            else frozenset(),
+            uses=tuple(_uses(connection, event.uploads)),
+            uncounted=_uncounted(connection, event.uploads) if name is not None else (),
+            counted=_counted(connection, name, event.chain, event.uploads) if event.chain else frozenset(),
             noise_used_by=None if used is None else int(used[0]),
-            spent_on=_spent_on(connection, release.policies),
+            spent_on=_spent_on(connection, event.policies),
         )
 
 
@@ -255,15 +253,24 @@ def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[
 
 
 def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
-    return [
-        Population(name, _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
-        for key, name, epsilon, delta, *more in connection.execute(
-            "SELECT key, name, budget_epsilon, budget_delta, retired, "
-            "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
-            "FROM populations WHERE key = ? OR ? ORDER BY name",
-            (key, key is None),
-        ).fetchall()
-    ]
+    """Return the population of a key, if there is one, or all of them, by name."""
+    rows = connection.execute(
+        "SELECT key, name, budget_epsilon, budget_delta, retired, "
+        "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
+        "FROM populations WHERE key = ? OR ? ORDER BY name",
+        (key, key is None),
+    ).fetchall()
+    populations = []
+    for row in map(_PopulationRow._make, rows):
+        population = Population(
+            name=row.name,
+            budget=_budget(row.budget_epsilon, row.budget_delta),
+            charges=_charges(connection, row.key),
+            retired=bool(row.retired),
+            of_uploads=bool(row.of_uploads),
+        )
+        populations.append(population)
+    return populations
 
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
@@ -282,22 +289,22 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
     )
 
 
-def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
+def _insert(connection: sqlite3.Connection, name: str | None, event: PrivacyEvent) -> int:
     number = connection.execute(
         f"INSERT INTO charges ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
             datetime.now(UTC).isoformat(timespec="seconds"),
-            release.task,
-            release.model,
-            str(release.exact.epsilon),
-            str(release.exact.delta),
-            str(release.unit),
-            str(release.relation),
-            noise_text(release.noise),
-            str(release.out.absolute()),
-            release.chain,
-            release.domain,
+            event.task,
+            event.model,
+            str(event.exact.epsilon),
+            str(event.exact.delta),
+            str(event.unit),
+            str(event.relation),
+            noise_text(event.noise),
+            str(event.out.absolute()),
+            event.chain,
+            event.domain,
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
         ),
@@ -371,7 +378,33 @@ def _append_head(connection: sqlite3.Connection, entry: str, *seen: str) -> None
     connection.executemany("INSERT OR IGNORE INTO heads (digest) VALUES (?)", ((head,) for head in heads))
 
 
+class _PopulationRow(NamedTuple):
+    """A population as the database has it.
+
+    Attributes:
+        key: As `key_of` its name.
+        name: Its name.
+        budget_epsilon: Its budget's ε, None without a budget.
+        budget_delta: As `_budget` reads it.
+        retired: Whether it is retired, as 0 or 1.
+        of_uploads: Whether all of its charges had uploads, as 0 or 1; None without a charge.
+    """
+
+    key: str
+    name: str
+    budget_epsilon: str | None
+    budget_delta: str | None
+    retired: int
+    of_uploads: int | None
+
+
 def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
+    """Return a budget.
+
+    Args:
+        epsilon: Its ε, None for no budget.
+        delta: Its δ and, after a blank each, the numbers of its rule, as "runs=12"; None for ε alone.
+    """
     if epsilon is None:
         return None
     if delta is None:
@@ -409,6 +442,8 @@ def _charge(row: _ChargeRow) -> Charge:
     if exact.epsilon < 0 or not 0 <= exact.delta < 1:
         raise ValueError("no release spends that")
     settled = Status(row.status)
+    if settled is Status.RUNNING:
+        settled = _running_or_not(_Process._make(json.loads(row.process)))
     return Charge(
         id=row.number,
         time=row.time,
@@ -421,24 +456,41 @@ def _charge(row: _ChargeRow) -> Charge:
         chain=row.chain,
         domain=row.domain,
         noise=noise_of(row.noise),
-        status=_running_or_not(*json.loads(row.process)) if settled is Status.RUNNING else settled,
+        status=settled,
     )
 
 
-def _process(pid: int) -> tuple[str, str, int, str]:
-    """Return a process's machine, boot, number, and start time."""
+class _Process(NamedTuple):
+    """A process, as a charge names the one that ran it.
+
+    Attributes:
+        machine: The name of its machine.
+        boot: The name of the machine's last start, "" where the system tells none.
+        pid: Its number.
+        began: When it began, as `birth` tells it.
+    """
+
+    machine: str
+    boot: str
+    pid: int
+    began: str
+
+
+def _process(pid: int) -> _Process:
+    """Return the process that has a number on this machine now."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     boot = boot_id.read_text().strip() if boot_id.exists() else ""  # without /proc numbers alone have to do
-    return socket.gethostname(), boot, pid, birth(pid)
+    return _Process(socket.gethostname(), boot, pid, birth(pid))
 
 
-def _running_or_not(machine: str, boot: str, pid: int, began: str) -> Status:
-    if machine != socket.gethostname():
+def _running_or_not(process: _Process) -> Status:
+    """Return the status of a charge that no process has settled, by whether its process still runs."""
+    if process.machine != socket.gethostname():
         return Status.UNKNOWN
     try:
-        os.kill(pid, 0)
+        os.kill(process.pid, 0)
     except PermissionError:
         pass  # it is another user's
     except ProcessLookupError:
         return Status.ABORTED
-    return Status.RUNNING if _process(pid) == (machine, boot, pid, began) else Status.ABORTED
+    return Status.RUNNING if _process(process.pid) == process else Status.ABORTED

@@ -169,13 +169,13 @@ def key_of(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
-def refuse_contradictions(population: Population, budget: Budget | None, release: PrivacyEvent) -> None:
+def refuse_contradictions(population: Population, budget: Budget | None, event: PrivacyEvent) -> None:
     """Raise PopulationError if a run's unit, relation or budget is another."""
     for charge in population.charges:
-        if (charge.unit, charge.relation) != (release.unit, release.relation):
+        if (charge.unit, charge.relation) != (event.unit, event.relation):
             raise PopulationError(
                 f"Population {population.name!r} is accounted for per {charge.unit} under {charge.relation}, "
-                f"this run would be per {release.unit} under {release.relation}, and the two do not add up. "
+                f"this run would be per {event.unit} under {event.relation}, and the two do not add up. "
                 "Choose the former."
             )
     refuse_late_rule(population, budget)
@@ -198,7 +198,7 @@ def refuse_late_rule(population: Population, budget: Budget | None) -> None:
         )
 
 
-def refuse_overspending(population: Population, release: PrivacyEvent) -> None:
+def refuse_overspending(population: Population, event: PrivacyEvent) -> None:
     """Raise BudgetError unless a population's budget covers one more release.
 
     Guarantees: no sum is too low; a run may take all that is left.
@@ -207,7 +207,7 @@ def refuse_overspending(population: Population, release: PrivacyEvent) -> None:
     budget = population.budget
     accountant = population.accountant
     runs = runs_text(population.charges)
-    if budget is None or accountant is None or accountant.allows(release.loss):
+    if budget is None or accountant is None or accountant.allows(event.loss):
         return
     if budget.runs is not None:
         raise BudgetError(
@@ -215,16 +215,16 @@ def refuse_overspending(population: Population, release: PrivacyEvent) -> None:
             f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
             f"like it exceed the budget. {NOTHING_COMPUTED} Repeat what the first run was asked for, its "
             f"{named('epsilon')}, {named('delta')} and {named('noise')}."
-            f"{_as_version_1(population.charges, release)} Before the first run, ask for less."
+            f"{_as_version_1(population.charges, event)} Before the first run, ask for less."
         )
     raise BudgetError(
         f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
-        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(release.exact)}. "
+        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(event.exact)}. "
         f"{NOTHING_COMPUTED} Ask for less with {named('epsilon')} or {named('delta')}."
     )
 
 
-def _as_version_1(charges: Sequence[Charge], release: PrivacyEvent) -> str:
+def _as_version_1(charges: Sequence[Charge], event: PrivacyEvent) -> str:
     """Say what has a run lose no more than the first if version 1.0 ran that, where something has.
 
     That version had no family but signed noise. The loss of its trainings differs a little.
@@ -234,9 +234,9 @@ def _as_version_1(charges: Sequence[Charge], release: PrivacyEvent) -> str:
     first = charges[0].noise
     ways = []
     is_other = isinstance(first, NoiseEvent) and isinstance(first.noise, SymmetricCoins | DistributedNoise)
-    if release.family is NoiseFamily.SYMMETRIC and not is_other:
+    if event.family is NoiseFamily.SYMMETRIC and not is_other:
         ways.append(f"add {named('noise_family', 'signed')}")
-    if release.has_rounds:
+    if event.has_rounds:
         ways.append(f"take a {named('delta')} that is a tenth smaller")
     if not ways:
         return ""
@@ -244,30 +244,30 @@ def _as_version_1(charges: Sequence[Charge], release: PrivacyEvent) -> str:
 
 
 def uncovered(
-    policies: Mapping[str, ClientPolicy], release: PrivacyEvent, spent: Mapping[str, Guarantee]
+    policies: Mapping[str, ClientPolicy], event: PrivacyEvent, spent: Mapping[str, Guarantee]
 ) -> frozenset[str]:
-    """Return the uploads whose clients' policies do not cover a release, which all hosts leave out.
+    """Return the uploads whose clients' policies do not cover an event, which all hosts leave out.
 
     A policy covers its tasks, for its unit or a stronger one, up to a total loss.
     [test: tests/harness/privacy/test_populations.py]
     """
     left_out = set()
     for upload, policy in policies.items():
-        total = release.exact
+        total = event.exact
         before = spent.get(upload)
         if before is not None:
-            total = compose([before, release.exact])
-        if not policy.covers(release.task, release.unit, total):
+            total = compose([before, event.exact])
+        if not policy.covers(event.task, event.unit, total):
             left_out.add(upload)
     return frozenset(left_out)
 
 
-def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
+def refuse_uncovered(event: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
     """Raise BudgetError unless all clients' policies cover a release."""
-    lacking = uncovered(release.policies, release, spent)
+    lacking = uncovered(event.policies, event, spent)
     if lacking:
         raise BudgetError(
-            f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
+            f"The policies of clients do not cover this run, in {len(lacking)} of its {len(event.uploads)} "
             f"uploads; {min(lacking)} is one. {NOTHING_COMPUTED} Run it again on share files, which leaves "
             f"them out, or ask for less with {named('epsilon')} or {named('delta')}."
         )
@@ -291,25 +291,25 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
         )
 
 
-def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
+def refuse_other_terms(begun: Charge, event: PrivacyEvent) -> None:
     """Raise PopulationError if a run differs from the first of its chain."""
     for name in ("task", "model", "loss", "domain"):
-        if getattr(begun, name) != getattr(release, name):
+        if getattr(begun, name) != getattr(event, name):
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
             raise PopulationError(
-                f"Chain {release.chain!r} was begun with another {what} than this run has, and spends "
+                f"Chain {event.chain!r} was begun with another {what} than this run has, and spends "
                 f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
                 f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
-                f"{_as_version_1([begun], release)}"
+                f"{_as_version_1([begun], event)}"
             )
 
 
-def refuse_counted(counted: Collection[str], release: PrivacyEvent) -> None:
+def refuse_counted(counted: Collection[str], event: PrivacyEvent) -> None:
     """Raise UsedUploadsError if a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
-            f"{len(counted)} of these {len(release.uploads)} uploads went into a run of chain "
-            f"{release.chain!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
+            f"{len(counted)} of these {len(event.uploads)} uploads went into a run of chain "
+            f"{event.chain!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
         )
 
 
@@ -351,11 +351,11 @@ class LedgerState:
     noise_used_by: int | None = None
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
 
-    def begun(self, release: PrivacyEvent) -> Charge | None:
+    def begun(self, event: PrivacyEvent) -> Charge | None:
         """Return the charge of the run's chain, None before its first run."""
         if self.population is None:
             return None
-        return replace(self.population, charges=self.population.charges + self.uncounted).chain(release.chain)
+        return replace(self.population, charges=self.population.charges + self.uncounted).chain(event.chain)
 
 
 class ChargeRules(Protocol):
@@ -365,7 +365,7 @@ class ChargeRules(Protocol):
     """
 
     def check_charge(
-        self, state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent
+        self, state: LedgerState, name: str | None, budget: Budget | None, event: PrivacyEvent
     ) -> None:
         """Raise unless a ledger may charge a run.
 
@@ -373,7 +373,7 @@ class ChargeRules(Protocol):
             state: What the ledger holds of the run's population, uploads and noise.
             name: The population; None if nobody is charged.
             budget: The budget that the population gets at once, if any.
-            release: The run.
+            event: The run.
         """
 
 
@@ -381,7 +381,7 @@ class LedgerRules:
     """The rules of every ledger, which read no file: the same arguments have the same answer."""
 
     def check_charge(
-        self, state: LedgerState, name: str | None, budget: Budget | None, release: PrivacyEvent
+        self, state: LedgerState, name: str | None, budget: Budget | None, event: PrivacyEvent
     ) -> None:
         """Raise unless a ledger may charge a run, see `ChargeRules`.
 
@@ -391,42 +391,40 @@ class LedgerRules:
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
             UsedNoiseError: Another run used its noise.
         """
-        if release.chain and not (name and release.uploads):
+        if event.chain and not (name and event.uploads):
             raise PopulationError(
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
                 f"{named('population', 'NAME')}."
             )
-        refuse_used(state.uses, name, release.uploads)
+        refuse_used(state.uses, name, event.uploads)
         if name is not None:
-            _refuse_to_population(state, name, budget, release)
+            _refuse_to_population(state, name, budget, event)
         if state.noise_used_by is not None:
             raise UsedNoiseError(
                 f"Run {state.noise_used_by} of {state.path} used this noise, so the stock is a copy from "
                 "before that."
             )
-        refuse_uncovered(release, state.spent_on)
+        refuse_uncovered(event, state.spent_on)
 
 
 LEDGER_RULES = LedgerRules()
 
 
-def _refuse_to_population(
-    state: LedgerState, name: str, budget: Budget | None, release: PrivacyEvent
-) -> None:
+def _refuse_to_population(state: LedgerState, name: str, budget: Budget | None, event: PrivacyEvent) -> None:
     if state.population is None and budget is None:
         refuse_misspelt(name, state.others, state.path)
     population = state.population or Population(name)
     # A budget's rule is that of runs without a name, too.
     refuse_late_rule(Population(name, charges=state.uncounted), budget or population.budget)
     population = replace(population, charges=population.charges + state.uncounted)
-    refuse_contradictions(population, budget, release)
-    begun = state.begun(release)
+    refuse_contradictions(population, budget, event)
+    begun = state.begun(event)
     if begun is not None:
-        refuse_other_terms(begun, release)
-        refuse_counted(state.counted, release)
+        refuse_other_terms(begun, event)
+        refuse_counted(state.counted, event)
     others = tuple(charge for charge in population.charges if charge is not begun)
     population = replace(population, charges=others, budget=budget or population.budget)
-    refuse_overspending(population, release)
+    refuse_overspending(population, event)
 
 
 def spent_text(spent: Guarantee) -> str:

@@ -12,6 +12,7 @@ from benchmarks.tampering import attack as runs
 from benchmarks.tampering.attack import (
     STOCK,
     Attack,
+    AttackedRun,
     Change,
     Files,
     Kind,
@@ -100,7 +101,7 @@ def test_one_honest_party_is_enough_for_a_wrong_result(
     lines = {"right": f"OUT opened {list(right)}", "other": f"OUT opened {[*right[:-1], 7]}", "": ""}
     for party, opened in enumerate((first, second, "other")):
         (tmp_path / "parties" / f"party-{party}" / LOG).write_text(f"a line\n{lines[opened]}\n")
-    assert attack._outcome(codes)[0] is outcome
+    assert attack._outcome(codes).reaction is outcome
 
 
 @pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
@@ -147,7 +148,7 @@ def test_bits_that_become_integers_are_checked_by_a_check_point_alone(
     monkeypatch.setattr(runs, "PROGRAMS", tmp_path)
     attack = make("rep4-ring", "and", 3)
     (masked,) = [message for message in payloads(attack) if message.length == MASKED_BYTES]
-    assert attack.run(Change(masked, Kind.SHIFT, 0, 1))[0] is outcome
+    assert attack.run(Change(masked, Kind.SHIFT, 0, 1)).reaction is outcome
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_a_passive_model_takes_what_it_is_sent(operation: str, make: Make) -> No
     """Who changes an opened share there shifts what an honest party takes: the test can fail."""
     attack = make("ring", operation, 2)
     changes = [Change(message, Kind.SHIFT, 0, 1 << 20) for message in payloads(attack)]
-    assert Reaction.WRONG in (attack.run(change)[0] for change in changes)
+    assert Reaction.WRONG in (attack.run(change).reaction for change in changes)
 
 
 @pytest.mark.mpspdz("sy-rep-ring")
@@ -179,7 +180,7 @@ def test_the_known_hole_is_found(make: Make) -> None:
     share = 13  # bytes: 64 bits, and 40 for security; four products and their MACs are in a message
     products = [message for message in payloads(attack) if message.length == 8 * share]
     tried = (
-        attack.run(Change(message, Kind.SHIFT_ALL, share * i, 1 << 40))[0]
+        attack.run(Change(message, Kind.SHIFT_ALL, share * i, 1 << 40)).reaction
         for message in products
         for i in range(8)
     )
@@ -230,7 +231,7 @@ def test_a_sharing_of_another_degree_is_caught(tmp_path: Path, monkeypatch: pyte
     element = 8  # bytes, of which 5 are used
     shared = next(message for message in payloads(attack) if message.length == len(right) * element)
     changes = [Change(shared, Kind.FLIP, element * lane + lane % 5, lane) for lane in range(0, 32, 4)]
-    assert {attack.run(change)[0] for change in changes} == {Reaction.ABORTED}
+    assert {attack.run(change).reaction for change in changes} == {Reaction.ABORTED}
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -243,7 +244,7 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
         messages,
         key=lambda candidate: (candidate.length, -abs(messages.index(candidate) - len(messages) // 2)),
     )
-    assert attack.run(Change(message, kind, 0, 1 << 33))[0] in NOTICED
+    assert attack.run(Change(message, kind, 0, 1 << 33)).reaction in NOTICED
 
 
 @pytest.mark.parametrize("model", by_model(WITHSTAND))
@@ -302,20 +303,20 @@ def test_no_honest_party_takes_noise_that_one_changed(
 ) -> None:
     """Its share, its MAC, a piece of another run, an old one; after each abort the next piece is as safe."""
     attack, harmless = stored(model, tamperer), {Reaction.ABORTED, Reaction.OPENED}
-    assert attack.make() is attack.use(attack.stored())[0] is Reaction.RIGHT
+    assert attack.make() is attack.use(attack.stored()).reaction is Reaction.RIGHT
     for change in [of_share(attack, place) for place in (1, 2, 3)]:
         attack.make()
-        assert attack.use(changed(attack.stored(), change))[0] in {*harmless, Reaction.RIGHT}
+        assert attack.use(changed(attack.stored(), change)).reaction in {*harmless, Reaction.RIGHT}
     for kind in (Kind.SWAP, Kind.REPEAT):
-        assert attack.run(Change(Message(0, 0, 8), kind, 0, 1))[0] in harmless, kind
-    assert attack.make() is attack.use(attack.stored())[0] is Reaction.RIGHT
+        assert attack.run(Change(Message(0, 0, 8), kind, 0, 1)).reaction in harmless, kind
+    assert attack.make() is attack.use(attack.stored()).reaction is Reaction.RIGHT
 
 
 @pytest.mark.mpspdz("ring")
 def test_a_passive_model_takes_changed_noise(stored: Callable[[str, int], StockAttack]) -> None:
     attack = stored("ring", 0)
     attack.make()
-    assert attack.use(changed(attack.stored(), of_share(attack, 2)))[0] is Reaction.WRONG
+    assert attack.use(changed(attack.stored(), of_share(attack, 2))).reaction is Reaction.WRONG
 
 
 @pytest.mark.mpspdz("spdz2k")
@@ -327,7 +328,7 @@ def test_the_key_of_one_piece_forges_no_share_of_the_next(
     for outcome in (Reaction.WRONG, Reaction.ABORTED):
         attack.make()
         keys.append(sum(mac_key(attack, party) for party in range(2)))
-        assert attack.use(forged(attack.stored(), keys[0]))[0] is outcome
+        assert attack.use(forged(attack.stored(), keys[0])).reaction is outcome
     assert keys[0] != keys[1]
 
 
@@ -351,4 +352,4 @@ def test_a_piece_that_one_party_did_not_finish_is_kept_by_nobody(tmp_path: Path)
     attack = StockAttack(MODELS["ps-rep-ring"], staged(Stage.MAKING), 1, built, tmp_path / "parties")
     attack.lay_out()
     longest = max(attack.messages(), key=lambda message: message.length)
-    assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Reaction.ABORTED, ())
+    assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == AttackedRun(Reaction.ABORTED, ())

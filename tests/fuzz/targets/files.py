@@ -21,7 +21,7 @@ from fairshares.harness.engines.engine import left_out_by
 from fairshares.harness.engines.execution import parse_outputs
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
-from fairshares.harness.engines.parties.handle import _MOST_LOG, _kept_lines
+from fairshares.harness.engines.parties.party_log import MOST_LOG_BYTES, kept_lines
 from fairshares.harness.engines.parties.working_directory import LOG
 from fairshares.harness.errors import OptionError
 from fairshares.harness.hosts.inventory import read_hosts
@@ -142,7 +142,7 @@ def signed_by_all(data: bytes) -> object:
 
 def lines(log: Path) -> object:
     """Read the lines of two parties, as a run does."""
-    kept = tuple(_kept_lines(log.parent, _MOST_LOG))
+    kept = tuple(kept_lines(log.parent, MOST_LOG_BYTES))
     return parse_outputs([kept, kept], ["counts", "total"])
 
 

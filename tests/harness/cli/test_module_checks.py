@@ -221,12 +221,13 @@ def test_third():
 """
 
 
-def _run_pytest(root: Path, *arguments: str) -> str:
-    """Run pytest, with the project's hooks, on a directory of its own; return what it says."""
-    (root / "conftest.py").write_text(
-        "from tests.conftest import pytest_addoption, pytest_deselected, pytest_runtest_setup\n"
-    )
-    (root / "test_two.py").write_text(TWO_TESTS)
+HOOKS = "pytest_addoption, pytest_deselected, pytest_runtest_setup, pytest_sessionfinish"
+
+
+def _run_pytest(root: Path, *arguments: str, tests: str = TWO_TESTS) -> subprocess.CompletedProcess[str]:
+    """Run pytest, with the project's hooks, on a directory of its own."""
+    (root / "conftest.py").write_text(f"from tests.conftest import {HOOKS}\n")
+    (root / "test_two.py").write_text(tests)
     command = (sys.executable, "-m", "pytest", "-q", "-rs", "--rootdir", str(root), "--import-mode=importlib")
     return subprocess.run(
         [*command, *arguments, "."],
@@ -235,18 +236,28 @@ def _run_pytest(root: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-    ).stdout
+    )
 
 
 def test_no_test_begins_after_the_time(tmp_path: Path) -> None:
     """The first always runs, however slow the machine is: a check that runs nothing shows nothing."""
-    assert "1 failed, 2 passed" in _run_pytest(tmp_path)
-    said = _run_pytest(tmp_path, "--begin-within=0")
+    assert "1 failed, 2 passed" in _run_pytest(tmp_path).stdout
+    said = _run_pytest(tmp_path, "--begin-within=0").stdout
     assert "1 failed, 2 skipped" in said and "0 s were over; `./inv check PATH --all` runs it" in said
 
 
 def test_failed_tests_run_again_by_themselves(tmp_path: Path) -> None:
     """pytest takes other files away without a test of theirs."""
     (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
-    assert "1 failed, 3 passed" in _run_pytest(tmp_path)
-    assert "1 failed" in (said := _run_pytest(tmp_path, "--lf")) and "passed" not in said, said
+    assert "1 failed, 3 passed" in _run_pytest(tmp_path).stdout
+    assert "1 failed" in (said := _run_pytest(tmp_path, "--lf").stdout) and "passed" not in said, said
+
+
+def test_a_check_whose_tests_are_all_left_out_passes(tmp_path: Path) -> None:
+    """Words that choose no test still fail, and so does a run that is no check."""
+    tests = "import pytest\n@pytest.mark.exhaustive('slow')\ndef test_one():\n    pass\n"
+    of_a_check = ("--begin-within=1", "-m", "not exhaustive")
+    assert _run_pytest(tmp_path, *of_a_check, tests=tests).returncode == pytest.ExitCode.OK
+    for arguments in (("-m", "not exhaustive"), ("--begin-within=1", "-k", "nothing")):
+        finished = _run_pytest(tmp_path, *arguments, tests=tests)
+        assert finished.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, finished

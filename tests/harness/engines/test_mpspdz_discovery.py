@@ -283,6 +283,14 @@ Coordination took 0.00145647 seconds
 """
 
 
+# With several threads, of which it has sums.
+THREADS = """\
+4 threads spent a total of 0.5 seconds (0.25 MB, 9 rounds) on the online phase, 1.5 seconds \
+(2 MB, 30 rounds) on the preprocessing/offline phase, and 0.1 seconds idling.
+Spent 0.01 seconds (0.5 MB, 3 rounds) on correlated randomness generation.
+"""
+
+
 def log_of(text: str) -> PartyState:
     return PartyState(tuple(text.splitlines()))
 
@@ -296,6 +304,10 @@ def log_of(text: str) -> PartyState:
             RING_LOG.replace("0.000154849 seconds", "-2.1e-05 seconds"),
             (0.00355212, 13, 701, 0.00160415, 0.0),
         ),
+        (
+            THREADS + RING_LOG.splitlines()[-3] + "\n" + RING_LOG.splitlines()[-2],
+            (0.00355212, 13, 701, None, None),
+        ),
         ("Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds\n", (9.1e-05, 1, 16, None, None)),
     ],
 )
@@ -304,16 +316,11 @@ def test_costs_in_logs(text: str, costs: tuple[float | None, ...]) -> None:
     assert (read.seconds, read.rounds, read.sent_bytes, read.online_s, read.offline_s) == costs
 
 
-# With timers of the program, of which one sent nothing; and with several threads.
+# With timers of the program, of which one sent nothing.
 TIMERS = """\
 Time = 0.3 seconds\x20
 Time1 = 0.2 seconds (1.5 MB, 12 rounds)
 Time20 = 5e-06 seconds (0 MB, 0 rounds)
-"""
-THREADS = """\
-4 threads spent a total of 0.5 seconds (0.25 MB, 9 rounds) on the online phase, 1.5 seconds \
-(2 MB, 30 rounds) on the preprocessing/offline phase, and 0.1 seconds idling.
-Spent 0.01 seconds (0.5 MB, 3 rounds) on correlated randomness generation.
 """
 
 

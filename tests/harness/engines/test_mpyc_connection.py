@@ -8,7 +8,7 @@ import pytest
 
 from fairshares.harness.engines.mpyc import connection
 from fairshares.harness.engines.mpyc.connection import PeerConnection, Peers, most_unasked
-from fairshares.harness.engines.parties.handle import reasons_in
+from fairshares.harness.engines.parties.party_log import EndedBy, reasons_in
 from fairshares.harness.errors import FairSharesError, LostPeerError, PeerMessageError
 from fairshares.harness.party_reports import line_of_lost_peer
 from tests.support.mpyc_peers import KEY_BYTES, Future, Loop, Runtime, Transport
@@ -185,7 +185,7 @@ def test_who_closes_before_the_end_ends_the_run(asked: bool, ending: bool, fails
     with pytest.raises(LostPeerError) as lost:
         link.connection.receive(8, 1)
     (reason,) = reasons_in([line_of_lost_peer(str(lost.value))])
-    assert reason.is_lost_peer and reason.text == str(lost.value)
+    assert reason.ended_by is EndedBy.PEER and reason.text == str(lost.value)
 
 
 def test_what_came_before_a_close_is_read() -> None:

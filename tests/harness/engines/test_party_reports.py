@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fairshares.harness.engines.engine import left_out_by
-from fairshares.harness.engines.parties.handle import reasons_in
+from fairshares.harness.engines.parties.party_log import EndedBy, reasons_in
 from fairshares.harness.errors import OutputError
 from fairshares.harness.party_reports import (
     LONGEST_MESSAGE,
@@ -100,8 +100,8 @@ def test_reasons_tell_a_lost_peer_and_clients_from_other_failures() -> None:
         "Broken pipe",
         "MacCheck Failure",
     ]
-    assert [reason.is_lost_peer for reason in found] == [False, True, False, True, False]
-    assert [reason.is_of_clients for reason in found] == [False, False, True, False, False]
+    assert [reason.ended_by is EndedBy.PEER for reason in found] == [False, True, False, True, False]
+    assert [reason.ended_by is EndedBy.CLIENTS for reason in found] == [False, False, True, False, False]
     assert [reason.failed_check is not None for reason in found] == [False, False, False, False, True]
     assert not reasons_in([line_of(Failure("MacCheck Failure"))])[0].failed_check
 

@@ -31,7 +31,7 @@ from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.execution import MadeUpJob, PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
-from fairshares.harness.engines.parties import handle, sandbox
+from fairshares.harness.engines.parties import handle, party_log, sandbox
 from fairshares.harness.engines.parties.handle import LocalParty, LocalProcess
 from fairshares.harness.engines.parties.sandbox import CHECKED, REFUSED, Protection, landlock_version, missing
 from fairshares.harness.engines.parties.supervisor import free_ports
@@ -387,7 +387,8 @@ def test_its_agent_follows_no_link_of_a_party(kind: str, tmp_path: Path) -> None
             os.mkfifo(party / name)
     handle.move_piece(party, stock)
     assert not stock.exists() and (owner / "Persistence" / "Transactions-P0.data").exists()
-    assert read_inside(party, LOG) == b"" and list(handle._kept_lines(party, handle._MOST_LOG)) == []
+    assert read_inside(party, LOG) == b""
+    assert list(party_log.kept_lines(party, party_log.MOST_LOG_BYTES)) == []
     (party / MET).symlink_to(owner / "MET")
     assert read_inside(party, MET) == b"" and met(party) == []
 
@@ -441,52 +442,50 @@ def test_its_agent_reads_no_more_of_a_log_than_any_run_needs(
     """Which a party may fill with one line, or with many: the reading ends, and says so."""
     log = tmp_path / LOG
     log.write_text("OUT counts 1\nnothing\nTime = 1 seconds\n")
-    assert list(handle._kept_lines(tmp_path, handle._MOST_LOG)) == ["OUT counts 1", "Time = 1 seconds"]
+    kept = list(party_log.kept_lines(tmp_path, party_log.MOST_LOG_BYTES))
+    assert kept == ["OUT counts 1", "Time = 1 seconds"]
     with log.open("r+b") as file:
         file.seek(0, os.SEEK_END)
         file.truncate(1 << 31)  # a line of two gigabytes, of which nothing is on the disk
     tracemalloc.start()
-    *kept, last = handle._kept_lines(tmp_path, handle._MOST_LOG)
+    *kept, last = party_log.kept_lines(tmp_path, party_log.MOST_LOG_BYTES)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * handle._MOST_LOG
+    assert kept == ["OUT counts 1", "Time = 1 seconds"] and peak < 20 * party_log.MOST_LOG_BYTES
     assert last == line_of_failure("It printed more than 64 MiB, and the rest was not read.")
-    monkeypatch.setattr(handle, "_MOST_KEPT", 2)
+    monkeypatch.setattr(party_log, "_MOST_KEPT", 2)
     log.write_text("OUT x 1\n" * 3)
-    *kept, last = handle._kept_lines(tmp_path, handle._MOST_LOG)
+    *kept, last = party_log.kept_lines(tmp_path, party_log.MOST_LOG_BYTES)
     assert kept == ["OUT x 1"] * 2 and "more than 2 lines to be shown" in last
 
 
-def test_a_party_that_printed_too_much_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_party_that_printed_too_much_has_failed(tmp_path: Path) -> None:
     """Though it ended well: what was read of it may not be all."""
     party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
     party._directory = tmp_path
-    party.supervised = handle.Supervised(number=0)
+    party.supervised = handle.Supervised(number=0, most_log_bytes=10)
     party._process = Mock(poll=lambda: 0)
-    monkeypatch.setattr(handle, "_MOST_LOG", 10)
     (tmp_path / LOG).write_text("OUT x 1\n")
     assert party.exit_code() == 0
     (tmp_path / LOG).write_text("OUT x 1\nmore\n")
     assert party.exit_code() == handle._TOO_MUCH
 
 
-def test_what_a_program_prints_apart_from_its_log_counts_and_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(handle, "_MOST_LOG", 1000)
+def test_what_a_program_prints_apart_from_its_log_counts_and_is_kept(tmp_path: Path) -> None:
     printing = "import time\nwhile True:\n    print('x' * 99, flush=True)\n    time.sleep(0.01)"
     (tmp_path / LOG).touch()
     with (tmp_path / PRINTED).open("wb") as printed:
         process = subprocess.Popen([sys.executable, "-c", printing], stdout=printed, start_new_session=True)
-    party = handle.LocalProcess(handle.Supervised(number=0, keeps_printed=True), tmp_path, process)
+    supervised = handle.Supervised(number=0, keeps_printed=True, most_log_bytes=1000)
+    party = handle.LocalProcess(supervised, tmp_path, process)
     until(lambda: party.exit_code() == handle._TOO_MUCH)
     assert process.returncode == -signal.SIGKILL
     kept = party.state().printed
     assert kept is not None and kept.size > 1000 and kept.text.startswith("x" * 99 + "\n")
 
 
-def test_last_words_of_a_machine_are_shown_of_users_programs_alone(tmp_path: Path) -> None:
-    """Elsewhere MP-SPDZ may quote inputs in them. Lines about a run that goes well are no last words."""
+def test_why_a_machine_failed_is_shown_where_all_lines_may_be(tmp_path: Path) -> None:
+    """Elsewhere MP-SPDZ may quote inputs in such lines. Lines about a run that goes well say none."""
     lines = [
         "Using statistical security parameter 40",
         "Truncation error probability 2^-40",
@@ -496,53 +495,60 @@ def test_last_words_of_a_machine_are_shown_of_users_programs_alone(tmp_path: Pat
         "Fatal error: connection reset by peer, and more",
     ]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines))
-    all_lines = list(handle._kept_lines(tmp_path, 1 << 20, all_lines=True))
-    assert all_lines == [*lines[3:5], "connection reset by peer"]
-    assert list(handle._kept_lines(tmp_path, 1 << 20)) == [lines[4], "connection reset by peer"]
+    shown = list(party_log.kept_lines(tmp_path, 1 << 20, shows_all_lines=True))
+    assert shown == [*lines[3:5], "connection reset by peer"]
+    assert list(party_log.kept_lines(tmp_path, 1 << 20)) == [lines[4], "connection reset by peer"]
     (tmp_path / LOG).write_text("".join(f"{line}\n" for line in lines[:2]))
-    assert list(handle._kept_lines(tmp_path, 1 << 20, all_lines=True)) == [lines[1]]
+    assert list(party_log.kept_lines(tmp_path, 1 << 20, shows_all_lines=True)) == lines[:2]
 
 
-@pytest.mark.parametrize("is_foreign", [False, True])
-def test_a_party_that_prints_too_much_is_ended_while_it_prints(
-    is_foreign: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before it fills the disk; a program that is somebody else's after less."""
-    monkeypatch.setattr(handle, "_MOST_LOG", 1 << 16)
-    monkeypatch.setattr(handle, "_MOST_FOREIGN_LOG", 1 << 12)
-    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    party = handle.LocalProcess(handle.Supervised(number=0, is_foreign=is_foreign), tmp_path, process)
+def test_a_party_that_prints_too_much_is_ended_while_it_prints(tmp_path: Path) -> None:
+    """Before it fills the disk."""
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    party = handle.LocalProcess(handle.Supervised(number=0, most_log_bytes=1 << 12), tmp_path, process)
     with (tmp_path / LOG).open("w") as log:
-        log.write("OUT x 1\n" * 1000)
+        log.write("OUT x 1\n" * 500)
         log.flush()
-        assert party.exit_code() is None
-        if not is_foreign:
-            assert process.poll() is None
-            log.write("OUT x 1\n" * 8000)
-            log.flush()
-            assert party.exit_code() is None
+        assert party.exit_code() is None and process.poll() is None
+        log.write("OUT x 1\n" * 500)
+        log.flush()
     until(lambda: party.exit_code() is not None)
+    assert process.returncode == -signal.SIGKILL, "it ended by itself"
     assert party.exit_code() == handle._TOO_MUCH
     assert "It printed more than" in party.state().lines[-1]
 
 
-def test_the_last_lines_of_a_program_of_others_are_shown_and_of_no_other_one(tmp_path: Path) -> None:
-    """A party's log may quote its inputs, and those of such a program are public."""
+def test_the_last_lines_are_shown_where_all_may_be_and_none_says_why(tmp_path: Path) -> None:
+    """They are cut to text that is neither an output nor a report of our own."""
     (tmp_path / LOG).write_bytes(
         b"".join(b"line %d\n" % number for number in range(3000))
         + b"\x1b[31mit gave up\x00 here\n\n"
         + b"fairshares: no report\n"
+        + b"\x1bfairshares: no report\n"
+        + b"\x1bOUT x 1\n"
+        + b" Time = 1 seconds\n"
         + b"x" * 400
     )
-    shown = handle._last_lines(tmp_path, handle._MOST_FOREIGN_LOG)
-    assert shown == ["line 2997", "line 2998", "line 2999", "[31mit gave up here", "x" * 300]
-    for is_foreign in (True, False):
+    last = ["line 2997", "line 2998", "line 2999", "[31mit gave up here", "x" * 300]
+    for shows_all_lines in (True, False):
         party: Any = handle.LocalProcess.__new__(handle.LocalProcess)
         party._directory = tmp_path
-        party.supervised = handle.Supervised(number=0, is_foreign=is_foreign)
+        party.supervised = handle.Supervised(number=0, shows_all_lines=shows_all_lines)
         party._process = Mock(poll=lambda: 1)
         party._memory = Mock(bytes=None)
-        assert ("line 2999" in str(party.state().lines)) == is_foreign
+        shown = list(party.state().lines)
+        assert shown == ["fairshares: no report", *(last if shows_all_lines else [])]
+
+
+def test_a_program_of_others_may_print_less_and_shows_all(tmp_path: Path) -> None:
+    """Its inputs are public, and nothing is known of what it does."""
+    engine = MpSpdzEngine()
+    source = tmp_path / "any.mpc"
+    foreign = engine.setup(prepared(engine, get_model("ring"), source, tmp_path, is_foreign=True), 0, [])
+    assert foreign.shows_all_lines and foreign.most_log_bytes == party_log.MOST_FOREIGN_LOG_BYTES
+    ours = engine.setup(prepared(engine, get_model("ring"), source, tmp_path), 0, [])
+    assert not ours.shows_all_lines and ours.most_log_bytes == party_log.MOST_LOG_BYTES
+    assert 10 * party_log.MOST_FOREIGN_LOG_BYTES < party_log.MOST_LOG_BYTES
 
 
 SHARED = ("shm", "msg", "sem", "mq_")  # how the calls begin by which processes of one user share memory

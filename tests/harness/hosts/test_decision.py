@@ -513,9 +513,9 @@ class DecidingRules:
         state: LedgerState,
         name: str | None,
         budget: Budget | None,
-        release: PrivacyEvent,
+        event: PrivacyEvent,
     ) -> None:
-        decision = decide(self.rules, self.coordinator, replace(self.action, event=release), state)
+        decision = decide(self.rules, self.coordinator, replace(self.action, event=event), state)
         self.said.append(decision)
         allowed(decision)
 
@@ -600,3 +600,7 @@ def test_benchmarks_run_in_models_that_a_table_accepts_or_the_owner_names() -> N
     for digest in ("", "*", "a" * 63, "A" * 64, f"{'a' * 64}\n"):
         with pytest.raises(PolicyError, match="benchmark_programs must be digests of programs"):
             read(fields | {"benchmark_programs": [digest]})
+    assert read(fields).benchmark_program_seconds == 3600
+    for seconds in (0, -1, 10**9 + 1):
+        with pytest.raises(PolicyError, match=f"benchmark_program_seconds must be .* got {seconds:,}"):
+            read(fields | {"benchmark_program_seconds": seconds})

@@ -635,6 +635,21 @@ def test_requests_in_twenty_thousand_random_orders(part: int, site: Site) -> Non
     check_random_orders(site, 5000)
 
 
+def test_a_party_ends_when_its_time_is_over(site: Site) -> None:
+    """As of a coordinator's program; its last line says why. What every host has, has no such time."""
+    path = ("benchmark", "prepare", "start", "certificate", "agree", "go")
+    with walker(site, path) as made:
+        running = run_of(made.work)
+        assert running.limit is None and made.work.ended() is None
+        limit = party_run.TimeLimit.from_now(3600)
+        for ends, is_over in ((limit.ends, False), (-1.0, True)):
+            made.work.state = replace(running, limit=replace(limit, ends=ends))
+            ended = made.work.ended()
+            assert (ended is not None) == (made.state.NAME is State.OVER) == is_over
+        assert ended is not None and ended.code < 0
+        assert "ends a coordinator's program after 3,600 s (benchmark_program_seconds" in ended.lines[-1]
+
+
 def test_a_certificate_is_not_asked_for_again_once_the_party_may_go(site: Site) -> None:
     """It would block the agent for as long as the coordinator says, and no limit of the run would be kept."""
     path = (

@@ -87,7 +87,7 @@ def test_what_is_compiled_is_what_is_accounted_for(model: SecurityModel) -> None
     assert coins_of_arguments(told["epsilon"], told["delta_bits"]) == plan.coins
     assert {lanes for _, lanes in job.fair_bits} == {queries + 1}
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(plan.coins)
-    assert not plan.neighbors.malleable_slots and plan.release is None
+    assert not plan.neighbors.malleable_slots and plan.queries is None
     assert (plan.unit, plan.relation) == (PrivacyUnit.CLIENT, ZERO_OUT)
 
 

@@ -22,9 +22,9 @@ from fairshares.harness.system.files import (
     open_regular,
     remove_unless_held,
     scratch_directory,
-    writable_by_others,
     write_whole,
 )
+from fairshares.harness.system.places import directory_fault
 from tests.conftest import PROJECT
 from tests.support.running import until
 
@@ -167,15 +167,15 @@ def test_a_new_directory_that_another_start_took_for_a_leftover_is_made_again(
 def test_what_others_can_change(mode: int, tmp_path: Path) -> None:
     tmp_path.chmod(mode)
     others = mode & 0o022 != 0
-    assert writable_by_others(tmp_path) == (f"Other users can write to {tmp_path}" if others else None)
+    assert directory_fault(tmp_path) == (f"Other users can write to {tmp_path}" if others else None)
 
 
 def test_what_is_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    assert writable_by_others(tmp_path / "link") == f"{tmp_path / 'link'} is not a directory of its own"
+    assert directory_fault(tmp_path / "link") == f"{tmp_path / 'link'} is not a directory of its own"
     us = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
-    assert writable_by_others(tmp_path) == f"{tmp_path} belongs to another user"
+    assert directory_fault(tmp_path) == f"{tmp_path} belongs to another user"
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

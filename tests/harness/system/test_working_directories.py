@@ -11,7 +11,8 @@ from fairshares.harness.cli.report import write_beside
 from fairshares.harness.errors import StockError, WriteError
 from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.system import result_files
-from fairshares.harness.system.files import copy_into, entries_replaceable_by_others, working_directory
+from fairshares.harness.system.files import copy_into, working_directory
+from fairshares.harness.system.places import way_fault
 from fairshares.harness.system.result_files import new_directory, write_files
 
 pytestmark = pytest.mark.usefixtures("in_shell")
@@ -46,7 +47,7 @@ def test_a_directory_that_others_could_rename_is_not_worked_in(
     place = shared / below
     place.mkdir(parents=True, exist_ok=True)
     shared.chmod(mode)
-    reason = entries_replaceable_by_others(place)
+    reason = way_fault(place)
     assert reason == (None if safe else f"Other users can write to {shared}")
     with working_directory(place) as made:
         assert made.parent == (place if safe else temporary) and made.stat().st_mode & 0o777 == 0o700

@@ -230,6 +230,24 @@ def test_a_party_that_dies_ends_the_session_by_name_and_its_charge_stays(here: P
     assert charge.status is Status.ABORTED and charge.exact == session.plan.exact
 
 
+@pytest.mark.mpspdz("semi2k")
+@pytest.mark.parametrize("parties", [10, 16])
+def test_a_party_that_dies_among_many_machines_is_named(parties: int, here: Path) -> None:
+    """Not another one whose machine crashes as it loses the party."""
+    dies = parties - 3
+    with SumSession(
+        "semi2k", parties=parties, **SMALL, noise="distributed", timeout=RUN_TIMEOUT_S
+    ) as session:
+        sums = session.add(UPDATES)
+        assert all(abs(got - 2) < 50 for got in sums)
+        (directory,) = here.glob(f"*/parties/party-{dies}")
+        for process in processes_below(directory):
+            os.kill(process, signal.SIGKILL)
+        with pytest.raises(PartyFailedError, match=rf"^Party {dies} was killed by SIGKILL"):
+            session.add(UPDATES)
+    assert not processes_below(here)
+
+
 def test_a_party_that_hangs_ends_the_session_in_time(here: Path) -> None:
     with SumSession("mpyc", **SMALL, noise="distributed", timeout=RUN_TIMEOUT_S) as session:
         session.add(UPDATES)

@@ -42,7 +42,12 @@ from fairshares.harness.training.logistic import Descent, LogisticModel, fit
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import AllowedSums, OpenSums, RevealedSums
-from fairshares.harness.training.training_run import Training, held_out, train, trained
+from fairshares.harness.training.training_run import (
+    ChosenTraining,
+    held_out,
+    train_on_records,
+    train_on_source,
+)
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
 from fairshares.protocols.spec import PI_ROUNDS
@@ -66,16 +71,16 @@ def encoded(of: ClientRecords):
 
 
 @pytest.fixture
-def chosen(tmp_path) -> Training:
+def chosen(tmp_path) -> ChosenTraining:
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people", Budget(Fraction(9), Fraction(1, 1000)))
     texts = {"epsilon": 9, "delta": "1.25e-5", "weights_epsilon": 2, "with_": "weights,thresholds"}
     request = TrainRequest(**texts, records="my.csv", features="features.json", security=QUICKEST)
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    return Training(
+    return ChosenTraining(
         request,
         account,
         guarantee=REST,
-        how=Descent(2, largest_weight=2.0),
+        descent=Descent(2, largest_weight=2.0),
         grid=(0.0, 0.5, 1.0),
         relation=relation,
         weights=settings_of(request.of_release("weights", relation)),
@@ -83,7 +88,7 @@ def chosen(tmp_path) -> Training:
     )
 
 
-def changed(chosen: Training, **fields: Any) -> Training:
+def changed(chosen: ChosenTraining, **fields: Any) -> ChosenTraining:
     return replace(chosen, request=chosen.request.but(**fields))
 
 
@@ -91,14 +96,14 @@ def nothing(_step: str) -> None:
     pass
 
 
-def charges(chosen: Training):
+def charges(chosen: ChosenTraining):
     (population,) = chosen.account.ledger.populations()
     return population.charges
 
 
 def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen, tmp_path):
     of = records()
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+    trained = train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     parts = {name: part.privacy.exact for name, part in trained.manifest.releases.items()}
     assert [*parts] == ["weights", "training", "thresholds"]
     total = trained.manifest.privacy.exact
@@ -125,7 +130,7 @@ def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
         neighboring_relation=relation, with_=["weights", "thresholds"]
     )
     people = table([0, 0, 1, 1] * 8)
-    ours = trained(request, people, FEATURES, tmp_path / "out", nothing)
+    ours = train_on_source(request, people, FEATURES, tmp_path / "out", nothing)
     assert ours.manifest.privacy.neighboring_relation is relation
     assert ours.manifest.privacy.if_replaced is UNSET
     parts = ours.manifest.releases
@@ -135,8 +140,8 @@ def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
     assert [charge.relation for charge in account.ledger.populations()[0].charges] == [relation]
     added = request.but(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
     with pytest.raises(PopulationError, match="the two do not add up"):
-        trained(added, people, FEATURES, tmp_path / "another", nothing)
-    theirs = trained(added.but(population="others"), people, FEATURES, tmp_path / "another", nothing)
+        train_on_source(added, people, FEATURES, tmp_path / "another", nothing)
+    theirs = train_on_source(added.but(population="others"), people, FEATURES, tmp_path / "another", nothing)
     stated = theirs.manifest.privacy
     assert isinstance(stated.if_replaced, StatedLoss)
     assert stated.if_replaced.epsilon == 2 * stated.epsilon_exact
@@ -169,7 +174,7 @@ def test_the_noise_is_twice_as_large_where_records_are_replaced(chosen):
 def test_a_relation_is_one_of_the_unit(fields, said, tmp_path):
     request = asked_for(Ledger(tmp_path / "ledger.sqlite")).but(**fields)
     with pytest.raises(OptionError, match=said):
-        trained(request, table([0, 1] * 8), FEATURES, tmp_path / "out", nothing)
+        train_on_source(request, table([0, 1] * 8), FEATURES, tmp_path / "out", nothing)
 
 
 @pytest.mark.parametrize("besides", ["weights", "thresholds", None])
@@ -177,17 +182,17 @@ def test_a_ledger_has_the_noise_of_rounds_alone(chosen, tmp_path, besides):
     """Thresholds spend no more ε and δ than the rounds of others, but have another noise, and more Rényi."""
     of = records()
     chosen = replace(chosen, **dict.fromkeys({"weights", "thresholds"} - {besides}))
-    train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+    train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
     assert (charge.noise is None) == (besides is not None)
 
 
 @pytest.mark.parametrize("inferred", [True, False])
 def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chosen, tmp_path, inferred):
-    chosen = changed(replace(chosen, weights=None, thresholds=None, how=Descent(1)), noise="distributed")
+    chosen = changed(replace(chosen, weights=None, thresholds=None, descent=Descent(1)), noise="distributed")
     of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+    trained = train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     assert (INFERRED in trained.manifest.privacy.public) == inferred
 
 
@@ -196,7 +201,7 @@ def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chos
     monkeypatch.setattr(training_run, "run_release", None)  # which would open weights
     chosen = replace(chosen, account=replace(chosen.account, budget=short))
     with pytest.raises(BudgetError, match="this run needs"):
-        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+        train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
 
 
@@ -211,7 +216,9 @@ def test_a_model_that_cannot_train_here_is_refused_before_weights_are_opened(cho
     of_rounds = {PI_ROUNDS.name: "not here"}
     monkeypatch.setattr(type(engine_of(MODEL)), "supports", lambda _, spec, *__: of_rounds.get(spec.name))
     with pytest.raises(UnsupportedError, match="not here"):
-        train(of, FEATURES, encoded(of), replace(chosen, thresholds=None), tmp_path / "out", progress=nothing)
+        train_on_records(
+            of, FEATURES, encoded(of), replace(chosen, thresholds=None), tmp_path / "out", progress=nothing
+        )
     assert not (tmp_path / "out").exists() and not chosen.account.ledger.populations()
 
 
@@ -222,7 +229,7 @@ def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch
     of, chosen = records(), replace(chosen, weights=None)
     monkeypatch.setattr(training_run, "fit", fails)
     with pytest.raises(OptionError, match="in round 1"):
-        train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+        train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
     assert 6 < charge.exact.epsilon <= 7 and charge.status is Status.ABORTED
     assert not (tmp_path / "out").exists()
@@ -241,9 +248,9 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     shutil.copytree(stock, tmp_path / "copy")
     short = replace(chosen, account=replace(chosen.account, budget=Budget(Fraction(8), Fraction(1, 1000))))
     with pytest.raises(BudgetError, match="this run needs"):
-        train(of, FEATURES, encoded(of), short, tmp_path / "out", progress=nothing)
+        train_on_records(of, FEATURES, encoded(of), short, tmp_path / "out", progress=nothing)
     assert len(pieces()) == 2
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+    trained = train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (charge,) = charges(chosen)
     noise = given(trained.manifest.releases["training"].preprocessing)
     assert noise is not None
@@ -257,7 +264,7 @@ def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_pa
     monkeypatch.setattr(training_run, "run_release", None)  # which would open weights
     roomy = replace(chosen, account=replace(chosen.account, population="others"))
     with pytest.raises(UsedNoiseError, match=r"used this noise.* make new noise"):
-        train(of, FEATURES, encoded(of), roomy, tmp_path / "again", progress=nothing)
+        train_on_records(of, FEATURES, encoded(of), roomy, tmp_path / "again", progress=nothing)
     assert not stock.exists() and not (tmp_path / "again").exists() and len(charges(chosen)) == 1
 
 
@@ -283,7 +290,7 @@ def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
         )
         sums = RevealedSums(AllowedSums(planned, piece), (), None)
         examples: Any = SimpleNamespace(clients=CLIENTS)
-        manifest = training_run._own_manifest(chosen, sums, examples, Entry(chosen.account), False)
+        manifest = training_run._manifest_of_rounds(chosen, sums, examples, Entry(chosen.account), False)
         stated.append(read_statement(manifest))
     assert stated[1].failure == 4 * stated[0].failure > 0
     assert [one.stated.made_ahead for one in stated] == [UNSET, True]
@@ -315,10 +322,10 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
         changed(chosen, privacy_unit=unit, positive_label="0"),
         weights=None,
         thresholds=None,
-        how=replace(chosen.how, rounds=4),
+        descent=replace(chosen.descent, rounds=4),
         fairness="equal_opportunity",
     )
-    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
+    trained = train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (session,), ((examples, told),) = sessions, seen
     fairgrad = told[-1]
     assert (fairgrad.fairness, fairgrad.cells, fairgrad.positive) == ("equal_opportunity", 8, 0)
@@ -359,7 +366,7 @@ def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_p
     monkeypatch.setattr(training_run, "run_release", ends)
     numbers, chosen = np.arange(float(CLIENTS * EACH))[:, np.newaxis], replace(chosen, weights=None)
     with pytest.raises(OptionError, match="seen enough"):
-        train(of, FEATURES, numbers, chosen, tmp_path / "out", progress=nothing)
+        train_on_records(of, FEATURES, numbers, chosen, tmp_path / "out", progress=nothing)
     rows = np.flatnonzero(~kept[of.client])
     assert seen["training"].features.ravel().tolist() == rows.tolist()
     assert seen["training"].label.tolist() == of.label[rows].tolist()
@@ -396,7 +403,7 @@ def test_a_column_of_which_nothing_is_read_costs_nothing(tmp_path):
     with pytest.raises(
         RecordsError, match="The column x holds low, for example, and no value in it is a number"
     ):
-        trained(asked_for(ledger), table(["low", "high"] * 8), FEATURES, tmp_path / "out", nothing)
+        train_on_source(asked_for(ledger), table(["low", "high"] * 8), FEATURES, tmp_path / "out", nothing)
     assert ledger.populations() == [] and not (tmp_path / "out").exists()
 
 
@@ -405,5 +412,5 @@ def test_what_counts_as_nothing_is_said_before_anything_is_spent(tmp_path):
     ledger.set_budget("people", Budget(Fraction(1)))
     said = "x: 8 of 16 values are not a number, such as 1.5, as high, and count as the middle of the range"
     with pytest.warns(UserWarning, match=said), pytest.raises(BudgetError):
-        trained(asked_for(ledger), table([1, "high"] * 8), FEATURES, tmp_path / "out", nothing)
+        train_on_source(asked_for(ledger), table([1, "high"] * 8), FEATURES, tmp_path / "out", nothing)
     assert [population.charges for population in ledger.populations()] == [()]

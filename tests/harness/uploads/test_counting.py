@@ -25,7 +25,13 @@ from fairshares.harness.pipeline.cluster import on_cluster
 from fairshares.harness.uploads import counting
 from fairshares.harness.uploads.aggregates import check_aggregates, extract_values, read_uploads
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Opener, UploadCount
+from fairshares.harness.uploads.counting import (
+    Opener,
+    RepeatedEnvelope,
+    SoundEnvelope,
+    UnsoundEnvelope,
+    UploadCount,
+)
 from fairshares.harness.uploads.lists import common_uploads, read_lists, write_uploads
 from fairshares.harness.uploads.reasons import OTHER_KEY, UNCOVERED, UNOPENED, UNREADABLE, WRONG_SIZE
 from fairshares.harness.uploads.task import Task
@@ -335,16 +341,16 @@ def test_what_a_worker_returns_is_checked(task: Task, tmp_path: Path) -> None:
     own = opener(task, 0, tmp_path)
     name = upload(task, [1, 0, 0, 0], tmp_path / "shares")
     envelope = (tmp_path / "shares" / "party-0" / f"{name}.share").read_bytes()
-    two = envelope + changed(envelope, 99)
+    two = changed(envelope, 99) + envelope
     for apart in (False, True):
         packed = counting.packed(own, two, apart)
-        answers, values = counting.unpacked(packed, own, 2, apart)
-        assert answers == [None, UNOPENED] or answers == [None, "again"]
-        assert np.array_equal(values, own(two, apart)[1])
+        opened = counting.unpacked(packed, own, 2, apart)
+        assert opened.envelopes == [UnsoundEnvelope(UNOPENED), SoundEnvelope(None)]
+        assert np.array_equal(opened.values, own(two, apart).values)
         for wrong in (packed[:-1], packed + bytes(8), b"", b"x" * 100, packed.replace(b"null", b"true")):
             with pytest.raises(ShareError, match="is not a count"):
                 counting.unpacked(wrong, own, 2, apart)
-        for other in (None, (answers, values), packed.decode("latin-1")):
+        for other in (None, opened, packed.decode("latin-1")):
             with pytest.raises(ShareError, match="it is not bytes"):
                 counting.unpacked(other, own, 2, apart)
         with pytest.raises(ShareError, match="longer or shorter"):
@@ -354,3 +360,5 @@ def test_what_a_worker_returns_is_checked(task: Task, tmp_path: Path) -> None:
     )
     with pytest.raises(ShareError, match="reason that this version"):
         counting.unpacked(unknown, own, 1, False)
+    repeated = counting.unpacked(counting.packed(own, envelope * 2, False), own, 2, False)
+    assert repeated.envelopes == [SoundEnvelope(None), RepeatedEnvelope()]

@@ -24,7 +24,7 @@ from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.online.client import Invitation, check_directory
 from fairshares.harness.online.session import Server
 from fairshares.harness.security_models import MODELS
-from fairshares.harness.system.files import changeable_by_others, make_own_directory
+from fairshares.harness.system.places import make_own_directory, place_fault
 from fairshares.harness.uploads import sending as uploading
 from fairshares.harness.uploads.client import share
 from fairshares.harness.uploads.counted_records import records_left
@@ -239,12 +239,12 @@ def test_invitations_are_not_written_below_what_others_can_rename(group: Path) -
 def test_a_check_covers_the_directory_itself_and_all_above(group: Path) -> None:
     directory = group / "mine"
     directory.mkdir(mode=0o700)
-    assert changeable_by_others(directory) == f"Other users can write to {group}"
+    assert place_fault(directory) == f"Other users can write to {group}"
     group.chmod(0o1777)
-    assert changeable_by_others(directory) is None
-    assert changeable_by_others(group) == f"Other users can write to {group}"
+    assert place_fault(directory) is None
+    assert place_fault(group) == f"Other users can write to {group}"
     (group / "link").symlink_to(directory)
-    assert changeable_by_others(group / "link") == f"{group / 'link'} is not a directory of its own"
+    assert place_fault(group / "link") == f"{group / 'link'} is not a directory of its own"
 
 
 def test_what_is_made_for_a_refused_place_goes_again(group: Path, tmp_path: Path) -> None:

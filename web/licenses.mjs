@@ -1,0 +1,11 @@
+// Writes dist/LICENSES.txt: the licenses of all packages that are part of the bundle, as these ask for.
+import { readFileSync, writeFileSync } from "node:fs";
+
+const lock = JSON.parse(readFileSync("package-lock.json", "utf-8"));
+const texts = Object.entries(lock.packages)
+  .filter(([place, { dev }]) => place !== "" && !dev)
+  .map(([place, { version }]) => {
+    const license = readFileSync(`${place}/LICENSE`, "utf-8").trim();
+    return `${place.replace("node_modules/", "")} ${version}\n\n${license}\n`;
+  });
+writeFileSync("dist/LICENSES.txt", texts.join("\n\n"));

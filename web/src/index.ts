@@ -1,0 +1,12 @@
+/** FairShares' client: reads a task, counts records, seals them for the parties, and uploads them. */
+
+export { countRecords, type ClientRecord } from "./counting.js";
+export type { Cap, Detail, FormName, RecordDomain, Rounding, ValueGrid } from "./domain.js";
+export type { ArithmeticName } from "./elements.js";
+export { FairSharesError, OptionError, RecordsError, TaskError, UnsupportedError } from "./errors.js";
+export { explain, type ExplainedParty, type Explanation } from "./explain.js";
+export type { Policy, PrivacyUnit, ReleaseName } from "./policy.js";
+export { seal, type SealedUpload, type SealOptions } from "./seal.js";
+export { envelopeBytes } from "./sizes.js";
+export { readTask, type Admission, type Party, type SealingKey, type Task } from "./task.js";
+export { upload, type Outcome, type PartyResult, type SendingState, type UploadOptions } from "./upload.js";
