@@ -116,8 +116,8 @@ def weights(
         offline: Whether to take noise that `preprocess` made.
         stock: The directory of that noise; default: stock, beside the ledger.
         security: A model that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
-        parties: How many parties compute, in "semi2k", "spdz2k" (2 to 16) and "mpyc" (3 to 16). None: the
-            model's usual number.
+        parties: How many parties compute, in "semi2k", "spdz2k" (2 to 16), "shamir", "mpyc" (3 to 16) and
+            "malicious-shamir" (3, 5, .., 15). None: the model's usual number.
         population: Whose records these are, a name, which is charged; "none": nobody counts.
         budget: The population's total ε, or (ε, δ). Runs beyond it are refused.
         ledger: The file of charges; default: as for the command.

@@ -17,4 +17,14 @@ NoiseKind = Literal["joint", "distributed", "distributed-gaussian"]
 NoiseFamilyName = Literal["by-epsilon", "signed"]
 Unit = Literal["record", "client"]
 Relation = Literal["add_or_remove_one", "replace_one", "zero_out_one"]
-Security = Literal["semi2k", "ring", "spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring", "mpyc"]
+Security = Literal[
+    "semi2k",
+    "ring",
+    "spdz2k",
+    "sy-rep-ring",
+    "ps-rep-ring",
+    "rep4-ring",
+    "shamir",
+    "malicious-shamir",
+    "mpyc",
+]

@@ -1,11 +1,12 @@
 """Security models: numbers of parties, and the collusion that they withstand."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
-from fairshares.protocols.spec import REPLICATED, InputPath
+from fairshares.protocols.spec import CLIENTS, REPLICATED, InputPath
 
 MOST_PARTIES = 16  # of any model, as of a task
 _SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
@@ -19,11 +20,26 @@ class PartyNumbers:
         least: The smallest number.
         most: The largest number.
         honest_majority: Whether fewer than half of the parties may collude. If not, all but one may.
+        odd: Whether it takes odd numbers alone.
     """
 
     least: int
     most: int = MOST_PARTIES
     honest_majority: bool = False
+    odd: bool = False
+
+    @property
+    def taken(self) -> Sequence[int]:
+        """The numbers, in order."""
+        return range(self.least, self.most + 1, 2 if self.odd else 1)
+
+    @property
+    def in_words(self) -> str:
+        """The numbers in words, to be followed by "parties"."""
+        if self.odd:
+            *others, largest = self.taken
+            return f"{', '.join(map(str, others))} or {largest}"
+        return f"{self.least} to {self.most}"
 
     def corruptions(self, parties: int) -> int:
         """Return how many of so many parties may collude."""
@@ -55,6 +71,7 @@ class SecurityModel:
         batches: The least and most material prepared at once; None for the machine's choice.
         prepares_ands: Whether the machine also prepares material for ANDs of bits, of which plans count
             whole batches.
+        makes_bits_of_keys: Whether programs may turn clients' keys into bits in it.
         broken: Whether the engine falls short of `adversary`; see docs/explanation/limitations.md.
         cryptography: Further assumptions, in words.
         replicated: Whether all parties but one hold each share, so that no active one can change it.
@@ -84,12 +101,13 @@ class SecurityModel:
     fixed_batch: int | None = None
     is_bare: bool = False
     prepares_ands: bool = True
+    makes_bits_of_keys: bool = True
 
     def takes(self, parties: int) -> bool:
         """Return whether so many parties can compute in this model."""
         if self.numbers is None:
             return parties == self.parties
-        return self.numbers.least <= parties <= self.numbers.most
+        return parties in self.numbers.taken
 
     def with_parties(self, parties: int) -> "SecurityModel":
         """Return the model of so many parties, or raise OptionError."""
@@ -113,7 +131,7 @@ class SecurityModel:
         """The numbers of parties that it takes, in words."""
         if self.numbers is None:
             return str(self.parties)
-        return f"{self.numbers.least} to {self.numbers.most}"
+        return self.numbers.in_words
 
     @property
     def stated_parties(self) -> int | None:
@@ -178,6 +196,12 @@ class SecurityModel:
 
     def refusal(self, path: InputPath) -> str | None:
         """Return why clients' values cannot take this path, None if they can."""
+        if path is CLIENTS and self.virtual_machine is not None and self.ring is not RING:
+            able = ", ".join(model.name for model in MODELS.values() if model.ring is RING)
+            return (
+                f"Security model {self.name} computes modulo a prime, and takes no values by input path "
+                f"{path.name!r}; use {named('input_path', 'shares')}, or one of the models {able}."
+            )
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
@@ -210,10 +234,19 @@ _DIRECT = ("-e", "-d")
 _AT_ONCE = (50_000, 50_000)  # fewer rounds; smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
 _SPDZ2K = ("-e", "-SP", "48")
+# Machines of Shamir's shares compute modulo a prime, here FIELD's, on integers of 64 bits.
+_PRIME = ("-P", str(FIELD.modulus))
+# Integers are compared by arithmetic bits, and "-E" says that parties may enter what is no bit:
+# docs/decisions/0092-shamirs-shares.md.
+_FIELD_DABITS = ("-F", "64", "-X", *_PRIME, "-E", "malicious-shamir")
+_BITS_OF_PRIME = FIELD.modulus.bit_length()  # of masks, which are uniform modulo the prime but for 2^-127
+_FIELD_EDABITS = ("-F", "64", "-Y", *_PRIME)
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"
 _ALL_BUT_ONE_COLLUDE = PartyNumbers(2)
 _FEWER_THAN_HALF_COLLUDE = PartyNumbers(3, honest_majority=True)
+# Of 2t + 1 parties the t + 1 honest ones define what any party shared; of more they may disagree.
+_ONE_MORE_THAN_HALF_HONEST = PartyNumbers(3, most=15, honest_majority=True, odd=True)
 _MASKS_OF_MPYC = 61  # the most that fits into a field of 127 bits beside 64-bit integers; as fast as 40
 
 MODELS: dict[str, SecurityModel] = {
@@ -305,6 +338,36 @@ MODELS: dict[str, SecurityModel] = {
             cryptography=_HASHES,
             replicated=True,
             prepares_ands=False,
+        ),
+        SecurityModel(
+            name="shamir",
+            engine="mp-spdz",
+            parties=3,
+            corruptions=1,
+            adversary="passive",
+            ring=FIELD,
+            virtual_machine="shamir-party.x",
+            compile_options=_FIELD_EDABITS,
+            run_options=_PRIME,
+            statistical_security_bits=_BITS_OF_PRIME,
+            batches=_AT_ONCE,
+            numbers=_FEWER_THAN_HALF_COLLUDE,
+        ),
+        SecurityModel(
+            name="malicious-shamir",
+            engine="mp-spdz",
+            parties=3,
+            corruptions=1,
+            adversary="active",
+            ring=FIELD,
+            virtual_machine="malicious-shamir-party.x",
+            compile_options=_FIELD_DABITS,
+            run_options=_PRIME,
+            statistical_security_bits=40,
+            batches=(1000, 10_000),
+            cryptography=_HASHES,
+            numbers=_ONE_MORE_THAN_HALF_HONEST,
+            makes_bits_of_keys=False,
         ),
         SecurityModel(
             name="mpyc",

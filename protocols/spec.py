@@ -257,8 +257,9 @@ class ProtocolSpec:
             shifts the result. Active models run other programs on bits alone.
         slot_bits: A function of the arguments: the bits of a slot.
         fair_bits: A function of the arguments: the fair bits that a party draws for a sample.
-        compared: A function of the arguments: how many integers are compared. In a field each comparison
-            fails with a small probability. [test: tests/harness/engines/test_mpyc_masks.py]
+        compared: A function of the arguments: how many integers are compared, or turned into bits. In a field
+            each is opened under a mask, which fails with a small probability.
+            [test: tests/harness/engines/test_mpyc_masks.py, tests/harness/pipeline/test_manifest.py]
         distributed_noise: Whether parties may add noise of their own (`--noise distributed`), or noise made
             ahead (`--offline`). The program then runs with other last arguments. Where parties add up their
             columns before the run, and the `release` of a linear program is a `ColumnSums`, a program that

@@ -230,7 +230,9 @@ class Attack:
             for block in bits:
                 for place in inputs:
                     words += [f"{word}\n" for word in block[place]]
-            (directory / DATA / values_file(party)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
+            ring = self.model.ring
+            elements = ring.signed_words(ring.encode(np.array(numbers, dtype=np.int64)))
+            (directory / DATA / values_file(party)).write_bytes(ring.to_bytes(elements))
             (directory / DATA / bits_file(party)).write_text("".join(words))
 
     def _job(self) -> MadeUpJob:

@@ -61,7 +61,7 @@ from fairshares.harness.engines.parties.working_directory import LOOPBACK
 from fairshares.harness.errors import OutputError, UnsupportedError, named
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.party_reports import ClientsServed, MalformedReportError, reports_in
-from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
 # Why clients are left out.
@@ -197,7 +197,7 @@ class Engine(Runner, MadeUpRunner):
                 f"{spec.name} takes no values by input path {form.path.name!r}; use "
                 f"{named('input_path', 'shares')}."
             )
-        reason = model.refusal(form.path)
+        reason = model.refusal(form.path) or _refused_keys(spec, model)
         if reason is not None:
             return reason
         paths = []
@@ -390,6 +390,17 @@ def _phases_of(costs: Sequence[PartyCosts]) -> dict[str, tuple[PhaseCosts, ...]]
         if all(name in cost.phases for cost in costs):
             phases[name] = tuple(cost.phases[name] for cost in costs)
     return phases
+
+
+def _refused_keys(spec: ProtocolSpec, model: SecurityModel) -> str | None:
+    """Return why a program that counts keys is refused in a model, None if it is not."""
+    if spec.counts_keys_of is None or model.makes_bits_of_keys:
+        return None
+    able = [known.name for known in MODELS.values() if known.makes_bits_of_keys and known.virtual_machine]
+    return (
+        f"{spec.name} turns keys into bits, which {model.name} cannot; choose "
+        f"{named('variant', 'histogram')}, or one of the models {', '.join(able)}."
+    )
 
 
 def _shares_of(job: Job, part: EnginePart) -> ShareLayout:

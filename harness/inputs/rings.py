@@ -52,6 +52,14 @@ class Ring:
         """Return what `to_bytes` does, as a view of the elements if they lie in that order already."""
         return np.ascontiguousarray(a, dtype="<u8").reshape(-1).view(np.uint8).data
 
+    def signed_words(self, a: Words) -> Words:
+        """Return elements, shape (..., words), as words in two's complement, lowest first, of that shape.
+
+        Modulo the ring's modulus an element is the sum of its words, each times the power of 2^64 of its
+        place.
+        """
+        return a
+
     def from_bytes(self, raw: bytes | memoryview) -> Words:
         """Return elements, shape (n, words), of bytes of a checked length, without copying them."""
         return np.frombuffer(raw, dtype="<u8").reshape(-1, self.words).astype(np.uint64, copy=False)
@@ -110,6 +118,12 @@ class Field127(Ring):
 
     def reduce(self, raw: Words) -> Words:
         return self._canonical(raw & _ALL_ONES)
+
+    def signed_words(self, a: Words) -> Words:
+        low = a[..., 0]
+        high = a[..., 1] + (low >> np.uint64(63))  # a low word from 2^63 on is read as 2^64 less
+        top = high >> np.uint64(63)  # 2^127, which is 1
+        return np.stack([low + top, high - (top << np.uint64(63))], axis=-1)
 
     def _canonical(self, a: Words) -> Words:
         return np.where((a == _ALL_ONES).all(axis=-1, keepdims=True), np.uint64(0), a)

@@ -57,6 +57,7 @@ _INPUTS_WITHSTAND = {
         "turn any {} of them together hold everything that waits for the run."
     ),
 }
+_MOST_EXPONENT = 64  # of which `exp_bounds` knows the power
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one {} added or removed",
     NeighboringRelation.REPLACE_ONE: "one {} replaced",
@@ -327,7 +328,12 @@ def end_to_end(
     eta = failure_of(bits)
     if active and input_path == CLIENTS.described:
         eta += Fraction(releases, 1 << CHECKS)
-    total = exact.delta + (1 + exp_bounds(min(exact.epsilon, Fraction(64)))[1]) * eta
+    if not eta:
+        total = exact.delta
+    elif exact.epsilon > _MOST_EXPONENT:
+        total = Fraction(1)  # all that is known, whatever η is
+    else:
+        total = exact.delta + (1 + exp_bounds(exact.epsilon)[1]) * eta
     behavior = "follows the protocol"
     if active:
         behavior = "may deviate"

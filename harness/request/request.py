@@ -186,8 +186,8 @@ class Trust(Options):
     security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     parties = optional(
         parse_parties,
-        "how many parties compute, in semi2k, spdz2k (2 to 16) and mpyc (3 to 16); default: the model's "
-        "usual number",
+        "how many parties compute, in semi2k, spdz2k (2 to 16), shamir, mpyc (3 to 16) and malicious-shamir "
+        "(3, 5, .., 15); default: the model's usual number",
     )
 
     @property

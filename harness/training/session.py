@@ -131,8 +131,8 @@ class SumSession:
             step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
                 units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
                 far, the error of all clients' rounding is at most a third of it.
-            parties: How many parties add up, in "semi2k", "spdz2k" and "mpyc". Default: the model's usual
-                number.
+            parties: How many parties add up, in "semi2k", "spdz2k", "shamir", "malicious-shamir" and "mpyc".
+                Default: the model's usual number.
         Raises:
             FairSharesError: A subclass for each mistake.
         """

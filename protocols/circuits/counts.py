@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from fairshares.protocols.circuits.machine import is_for_a_prime
+
 REPLICATED = "replicated"
+_WORD = 1 << 64
 
 
 def with_path(arguments):
@@ -20,7 +23,20 @@ def input_columns(secret_integer, parties: int, size: int, path: str = "shares")
     if path == REPLICATED:
         _, (column,) = secret_integer.read_from_file(0, size=size)
         return column
-    return sum(secret_integer.get_input_from(i, binary=True, size=size) for i in range(parties))
+    return sum(values_of(secret_integer, party, size) for party in range(parties))
+
+
+def values_of(secret_integer, party: int, size: int):
+    """Return the `size` values that a party inputs.
+
+    MP-SPDZ reads signed integers of 64 bits. Where it computes modulo a prime, a value has more bits: it is a
+    low and a high word, as `Ring.signed_words` makes them.
+    [test: tests/programs/test_field_inputs.py]
+    """
+    if not is_for_a_prime():
+        return secret_integer.get_input_from(party, binary=True, size=size)
+    words = secret_integer.get_input_from(party, binary=True, size=2 * size)
+    return words.get_vector(0, size, 2) + words.get_vector(1, size, 2) * _WORD
 
 
 def column_totals(secret_integer, columns, clients: int, cells: int):

@@ -107,4 +107,6 @@ def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, tur
     if law[0] != JOINT_GAUSSIAN:
         return default_noise(secret_integer, bit_vector, parties, lanes, *law, turn=turn)
     noise = JointGaussian.of(law[1])
-    return gaussian(noise, xor_of_inputs(bit_vector, parties, lanes, noise.bits), secret_integer)
+    return gaussian(
+        noise, xor_of_inputs(secret_integer, bit_vector, parties, lanes, noise.bits), secret_integer
+    )

@@ -46,7 +46,7 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
     scale = 1 / Fraction(epsilon)
     if not 0 < scale <= _MOST_SCALE:
         raise ValueError(f"epsilon must be at least 1/{_MOST_SCALE}, not {epsilon}")
-    bits = xor_of_inputs(bit_vector, parties, lanes, FRACTION_BITS)
+    bits = xor_of_inputs(secret_integer, bit_vector, parties, lanes, FRACTION_BITS)
     u = secret_fixed._new(to_integer(bits, secret_integer))
     sign = 2 * (u >= 0) - 1
     return log(1 - 2 * (u * sign), math.e) * sign * -float(scale)

@@ -15,6 +15,7 @@ from fairshares.protocols.circuits.coins import (
     family_for,
 )
 from fairshares.protocols.circuits.counts import input_columns
+from fairshares.protocols.circuits.machine import may_enter_no_bits
 
 MAX_INPUT_WIDTH = 63  # bits per lane of a binary input instruction; more become zeros
 
@@ -85,11 +86,11 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
         return kept
     epsilon, delta_bits = law
     coins = coins_of_arguments(str(epsilon), str(delta_bits))
-    fair = xor_of_inputs(bit_vector, parties, lanes, fair_bits_per_sample(coins))
+    fair = xor_of_inputs(secret_integer, bit_vector, parties, lanes, fair_bits_per_sample(coins))
     return joint_sample(coins, fair, secret_integer)
 
 
-def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
+def xor_of_inputs(secret_integer, bit_vector, parties: int, lanes: int, n_bits: int) -> list:
     """XOR bits that all parties input, shared or drawn.
 
     Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where the
@@ -97,6 +98,7 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
     [test: tests/programs/test_random_bits.py]
     Reveals: nothing.
     """
+    has_to_make_bits = may_enter_no_bits()
     drawn = []
     for width in input_widths(n_bits):
         columns = bit_vector.get_type(width)
@@ -105,8 +107,23 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
             bit = same_bit[0]
             for other in same_bit[1:]:
                 bit = bit ^ other
+            if has_to_make_bits:
+                bit = bit_of_element(secret_integer, bit, lanes)
             drawn.append(bit)
     return drawn
+
+
+def bit_of_element(secret_integer, element, lanes: int):
+    """Return the lowest bits of elements of GF(2^40), which malicious-shamir has in bits' place.
+
+    Computes: r + (the lowest bit of element + r, opened), r a bit that the machine made and checked.
+    Guarantees: the result is a bit, whatever a party has entered. What is opened is a uniform bit plus what
+    a party added of its own, and so says nothing of others' bits.
+    [test: tests/protocols/test_bits_of_elements.py, by enumeration]
+    Reveals: nothing.
+    """
+    _, own = secret_integer.get_dabit(size=lanes)
+    return own ^ (element ^ own).reveal()
 
 
 def flip(coin, fair):

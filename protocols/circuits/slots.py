@@ -163,7 +163,7 @@ def _in_groups(code, value, groups: int, steps: int):
 
 
 def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: int):
-    secret_integer, bit_vector, memory = names
+    secret_integer, bit_vector, _ = names
     if path == REPLICATED:
         words, lanes = input_columns(secret_integer, parties, slots, path), -(-slots // per_lane)
         starts = range(0, slots, lanes)
@@ -176,20 +176,20 @@ def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: in
     for in_lane, lanes in dict.fromkeys(blocks):
         n_bits, times = in_lane * width, blocks.count((in_lane, lanes))
         if times == 1:
-            bits = xor_of_inputs(bit_vector, parties, lanes, n_bits)
+            bits = xor_of_inputs(secret_integer, bit_vector, parties, lanes, n_bits)
         else:
-            bits = _read_in_a_loop(bit_vector, parties, lanes, n_bits, times, memory)
+            bits = _read_in_a_loop(names, parties, lanes, n_bits, times)
         yield [bits[j * width : (j + 1) * width] for j in range(in_lane)]
 
 
-def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
-    sbits, for_range, break_point = memory
+def _read_in_a_loop(names, parties: int, lanes: int, n_bits: int, times: int):
+    secret_integer, bit_vector, (sbits, for_range, break_point) = names
     words = lanes // _WORD
     place = sbits.get_type(_WORD).malloc(n_bits * times * words)
 
     @for_range(times)
     def _(turn):
-        for i, bit in enumerate(xor_of_inputs(bit_vector, parties, lanes, n_bits)):
+        for i, bit in enumerate(xor_of_inputs(secret_integer, bit_vector, parties, lanes, n_bits)):
             bit.store_in_mem(place + i * times * words + turn * words)
 
     break_point()

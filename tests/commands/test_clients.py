@@ -312,7 +312,7 @@ def test_the_terms_are_shown_first_and_claim_what_the_model_withstands(
         "δ)-differential privacy with ε = 1.5 and δ = 9.095e-13 in total, for one record of yours added or "
         f"removed. Computation: {model.parties} parties, model {model.name}: no single party learns anything"
     )
-    passive = model.name in ("ring", "semi2k", "sy-rep-ring", "mpyc")
+    passive = model.name in ("ring", "semi2k", "sy-rep-ring", "shamir", "mpyc")
     assert (
         "no single party learns anything more if it follows the protocol (passive, or semi-honest)." in shown
     ) == passive

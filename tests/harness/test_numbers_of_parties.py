@@ -54,7 +54,14 @@ ROOT = Path(__file__).resolve().parents[2]
 # How many may collude, by the number of parties: all but one, or fewer than half.
 ALL_BUT_ONE = {parties: parties - 1 for parties in range(2, 17)}
 FEWER_THAN_HALF = dict(zip(range(3, 17), (1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), strict=True))
-COLLUDE = {"semi2k": ALL_BUT_ONE, "spdz2k": ALL_BUT_ONE, "mpyc": FEWER_THAN_HALF}
+ODD = {parties: colluding for parties, colluding in FEWER_THAN_HALF.items() if parties % 2}
+COLLUDE = {
+    "semi2k": ALL_BUT_ONE,
+    "spdz2k": ALL_BUT_ONE,
+    "shamir": FEWER_THAN_HALF,
+    "malicious-shamir": ODD,
+    "mpyc": FEWER_THAN_HALF,
+}
 OF_FIVE = get_model("semi2k", 5)
 SPLIT = INPUT_FORMS["split"].by(SHARES)
 
@@ -78,14 +85,20 @@ def test_a_model_takes_its_numbers_of_parties_and_no_others(name: str) -> None:
                 assert model.statistical_security_bits == usual.statistical_security_bits
         else:
             numbers = f"{min(colluding)} to 16" if name in COLLUDE else usual.parties
+            if colluding is ODD:
+                numbers = "3, 5, 7, 9, 11, 13 or 15"
             with pytest.raises(OptionError, match=f"Model {name} takes {numbers} parties, not {parties};"):
                 get_model(name, parties)
 
 
 def test_a_refusal_names_the_models_of_so_many_parties() -> None:
-    with pytest.raises(OptionError, match=r"of 5 parties with \S+: semi2k, spdz2k, mpyc\.$"):
+    with pytest.raises(
+        OptionError, match=r"of 5 parties with \S+: semi2k, spdz2k, shamir, malicious-shamir, mpyc\.$"
+    ):
         get_model("ring", 5)
-    with pytest.raises(OptionError, match=r"of 4 parties with \S+: semi2k, spdz2k, rep4-ring, mpyc\.$"):
+    with pytest.raises(
+        OptionError, match=r"of 4 parties with \S+: semi2k, spdz2k, rep4-ring, shamir, mpyc\.$"
+    ):
         get_model("ring", 4)
     with pytest.raises(OptionError, match=r"of 17 parties with \S+: there is none\.$"):
         get_model("semi2k", 17)

@@ -14,6 +14,7 @@ from benchmarks.suites import Grid, Planned, Suite
 from fairshares.harness.engines.execution import Conditions, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
+from fairshares.harness.inputs.rings import RING
 from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
@@ -21,7 +22,7 @@ from tests.support.fixed_point import ONE, laplace, quotients
 from tests.support.running import QUICKEST, Inputs, model_parameters, run, xor_shares
 
 MP_SPDZ = pytest.mark.parametrize(
-    "model", model_parameters(models=[model for model in MODELS.values() if model.virtual_machine])
+    "model", model_parameters(models=[model for model in MODELS.values() if model.ring is RING])
 )
 RECORDS, CLIENTS, THRESHOLDS, EPSILON = 40, 9, 3, "2"
 EACH_FORM = (ONE_BY_ONE, AT_ONCE)

@@ -404,26 +404,50 @@ def test_the_harness_compiles_what_it_accounts_for(
 
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_circuits_read_nothing_from_outside(name: str) -> None:
-    """No environment, no file, no randomness of their own: what they compute follows from their arguments."""
+    """No environment, no file, no randomness of their own: what they compute follows from their arguments.
+
+    One module asks MP-SPDZ's compiler for its modulus and its machine, and nothing else.
+    """
     tree = ast.parse((PROJECT / "protocols" / "circuits" / f"{name}.py").read_text(encoding="utf-8"))
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert (
-        modules
-        <= {
-            "__future__",
-            "collections.abc",
-            "dataclasses",
-            "enum",
-            "fractions",
-            "functools",
-            "math",
-            "typing",
-        }
-        | MODULES
-    )
+    assert modules <= {
+        "__future__",
+        "collections.abc",
+        "dataclasses",
+        "enum",
+        "fractions",
+        "functools",
+        "math",
+        "typing",
+    } | MODULES | ({"sys"} if name == "machine" else set())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}
+
+
+# What a circuit may ask the compiler, word for word.
+ASKED_OF_THE_COMPILER = {
+    "is_for_a_prime": [
+        "compiler = sys.modules.get('Compiler.program')",
+        "return compiler is not None and bool(compiler.Program.prog.prime)",
+    ],
+    "may_enter_no_bits": [
+        "compiler = sys.modules.get('Compiler.program')",
+        "return compiler is not None and compiler.Program.prog.options.execute == 'mal-shamir'",
+    ],
+}
+
+
+def test_the_compiler_is_asked_for_its_modulus_and_machine_alone() -> None:
+    tree = ast.parse((PROJECT / "protocols" / "circuits" / "machine.py").read_text(encoding="utf-8"))
+    asked = {
+        node.name: [ast.unparse(step) for step in node.body[1:]]
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert asked == ASKED_OF_THE_COMPILER
+    others = [node for node in tree.body[1:] if not isinstance(node, ast.FunctionDef)]
+    assert [ast.unparse(node) for node in others] == ["from __future__ import annotations", "import sys"]
 
 
 OPENS = {
@@ -438,7 +462,10 @@ OPENS = {
 }
 
 
-OPENED_TO_CLIENTS = {"reveal", "write_shares_to_socket", "write_to_socket"}
+OPENED_BY_CIRCUITS = {
+    "clients": {"reveal", "write_shares_to_socket", "write_to_socket"},
+    "noise": {"reveal"},
+}
 
 
 def opened_by_a_circuit(source: str) -> set[str]:
@@ -450,10 +477,22 @@ def opened_by_a_circuit(source: str) -> set[str]:
 
 def test_circuits_open_nothing(project: Path) -> None:
     for path in (project / "protocols" / "circuits").glob("*.py"):
-        allowed = OPENED_TO_CLIENTS if path.stem == "clients" else set()
+        allowed = OPENED_BY_CIRCUITS.get(path.stem, set())
         assert opened_by_a_circuit(path.read_text(encoding="utf-8")) == allowed, path.name
     assert opened_by_a_circuit("def f(x):\n    return [y.reveal() for y in x]") == {"reveal"}
     assert opened_by_a_circuit("def f(x, print_ln):\n    print_ln('%s', x)") == {"print_ln"}
+
+
+def test_what_parties_entered_for_bits_is_opened_under_bits_of_the_machine_alone(project: Path) -> None:
+    """Word for word; that this says nothing: tests/protocols/test_bits_of_elements.py."""
+    tree = ast.parse((project / "protocols" / "circuits" / "noise.py").read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    opening = functions.pop("bit_of_element")
+    assert [ast.unparse(step) for step in opening.body[1:]] == [
+        "_, own = secret_integer.get_dabit(size=lanes)",
+        "return own ^ (element ^ own).reveal()",
+    ]
+    assert all(opened_by_a_circuit(ast.unparse(other)) == set() for other in functions.values())
 
 
 # What clients' input does, word for word: random masks and offsets go to the client, sums that have an offset

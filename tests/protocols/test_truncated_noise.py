@@ -252,7 +252,7 @@ def test_every_party_counts_and_every_bit_is_taken_once() -> None:
     rng = np.random.default_rng(5)
     parties = [list(rng.random((130, 7)) < 0.5) for _ in range(4)]
     inputs = PartyInputs(parties)
-    drawn = xor_of_inputs(inputs, 4, 7, 130)
+    drawn = xor_of_inputs(int_of_bit, inputs, 4, 7, 130)
     assert (np.array(drawn) == np.logical_xor.reduce(np.array(parties), axis=0)).all()
     assert inputs.queues == [[], [], [], []]
 

@@ -21,7 +21,7 @@ from fairshares.harness.charged import Chargeable, Charged
 from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.registry import choose_model
-from fairshares.harness.inputs.rings import XOR
+from fairshares.harness.inputs.rings import RING, XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares
 from fairshares.harness.pipeline.sources import local_clients
 from fairshares.harness.request.networks import NetworkProfile
@@ -31,14 +31,22 @@ from fairshares.protocols.circuits.coins import Coins, SymmetricCoins, coins_of_
 from fairshares.protocols.circuits.gaussian import JointGaussian, refinements
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.noise.truncated import largest_noise, smallest_noise, twice_center
-from fairshares.protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
+from fairshares.protocols.spec import CLIENTS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
 TEST_PROGRAMS = Path(__file__).parents[1] / "programs" / "sources"
 RUN_TIMEOUT_S = 600.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 QUICKEST = choose_model(None).name  # of the models that can run here: for what is the same in all
 OF_OTHER_NUMBERS = tuple(
-    get_model(name, parties) for name, parties in (("semi2k", 3), ("semi2k", 5), ("spdz2k", 3), ("mpyc", 5))
+    get_model(name, parties)
+    for name, parties in (
+        ("semi2k", 3),
+        ("semi2k", 5),
+        ("spdz2k", 3),
+        ("shamir", 5),
+        ("malicious-shamir", 5),
+        ("mpyc", 5),
+    )
 )
 INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes from 64 on if there are more
 
@@ -51,7 +59,7 @@ def model_parameters(
     """Return pytest parameters: a model, after a form if there are any; skipped where it cannot run.
 
     Left out: forms that multiply clients' plain shares, in active models, which refuse them; clients that
-    send while the parties run, on the embedded engine.
+    send while the parties run, in models that compute modulo a prime.
     """
     return [
         pytest.param(
@@ -65,6 +73,7 @@ def model_parameters(
         if not any(
             one.multiplies_client_values and model.active and not one.path.authenticated for one in form
         )
+        and (model.ring is RING or all(one.path is not CLIENTS for one in form))
         and (model.virtual_machine or all(one.path.portable for one in form))
     ]
 

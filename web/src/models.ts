@@ -5,6 +5,7 @@ import type { ArithmeticName } from "./elements.js";
 export interface SecurityModel {
   readonly least: number; // parties
   readonly most: number;
+  readonly isOdd?: boolean; // whether it takes odd numbers alone
   readonly arithmetic: ArithmeticName; // of shares that are not bits
   readonly isActive: boolean; // whether parties that may be corrupt may also deviate, by the model's design
 
@@ -23,8 +24,23 @@ const MODELS: Readonly<Record<string, SecurityModel>> = {
   "sy-rep-ring": { least: 3, most: 3, arithmetic: "ring64", isActive: false, corruptions: one }, // its check has no effect
   "ps-rep-ring": { least: 3, most: 3, arithmetic: "ring64", isActive: true, corruptions: one },
   "rep4-ring": { least: 4, most: 4, arithmetic: "ring64", isActive: true, corruptions: one },
+  "shamir": { least: 3, most: 16, arithmetic: "field127", isActive: false, corruptions: fewerThanHalf },
+  "malicious-shamir": {
+    least: 3,
+    most: 15,
+    isOdd: true,
+    arithmetic: "field127",
+    isActive: true,
+    corruptions: fewerThanHalf,
+  },
   "mpyc": { least: 3, most: 16, arithmetic: "field127", isActive: false, corruptions: fewerThanHalf },
 };
+
+/** Return whether so many parties can compute in a model. */
+export function takes(model: SecurityModel, parties: number): boolean {
+  if (model.isOdd === true && parties % 2 === 0) return false;
+  return model.least <= parties && parties <= model.most;
+}
 
 /** Return the model of a name, or null. */
 export function modelOf(name: string): SecurityModel | null {

@@ -6,7 +6,7 @@ import { isArithmetic, type ArithmeticName } from "./elements.js";
 import { TaskError } from "./errors.js";
 import { Fields, notATask } from "./fields.js";
 import { canonicalJson, JsonFault, parseJson, type JsonValue } from "./json.js";
-import { modelOf } from "./models.js";
+import { modelOf, takes } from "./models.js";
 import { isSigningKey } from "./points.js";
 import { policyOf, type Policy } from "./policy.js";
 import { isSealable, sealOverhead } from "./sealing.js";
@@ -233,7 +233,7 @@ async function checkSealable(parties: readonly Party[]): Promise<void> {
 
 function checkModel(security: string, parties: number, arithmetic: ArithmeticName, areBits: boolean): void {
   const model = modelOf(security);
-  if (model === null || parties < model.least || parties > model.most) {
+  if (model === null || !takes(model, parties)) {
     throw notATask(`its security model is unknown, or has another number of parties than ${parties}`);
   }
   if (arithmetic !== (areBits ? "xor64" : model.arithmetic)) {

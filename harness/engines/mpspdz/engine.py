@@ -30,6 +30,7 @@ from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.layouts import ReplicatedShares
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.errors import CompileError, UnsupportedError
+from fairshares.harness.inputs.rings import FIELD
 from fairshares.harness.security_models import SecurityModel
 
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
@@ -167,7 +168,9 @@ class MpSpdzEngine(Engine):
         reads += libraries_of(machine)
         return EnginePart(
             engine=VirtualMachine(
-                argv=(machine, "-p", str(party), *words), environment=dict(prepared.environment)
+                argv=(machine, "-p", str(party), *words),
+                environment=dict(prepared.environment),
+                reads_words_of="field127" if prepared.model.ring is FIELD else None,
             ),
             reads=tuple(reads),
             links=prepared.links,

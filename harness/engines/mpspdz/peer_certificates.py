@@ -120,6 +120,7 @@ def let_in_by(
     certificates = [make_key(data, f"P{party}", f"P{party}") for party in range(parties)]
     for certificate in certificates:
         trust(certificate, data, certificate.stem)
+    arithmetic = () if "-P" in options else ("-R", "64")  # a given prime, else the ring of the other models
     environment = dict(os.environ)
     if library is not None:
         (scratch / LIBRARY).symlink_to(library)
@@ -128,7 +129,7 @@ def let_in_by(
     with free_ports(parties) as ports, ContextPool(2 * parties) as pool:
         create_file(scratch / "hosts", "".join(f"{LOOPBACK}:{port}\n" for port in ports).encode())
         process = subprocess.Popen(
-            [machine, "-p", "0", "-ip", "hosts", "-R", "64", *options, "none"],
+            [machine, "-p", "0", "-ip", "hosts", *arithmetic, *options, "none"],
             cwd=scratch,
             env=environment,
             stdin=subprocess.DEVNULL,

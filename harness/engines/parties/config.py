@@ -10,7 +10,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Address, Port, Size
-from fairshares.harness.engines.parties.layouts import NoShares, OwnNoise, ShareLayout
+from fairshares.harness.engines.parties.layouts import (
+    NoShares,
+    OwnNoise,
+    RingName,
+    ShareLayout,
+    as_signed_words,
+)
 from fairshares.harness.engines.parties.working_directory import CONFIG
 from fairshares.harness.errors import PartyConfigError
 from fairshares.harness.online.gateway_config import GatewayConfig
@@ -27,10 +33,24 @@ class VirtualMachine(Struct, frozen=True, kw_only=True, tag="machine", forbid_un
     Attributes:
         argv: The program and its arguments.
         environment: Variables besides the party's own.
+        reads_words_of: The ring of the values that it reads as signed words (`Ring.signed_words`); None if it
+            reads elements as they are.
     """
 
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
     environment: dict[str, str] = {}
+    reads_words_of: RingName | None = None
+
+    @property
+    def reads_elements(self) -> bool:
+        """Whether it reads values as they lie in a party's file."""
+        return self.reads_words_of is None
+
+    def as_read(self, column: bytes) -> bytes:
+        """Return a column of elements as the machine reads them."""
+        if self.reads_words_of is None:
+            return column
+        return as_signed_words(self.reads_words_of, column)
 
 
 class Embedded(Struct, frozen=True, kw_only=True, tag="embedded", forbid_unknown_fields=True):
@@ -47,6 +67,15 @@ class Embedded(Struct, frozen=True, kw_only=True, tag="embedded", forbid_unknown
     arguments: tuple[str, ...]
     threshold: PartyNumber
     security_bits: Annotated[int, Meta(ge=1, le=128)]
+
+    @property
+    def reads_elements(self) -> bool:
+        """Whether it reads values as they lie in a party's file: always."""
+        return True
+
+    def as_read(self, column: bytes) -> bytes:
+        """Return a column as it is."""
+        return column
 
 
 PartyEngine: TypeAlias = VirtualMachine | Embedded

@@ -237,6 +237,14 @@ OwnNoise: TypeAlias = NoiseBehindColumn | SumsOfColumn
 """How a party's own noise enters its input."""
 
 
+def as_signed_words(name: RingName, column: bytes) -> bytes:
+    """Return a column of elements as signed words of 64 bits (`Ring.signed_words`)."""
+    from fairshares.harness.inputs.rings import RINGS
+
+    ring = RINGS[name]
+    return ring.to_bytes(ring.signed_words(ring.from_bytes(column)))
+
+
 def _checked(name: RingName, column: bytes, values: int) -> Ring:
     """Return the ring of a column, or raise ShareError for another number of values."""
     from fairshares.harness.inputs.rings import RINGS

@@ -215,11 +215,16 @@ def _new_file(name: str) -> int:
 
 
 def _supply_inputs(config: PartyConfig, randomness: PartyRandomness) -> None:
-    """Put values with own noise, shares of clients' bits, and own bits in memory for the engine."""
-    if config.own_noise is not None:
+    """Put values as the engine reads them, shares of clients' bits, and own bits in memory for the engine.
+
+    Values that it reads as they lie stay in their file, unless the party adds noise to them.
+    """
+    if config.own_noise is not None or not config.engine.reads_elements:
         column = config.shares.column(config.party)
-        noisy = config.own_noise.with_noise(column, config.own_noise.drawn(randomness))
-        _link_to_memory(Path(DATA, values_file(config.party)), noisy)
+        if config.own_noise is not None:
+            column = config.own_noise.with_noise(column, config.own_noise.drawn(randomness))
+        if column:
+            _link_to_memory(Path(DATA, values_file(config.party)), config.engine.as_read(column))
     own_bits = integers_as_text(randomness.integers(config.fair_bits))
     _link_to_memory(Path(DATA, bits_file(config.party)), config.shares.bits() + own_bits)
 

@@ -60,14 +60,14 @@ def _fill(
                 # In a thread, as the engine may want either first.
                 writing_bits = ContextThread(target=_write, args=(to_bits, text))
                 writing_bits.start()
-                _write(to_values, column)
+                _write(to_values, config.engine.as_read(column))
                 writing_bits.join()
             else:
                 drawn = config.own_noise.drawn(randomness)  # while the column is on its way
                 column = waiting.read(rounds.column_bytes)
                 if len(column) < rounds.column_bytes:
                     return
-                _write(to_values, config.own_noise.with_noise(column, drawn))
+                _write(to_values, config.engine.as_read(config.own_noise.with_noise(column, drawn)))
 
 
 def _write(pipe: FileIO, content: bytes) -> None:

@@ -71,6 +71,7 @@ PI_ROC_RECORDS = replace(
     portable=False,  # loops, and memory of secret bits
     counts_keys_of=PI_ROC,
     records_at_once=True,
+    compared=lambda arguments: int(arguments["records"]),  # keys are opened under masks
 )
 
 SPECS = (

@@ -187,6 +187,53 @@ def test_the_known_hole_is_found(make: Make) -> None:
     assert Reaction.WRONG in tried
 
 
+# Opens the bits of two parties together, as noise is made of them.
+ENTERED = """from types import SimpleNamespace
+
+from fairshares.protocols.circuits.noise import xor_of_inputs
+
+_, first, second = program.args
+source = sbitvec.get_type
+
+
+class Two:
+    @staticmethod
+    def get_type(width):
+        columns = source(width)
+        return SimpleNamespace(get_input_from=lambda i, size: columns.get_input_from(parties[i], size=size))
+
+
+parties = (int(first), int(second))
+bits = xor_of_inputs(sint, Two, 2, 4, 8)
+check_point()
+print_ln("OUT opened %s", sint.concat([sint(bit) for bit in bits]).reveal())
+"""
+
+
+@pytest.mark.mpspdz("malicious-shamir")
+def test_a_sharing_of_another_degree_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A party of `malicious-shamir` sends one other party another share of a bit than goes with the rest.
+
+    `ShamirInput` checks no degree. Of 2t + 1 parties the t + 1 honest ones' shares lie on some polynomial of
+    degree t, so what goes with it is a share of the party's own that it has not, and the first opening fails.
+    That a party enters another element than a bit: tests/protocols/test_bits_of_elements.py.
+    """
+    (tmp_path / "entered.mpc").write_text(ENTERED)
+    monkeypatch.setattr(runs, "PROGRAMS", tmp_path)
+    words = (5, 9, 255, 0), (3, 170, 0, 255)
+    right = tuple((a ^ b) >> i & 1 for i in range(8) for a, b in zip(*words, strict=True))
+    operation = Operation("entered", bits=(words,), right=right)
+    built = build_interposer(tmp_path)
+    attack = Attack(MODELS["malicious-shamir"], operation, 2, built, tmp_path / "parties")
+    attack._inputs = (0, 2)  # the second of the two tampers
+    attack.feed((), operation.bits)
+    attack.lay_out()
+    element = 8  # bytes, of which 5 are used
+    shared = next(message for message in payloads(attack) if message.length == len(right) * element)
+    changes = [Change(shared, Kind.FLIP, element * lane + lane % 5, lane) for lane in range(0, 32, 4)]
+    assert {attack.run(change).reaction for change in changes} == {Reaction.ABORTED}
+
+
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.mpspdz("rep4-ring")
 def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:

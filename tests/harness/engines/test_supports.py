@@ -54,6 +54,8 @@ def allowed(spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> bool:
     plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
     known = form.name in spec.input_forms and form.path in spec.input_paths
     able = form.path is not REPLICATED or model.name in ("ps-rep-ring", "rep4-ring")
+    able = able and not (form.path is CLIENTS and model.name in ("shamir", "malicious-shamir"))
+    able = able and not (spec.name == "pi_roc_records" and model.name == "malicious-shamir")
     return known and able and not (model.adversary == "active" and plain)
 
 
@@ -80,6 +82,9 @@ def test_a_form_or_path_that_the_protocol_or_the_engine_does_not_have_is_named_w
     ):
         assert has in str(Everywhere().supports(spec, MODELS["ring"], form))
     assert "needs MP-SPDZ" in str(EmbeddedEngine().supports(PI_RW, MODELS["mpyc"], SPLIT.by(CLIENTS)))
+    in_a_field = str(Everywhere().supports(PI_RW, MODELS["shamir"], SPLIT.by(CLIENTS)))
+    assert "shamir computes modulo a prime, and takes no values by input path 'clients'" in in_a_field
+    assert "use --input-path shares, or one of the models semi2k, ring, spdz2k" in in_a_field
 
 
 def test_an_unsound_combination_is_refused_as_such_even_if_the_model_is_missing() -> None:
@@ -108,6 +113,8 @@ def test_models() -> None:
         ("sy-rep-ring", "mp-spdz", 3, 1, "active", "ring64", None),
         ("ps-rep-ring", "mp-spdz", 3, 1, "active", "ring64", 40),
         ("rep4-ring", "mp-spdz", 4, 1, "active", "ring64", None),
+        ("shamir", "mp-spdz", 3, 1, "passive", "field127", 127),
+        ("malicious-shamir", "mp-spdz", 3, 1, "active", "field127", 40),
         ("mpyc", "embedded", 3, 1, "passive", "field127", 61),
     }
     assert all(m.active == (m.adversary == "active") for m in MODELS.values())
@@ -115,6 +122,7 @@ def test_models() -> None:
         "spdz2k",
         "ps-rep-ring",
         "rep4-ring",
+        "malicious-shamir",
     }
     without_majority = [
         m for m in MODELS.values() if m.engine == "mp-spdz" and 2 * m.corruptions >= m.parties

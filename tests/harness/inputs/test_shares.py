@@ -77,6 +77,17 @@ def test_exclusive_or(values: list[int], other: int) -> None:
 
 @ADDITIVE
 @given(data=st.data())
+def test_signed_words_stand_for_the_element(domain: Ring, data: st.DataObject) -> None:
+    values = data.draw(st.lists(elements(domain), min_size=1, max_size=20))
+    signed = domain.signed_words(words(values, domain)).view(np.int64).tolist()
+    assert [
+        sum(word << 64 * place for place, word in enumerate(of_element)) % domain.modulus
+        for of_element in signed
+    ] == values
+
+
+@ADDITIVE
+@given(data=st.data())
 def test_subtract_and_add(domain: Ring, data: st.DataObject) -> None:
     pairs = data.draw(st.lists(st.tuples(elements(domain), elements(domain)), min_size=1, max_size=20))
     left, right = ([pair[i] for pair in pairs] for i in (0, 1))

@@ -15,6 +15,7 @@ from msgspec import structs
 from fairshares.harness.engines.execution import PROJECT, EngineResult, times_of
 from fairshares.harness.errors import ResultFileError
 from fairshares.harness.inputs.record_schema import Cap
+from fairshares.harness.inputs.rings import FIELD
 from fairshares.harness.pipeline import manifest_of_run as report
 from fairshares.harness.privacy.manifest import (
     Manifest,
@@ -184,7 +185,11 @@ def test_statement_of_every_model_and_relation(model: SecurityModel, relation: N
     assert f"for {changed}" in text
     for said in (text, " ".join(privacy.in_short())):
         assert ("malicious" in said) == (model.tolerates == "active")
-    fails = model.name in ("spdz2k", "ps-rep-ring")  # a check may; weights compare nothing, so no mask does
+    fails = model.name in (
+        "spdz2k",
+        "ps-rep-ring",
+        "malicious-shamir",
+    )  # a check may; weights compare nothing, so no mask does
     assert ("η = 9.1e-13 is the engine's chance to fail" in text) == fails
     shown = privacy.stated
     assert shown.mpc_statistical_security_bits == (40 if fails else None)
@@ -281,7 +286,7 @@ def test_intervals_as_they_are_shown() -> None:
 @EVERY_MODEL
 def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     chosen = plan(Fraction(1))
-    for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
+    for spec, assumed in ((PI_COUNT, model.ring is FIELD), (PI_RW, False)):
         statement = statement_of(spec, SPLIT, model, chosen, False, asked=Fraction(1))
         text = " ".join(statement.in_full())
         assert (HONEST_CLIENTS in text) is ("assumed" in as_json(statement.stated)) is assumed
@@ -294,7 +299,9 @@ def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> No
         statement = statement_of(
             PI_COUNT, SPLIT, model, plan(Fraction(1)), False, asked=Fraction(1), compared=compared
         )
-        expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
+        of_shamir = None if bits is None else bits + 66  # its masks have 127 bits, and those of MPyC 61
+        of_checks = dict.fromkeys(("spdz2k", "ps-rep-ring", "malicious-shamir"), 40)
+        expected = {"mpyc": bits, "shamir": of_shamir, **of_checks}.get(model.name)
         assert statement.stated.mpc_statistical_security_bits == model.security_bits(compared) == expected
         failing = digits_up(Fraction(1, 2**expected), 2) if expected else "0"
         assert f"where η = {failing} is the engine's chance to fail" in statement.in_full()[-1]

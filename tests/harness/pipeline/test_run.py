@@ -85,6 +85,7 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
 TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
 SCORED = replace(TABLE, kind=RecordKind.SCORE, thresholds=tuple(i / 100 for i in range(101)))
 VALUED = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
+WITHSTAND = ("spdz2k", "ps-rep-ring", "rep4-ring", "malicious-shamir")  # an active party
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
@@ -100,7 +101,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(
     """Not in passive models, `sy-rep-ring` among them; not where a share that is changed shifts a count."""
     spec, settings = PI_RW_SLOTS if form is SLOTS else PI_RW, of_clients(model, form)
     plan = WeightsStatistic(spec=spec).prepare(settings, TABLE).plan
-    malleable_slots = form is SLOTS and model.name in ("spdz2k", "ps-rep-ring", "rep4-ring")
+    malleable_slots = form is SLOTS and model.name in WITHSTAND
     zero_out = NeighboringRelation.ZERO_OUT_ONE
     assert plan == plan_noise(
         each_cell_once(4), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
@@ -116,7 +117,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(
 
 @EVERY_MODEL
 def test_gaps_and_curves_of_clients_likewise(model: SecurityModel) -> None:
-    active, zero_out = model.name in ("spdz2k", "ps-rep-ring", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
+    active, zero_out = model.name in WITHSTAND, NeighboringRelation.ZERO_OUT_ONE
     slots = PI_GAP_SLOTS.input_forms["slots"]
     plan = GapStatistic(PI_GAP_SLOTS).prepare(of_clients(model, slots), VALUED).plan
     assert plan.changed == (40 if active else 20) and plan.neighbors.malleable_slots == active

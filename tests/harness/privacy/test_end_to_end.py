@@ -79,7 +79,8 @@ def test_the_sentence_is_rounded_up_and_close(model: SecurityModel, path: Any, e
     text = privacy(model, epsilon, path).end_to_end
     shown = SHOWN.search(text)
     assert shown is not None and f"one of {model.parties} parties" in text and text.count(". ") == 0
-    bits = {"spdz2k": 40, "ps-rep-ring": 40, "mpyc": 58}.get(model.name)
+    of_checks = dict.fromkeys(("spdz2k", "ps-rep-ring", "malicious-shamir"), 40)
+    bits = {"shamir": 124, "mpyc": 58, **of_checks}.get(model.name)
     eta = Fraction(1, 2**bits) if bits else Fraction(0)
     if path is CLIENTS and model.tolerates == "active":  # whether a client notices is chance, too
         eta += Fraction(1, 2**CHECKS)
