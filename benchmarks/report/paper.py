@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from operator import methodcaller
@@ -79,13 +79,13 @@ def _judged(measured: Measured, shape: str) -> Iterator[Row]:
         yield [protocol, f"`{model}`", *figures]
 
 
-def _differences(measured: Measured) -> Iterator[Row]:
-    yield ["protocol", "model", "here ÷ published", *map(str, Reason)]
+def _differences(measured: Measured, protocol: str, reasons: Sequence[Reason]) -> Iterator[Row]:
+    yield ["model", "here ÷ published", *map(str, reasons)]
     for row in table2_rows(measured):
-        if row.shape == "ads" and row.beside is None:
+        if (row.protocol, row.shape, row.beside) == (protocol, "ads", None):
             found = supposed(measured, row)
-            names = [texts.TITLES[row.protocol].lower(), f"`{row.model}`", texts.ratio(row.of_paper)]
-            yield [*names, *(texts.left_by(found.get(reason)) for reason in Reason)]
+            here = texts.times(row.of_paper.median) if row.of_paper else NOT_YET
+            yield [f"`{row.model}`", here, *(texts.left_by(found.get(reason)) for reason in reasons)]
 
 
 def _beside_ours(measured: Measured, protocol: str, shape: str) -> Iterator[Row]:
@@ -342,7 +342,10 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "table2-held": lambda measured: texts.held(validate(measured).findings),
     "table2-ads": lambda measured: _judged(measured, "ads"),
     "table2-ml-1m": lambda measured: _judged(measured, "ml-1m"),
-    "differences": _differences,
+    "differences-weights": lambda measured: _differences(
+        measured, "pi_rw", [Reason.DEFAULTS, Reason.SIDE_BY_SIDE]
+    ),
+    "differences-thresholds": lambda measured: _differences(measured, "pi_roc", [*Reason]),
     "weights-ads": lambda measured: _beside_ours(measured, "pi_rw", "ads"),
     "weights-ml-1m": lambda measured: _beside_ours(measured, "pi_rw", "ml-1m"),
     "thresholds-ads": lambda measured: _beside_ours(measured, "pi_roc", "ads"),
