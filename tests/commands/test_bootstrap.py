@@ -20,7 +20,8 @@ from tests.support.running import signals_not_ignored, until
 BOOTSTRAP = (
     *("inv", "harness/__init__.py", "harness/cli/bootstrap.py", "harness/cli/app.py", LOCK, TEST_LOCK),
     *("fairshares/__init__.py", "harness/command_name.py", "harness/errors.py"),
-    *("harness/system/__init__.py", "harness/system/files.py", "harness/system/signals.py"),
+    *("harness/system/__init__.py", "harness/system/files.py", "harness/system/places.py"),
+    "harness/system/signals.py",
 )
 
 # Stands in for the standard library's venv: its Python is a script that plays pip and invoke.
