@@ -24,6 +24,7 @@ from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.checks import validate
+from benchmarks.validation.differences import Reason, supposed
 from benchmarks.validation.side_by_side import (
     AT_ONCE,
     NOT_YET,
@@ -76,6 +77,15 @@ def _judged(measured: Measured, shape: str) -> Iterator[Row]:
     yield names
     for protocol, model, *figures in lines:
         yield [protocol, f"`{model}`", *figures]
+
+
+def _differences(measured: Measured) -> Iterator[Row]:
+    yield ["protocol", "model", "here ÷ published", *map(str, Reason)]
+    for row in table2_rows(measured):
+        if row.shape == "ads" and row.beside is None:
+            found = supposed(measured, row)
+            names = [texts.TITLES[row.protocol].lower(), f"`{row.model}`", texts.ratio(row.of_paper)]
+            yield [*names, *(texts.left_by(found.get(reason)) for reason in Reason)]
 
 
 def _beside_ours(measured: Measured, protocol: str, shape: str) -> Iterator[Row]:
@@ -332,6 +342,7 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "table2-held": lambda measured: texts.held(validate(measured).findings),
     "table2-ads": lambda measured: _judged(measured, "ads"),
     "table2-ml-1m": lambda measured: _judged(measured, "ml-1m"),
+    "differences": _differences,
     "weights-ads": lambda measured: _beside_ours(measured, "pi_rw", "ads"),
     "weights-ml-1m": lambda measured: _beside_ours(measured, "pi_rw", "ml-1m"),
     "thresholds-ads": lambda measured: _beside_ours(measured, "pi_roc", "ads"),

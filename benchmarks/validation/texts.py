@@ -9,6 +9,7 @@ from statistics import median
 from benchmarks.literal import TOGETHER, literal_of
 from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, Summary, cell_key, name_of
 from benchmarks.papers import privfairfl
+from benchmarks.validation.differences import Supposed
 from benchmarks.validation.findings import Finding, Status
 from benchmarks.validation.side_by_side import (
     BAND,
@@ -83,6 +84,14 @@ def ratio(found: Ratio | None) -> str:
     if times(found.low) != times(found.high):
         text += f" ({_within(found.low, found.high)})"
     return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def left_by(found: Supposed | None) -> str:
+    """Return what a supposed reason leaves of a ratio, bold if it is shown and the time then holds."""
+    if found is None:
+        return NONE
+    text = in_turn(found.left)
+    return f"**{text}**" if found.is_shown and found.holds else text
 
 
 def _within(low: float, high: float) -> str:

@@ -93,6 +93,11 @@ class _Product(_Encoding):
         return domain.kind is RecordKind.PREDICTION
 
     def columns(self, domain: RecordDomain) -> int:
+        if domain.cap is not None or domain.kind not in (RecordKind.NONE, RecordKind.PREDICTION):
+            raise RecordDomainError(
+                "The input form product has groups and labels, or predictions too, and no cap; choose "
+                f"another {named('input_form')}."
+            )
         if self.is_per_record(domain):
             return sum(size - 1 for size in domain.shape)
         return len(domain.groups) - 1 + domain.cells // len(domain.groups)
@@ -128,6 +133,11 @@ class _Keys(_Encoding):
         return domain.cap is None  # else each client has as many keys
 
     def columns(self, domain: RecordDomain) -> int:
+        if not domain.labels:
+            raise RecordDomainError(
+                "The input form keys is for records with labels, and values have none; choose another "
+                f"{named('input_form')}."
+            )
         if domain.score_columns > 1:
             raise RecordDomainError(
                 f"A key has one score, and of {len(domain.labels)} labels a record has as many; use "

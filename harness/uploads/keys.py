@@ -37,6 +37,7 @@ from fairshares.protocols.json_values import JsonValue
 # In a party's directory of keys.
 FILE = "party.json"  # its public description
 SIGNING = "signing.pem"  # its secret signing key
+_COMPRESSED_POINT = re.compile("0[23][0-9a-f]{64}")
 MOST_KEYS = 256  # of a party; each is tried as it is read
 _CURVE_BYTES = 32  # of an X25519 key, which stands last
 _LATTICE_BYTES = 1184  # of a public ML-KEM key
@@ -167,6 +168,8 @@ class SealingParty:
             )
         try:
             if self.signing:
+                if not _COMPRESSED_POINT.fullmatch(self.signing):
+                    raise ValueError(self.signing)
                 _ = self.verifier  # raises ValueError for an unusable key
         except ValueError:
             raise ShareError(f"The signing key of {self.name} is none of this version.") from None

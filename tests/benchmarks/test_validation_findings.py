@@ -67,6 +67,9 @@ def test_known_explanations_are_one_line_each_and_excuse_times_and_batches_only(
             r"(order|gain|network)\.|constant\..*\.distributed\..*\.seconds|whole\.\w+\.(finished|versions)$"
             + batches
         )
+        assert 20 < len(explanation.because) < 200 and "\n" not in explanation.because
+        if explanation.experiment is not None:  # which has to leave a ratio in its range
+            assert explanation.checks.startswith("ratio.table2.")
+            continue
         assert ".mpyc." in explanation.checks or re.match(of_time, explanation.checks)
         assert explanation.low <= explanation.high < inf
-        assert 20 < len(explanation.because) < 200 and "\n" not in explanation.because

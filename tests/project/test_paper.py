@@ -8,6 +8,8 @@ from benchmarks.report.paper import PAGES, TABLES, appendix_d, filled
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import validate
+from benchmarks.validation.differences import explained
+from benchmarks.validation.findings import Status
 from benchmarks.validation.side_by_side import BAND, table2_rows
 from tests.conftest import PROJECT
 from tests.support import synthetic as made_up
@@ -57,3 +59,11 @@ def test_the_picture_of_appendix_d_has_the_tables_numbers() -> None:
     assert shown == [row[1].rsplit(", ", 1)[1] for row in list(TABLES["online"](recorded))[1:]]
     shown = [f"{100 * error:.2g} %" for error in np.asarray(errors.lines[0].get_ydata())]
     assert shown == [row[2] for row in list(TABLES["weights-by-epsilon"](recorded))[1:]]
+
+
+def test_what_is_said_to_be_explained_is_what_experiments_explain() -> None:
+    measured = Measured.read(RESULTS)
+    rows = explained(measured, table2_rows(measured))
+    findings = validate(measured).with_status(Status.EXPLAINED)
+    said = {finding.check.key for finding in findings if finding.check.key.startswith("ratio.table2.")}
+    assert said == {f"ratio.table2.{row.protocol}.{row.shape}.{row.model}" for row in rows}

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from fairshares.harness.errors import ShareError
-from fairshares.harness.inputs.record_schema import RecordKind
+from fairshares.harness.errors import RecordDomainError, ShareError
+from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from fairshares.harness.uploads import keys as sealing_keys
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.envelope import info_of
@@ -216,6 +217,30 @@ def test_a_task_is_its_bytes(task: Task, tmp_path: Path) -> None:
         text = json.dumps({**fields, **change}, sort_keys=True, separators=(",", ":")).encode() + b"\n"
         with pytest.raises(ShareError, match="no task"):
             task_from_bytes(text, "it")
+
+
+@pytest.mark.parametrize(
+    ("form", "domain"),
+    [
+        ("product", RecordDomain(("a", "b"), ("0", "1"), 10, cap=Cap(3))),
+        ("product", RecordDomain(("a", "b"), ("0", "1"), 10, kind=RecordKind.SCORE, thresholds=(0.0, 0.5))),
+        ("keys", RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 10))),
+    ],
+)
+def test_a_task_of_a_form_that_cannot_hold_its_records_is_refused(
+    form: str, domain: RecordDomain, task: Task
+) -> None:
+    """When the task is read, before a client counts anything."""
+    with pytest.raises(RecordDomainError, match=f"The input form {form} "):
+        replace(task, form=form, record_domain=domain.to_json())
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda text: f"{text[:2]} {text[2:]}"])
+def test_a_signing_key_that_is_written_otherwise_is_refused(change: Callable[[str], str], task: Task) -> None:
+    """One key has one text."""
+    (party, *_) = task.parties
+    with pytest.raises(ShareError, match="The signing key of party 0 is none of this version"):
+        replace(party, signing=change(party.signing))
 
 
 def test_a_task_refuses_what_would_tell_of_a_client(tmp_path: Path, task: Task) -> None:
