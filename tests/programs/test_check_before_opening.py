@@ -19,9 +19,10 @@ import pytest
 
 from fairshares.harness.engines.execution import PROGRAMS, PROJECT, MadeUpJob
 from fairshares.harness.engines.mpspdz.compiler import Installation, compile_options, find_installation
+from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.security_models import MODELS, SecurityModel
-from fairshares.protocols.spec import ProtocolSpec
+from fairshares.protocols.spec import KEYS, ProtocolSpec
 from tests.support.program_arguments import small_arguments
 
 OPENING = ("asm_open", "vasm_open")
@@ -124,6 +125,9 @@ def faults(instructions: list[str], *, masked: bool = False) -> list[str]:
 def test_nothing_is_opened_before_all_is_checked(
     spec: ProtocolSpec, model: SecurityModel, tmp_path: Path
 ) -> None:
+    if spec.counts_keys_of is not None and not model.makes_bits_of_keys:
+        assert engine_of(model).refusal(spec, model, KEYS) is not None
+        return
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
     made_here = not (spec.draws_distributed_noise or spec.uses_piece)
     assert ("ands" in instructions) == made_here  # joint noise is
