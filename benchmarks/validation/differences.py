@@ -94,7 +94,8 @@ def explained(measured: Measured, rows: Sequence[Row]) -> list[Row]:
     for row, of_row in by_row:
         of_protocol = [(other, of_other) for other, of_other in by_row if other.protocol == row.protocol]
         is_explained = any(
-            one.is_shown and one.holds and not _breaks(reason, of_protocol) for reason, one in of_row.items()
+            change.is_shown and change.holds and not _breaks(reason, of_protocol)
+            for reason, change in of_row.items()
         )
         if is_explained and not row.holds:
             found.append(row)

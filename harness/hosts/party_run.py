@@ -507,7 +507,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
         """
         others = check_agreement(self.intent, host_keys.by_party(message.agreed), self.owners)
         certificates = run_certificates(others, self.place.common_name)
-        limit = None
+        limit: TimeLimit | Unlimited = Unlimited()
         if self.planned.job.is_foreign:
             limit = TimeLimit.from_now(read_policy(self.place.host.directory).benchmark_program_seconds)
         begun = self.planned.begin(self.intent, others, self)
@@ -544,28 +544,37 @@ class MeetingOver(Enum):
 
 
 @dataclass(frozen=True)
+class Unlimited:
+    """What every host has runs without a time of its own at the host."""
+
+
+@dataclass(frozen=True)
 class TimeLimit:
     """The time that a program of the coordinator's has at its host.
 
     Attributes:
         seconds: The time that the owner's policy gave it, in seconds.
         ends: Its end, by the monotonic clock.
-        exceeded: Whether the party was ended because the time was over.
     """
 
     seconds: int
     ends: float
-    exceeded: bool = False
 
     @classmethod
     def from_now(cls, seconds: int) -> Self:
         """Return the limit of a program that begins now."""
         return cls(seconds, time.monotonic() + seconds)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is over, and the party has not been ended for it."""
-        return not self.exceeded and time.monotonic() > self.ends
+
+@dataclass(frozen=True)
+class LimitExceeded:
+    """The time of a coordinator's program was over, and its party was ended.
+
+    Attributes:
+        seconds: The time that it had had, in seconds.
+    """
+
+    seconds: int
 
     @property
     def line(self) -> str:
@@ -589,7 +598,7 @@ class Running(RunState):
         owners: The certificates of the other parties' owners, by party.
         meeting: The time that the party has to meet all others, or what was found at its end.
         met: The parties that this one has met, as far as that has been written.
-        limit: The time of a program of the coordinator's; None for what every host has.
+        limit: The time of a program of the coordinator's, or that it was exceeded.
     """
 
     party: int
@@ -600,7 +609,7 @@ class Running(RunState):
     owners: Mapping[int, str]
     meeting: MeetingTime | MeetingOver
     met: frozenset[int] = frozenset()
-    limit: TimeLimit | None = None
+    limit: Unlimited | TimeLimit | LimitExceeded = Unlimited()
 
     NAME = State.RUNNING
 
@@ -618,7 +627,7 @@ class Running(RunState):
         lines = state.lines
         if self.meeting is MeetingOver.ALONE:
             lines = (*lines, line_of_failure(f"It had not met all other parties after {_MEET_S:g} s."))
-        if self.limit is not None and self.limit.exceeded:
+        if isinstance(self.limit, LimitExceeded):
             lines = (*lines, self.limit.line)
         return replace(state, lines=lines)
 
@@ -649,8 +658,8 @@ class Running(RunState):
             else:
                 state = replace(state, meeting=MeetingOver.ALONE)
                 state.process.kill()
-        if state.limit is not None and state.limit.is_over:
-            state = replace(state, limit=replace(state.limit, exceeded=True))
+        if isinstance(state.limit, TimeLimit) and time.monotonic() > state.limit.ends:
+            state = replace(state, limit=LimitExceeded(state.limit.seconds))
             state.process.kill()
         code = state.process.exit_code()
         if code is None:

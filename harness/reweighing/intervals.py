@@ -181,8 +181,8 @@ class _Difference:
 
     def reach(self, low: Floats, high: Floats, /, *, fine: bool) -> Floats:
         """Return how far it reaches at most, for each range of ratios."""
-        one = np.ones(low.size)
-        factors = Factors(np.stack([-high, one], axis=-1), np.stack([-low, one], axis=-1))
+        ones = np.ones(low.size)
+        factors = Factors(np.stack([-high, ones], axis=-1), np.stack([-low, ones], axis=-1))
         places = PLACES if fine else FEW_PLACES
         return reaches(
             self.noise, self.tables, factors if self.sign > 0 else -factors, _MAIN / 2, places=places

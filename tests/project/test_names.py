@@ -114,3 +114,40 @@ def test_a_use_of_a_name_is_no_definition(second: str) -> None:
 def test_type_variables_may_share_a_name() -> None:
     text = "T_co = TypeVar('T_co', covariant=True)"
     assert defined_twice({"one": text, "two": text}) == {}
+
+
+WORDS = ("of", "one")
+"""Words that say nothing of what they name."""
+
+
+def bound_names(source: str) -> set[str]:
+    """Return a module's variables and parameters. A method such as `Law.of` has its class before it."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
+
+
+def test_no_name_says_nothing() -> None:
+    """Circuits keep theirs, as a program's hash, which files of version 1.0 hold, has their text."""
+    sources = production() | {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "benchmarks").rglob("*.py"))
+    }
+    found = {
+        module: sorted({*WORDS} & bound_names(source))
+        for module, source in sources.items()
+        if not module.startswith("protocols/circuits/")
+    }
+    assert {module: names for module, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["one = 1", "for one in range(3): pass", "def f(of): pass", "[one for one in x]"],
+)
+def test_the_check_of_words_sees_each_way_to_bind_a_name(source: str) -> None:
+    assert bound_names(source) & {*WORDS}

@@ -95,9 +95,9 @@ class _SumsOfWeight:
         of_count = self.noise.of_count
         share = self._range_of_share(self.row, own + of_row, of_column + rest)
         other = self._range_of_share(self.column, own + of_column, of_row + rest)
-        one = np.ones((1, 4))
-        (below,) = reaches_in_any_run(of_count, self.parts, Factors(-one, -one), _OUTSIDE).tolist()
-        (above,) = reaches_in_any_run(of_count, self.parts, Factors(one, one), _OUTSIDE).tolist()
+        ones = np.ones((1, 4))
+        (below,) = reaches_in_any_run(of_count, self.parts, Factors(-ones, -ones), _OUTSIDE).tolist()
+        (above,) = reaches_in_any_run(of_count, self.parts, Factors(ones, ones), _OUTSIDE).tolist()
         divisor = max(self.total - above - below, self.tables[0].size * FLOOR)
         quotient = Quotient(self.row * self.column / self.total, self.own)
         least, most = self._box(share, other, self.total + below)
@@ -117,9 +117,9 @@ class _SumsOfWeight:
             total: The largest true total.
         """
         own, of_row, of_column, _ = (table.sum() for table in self.tables)
-        one = np.ones((1, 1))
+        ones = np.ones((1, 1))
         (missing,) = reaches_in_any_run(
-            self.noise.of_count, self.parts[:1], Factors(-one, -one), _OUTSIDE
+            self.noise.of_count, self.parts[:1], Factors(-ones, -ones), _OUTSIDE
         ).tolist()
         row = max(share[0], (own + of_row) * FLOOR / total)
         column = max(other[0], (own + of_column) * FLOOR / total)

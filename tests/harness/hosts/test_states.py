@@ -640,7 +640,7 @@ def test_a_party_ends_when_its_time_is_over(site: Site) -> None:
     path = ("benchmark", "prepare", "start", "certificate", "agree", "go")
     with walker(site, path) as made:
         running = run_of(made.work)
-        assert running.limit is None and made.work.ended() is None
+        assert running.limit == party_run.Unlimited() and made.work.ended() is None
         limit = party_run.TimeLimit.from_now(3600)
         for ends, is_over in ((limit.ends, False), (-1.0, True)):
             made.work.state = replace(running, limit=replace(limit, ends=ends))
