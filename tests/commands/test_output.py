@@ -18,6 +18,7 @@ from fairshares.harness.releases.base import statistic_class, statistic_of
 from fairshares.harness.releases.registry import RELEASES, REQUESTS
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import PrivacyUnit
+from tests.harness.cli.test_plan import UNMEASURED
 from tests.harness.views.test_html import Page
 from tests.support.command import call, files_below, refused, succeed
 from tests.support.requests import request_of
@@ -173,7 +174,9 @@ def test_plans_every_model_without_mp_spdz(tmp_path: Path) -> None:
     asked = "weights --plan 109,26160,network=wan --groups a:0.7,b:0.3 --epsilon 1 --json"
     plan = json.loads(succeed(*asked.split(), cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"}))
     assert [model["security"] for model in plan["models"] if model["available"]] == ["mpyc"]
-    assert all(model["mpc_s"] > 0 for model in plan["models"])
+    without_costs = {model["security"] for model in plan["models"] if model["mpc_s"] is None}
+    assert without_costs == UNMEASURED
+    assert all(model["mpc_s"] > 0 for model in plan["models"] if model["security"] not in without_costs)
     assert plan["network"] == {"name": "wan", "rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
     assert not list(tmp_path.iterdir())
 
