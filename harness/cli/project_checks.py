@@ -10,10 +10,10 @@ from pathlib import Path
 from fairshares.harness.cli.bootstrap import LOCK, PROJECT, ensure
 
 # A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
-# directories first, so that no process is left with a long file at the end.
+# directories first, so that no process is left with a long file at the end. There is a process more than
+# processors, up to four, as many tests wait for parties and servers.
 IN_PARALLEL = (
-    "--numprocesses=logical",
-    "--maxprocesses=4",
+    f"--numprocesses={min(4, 1 + (os.cpu_count() or 1))}",
     "--dist=loadfile",
     "--no-loadscope-reorder",
 )
