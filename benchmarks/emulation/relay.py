@@ -86,27 +86,40 @@ class _Way:
 
 
 async def _listen(links: Links, a: int, b: int, port: int) -> int:
-    server = await asyncio.start_server(partial(_carry, links, (a, b), port), HOST, 0)
+    server = await asyncio.start_server(partial(carry, links[a, b], links[b, a], (HOST, port)), HOST, 0)
     return int(server.sockets[0].getsockname()[1])
 
 
-async def _carry(
-    links: Links, ends: tuple[int, int], port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+async def carry(
+    there: Link,
+    back: Link,
+    address: tuple[str, int],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> None:
-    target_reader, target_writer = await _reach(port)
-    there = _Way(reader, target_writer, links[ends])
-    back = _Way(target_reader, writer, links[ends[::-1]])
+    """Relay a connection to whoever listens at an address, once somebody does.
+
+    Args:
+        there: The link to that address.
+        back: The link from it.
+        address: The address, and the port there.
+        reader: What the connection brings.
+        writer: Where it takes what comes back.
+    """
+    target_reader, target_writer = await _reach(address)
+    to_target = _Way(reader, target_writer, there)
+    from_target = _Way(target_reader, writer, back)
     try:
-        await asyncio.gather(there.take(), there.give(), back.take(), back.give())
+        await asyncio.gather(to_target.take(), to_target.give(), from_target.take(), from_target.give())
     finally:
         writer.close()
         target_writer.close()
 
 
-async def _reach(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _reach(address: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     while True:
         with contextlib.suppress(ConnectionRefusedError):
-            return await asyncio.open_connection(HOST, port)
+            return await asyncio.open_connection(*address)
         await asyncio.sleep(2e-3)
 
 

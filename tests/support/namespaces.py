@@ -91,7 +91,8 @@ class NetworkedSite(Site):
         _filter(self.namespace(COORDINATOR), _BRIDGE, [(None, _RELAYED + host.party) for host in self.hosts])
         with self.inside(COORDINATOR):
             relay = subprocess.Popen(
-                [sys.executable, delaying.__file__, str(delay_s), _ADDRESSES[COORDINATOR], *ways],
+                [sys.executable, "-m", delaying.__name__, str(delay_s), _ADDRESSES[COORDINATOR], *ways],
+                cwd=PROJECT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
