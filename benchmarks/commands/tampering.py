@@ -56,7 +56,7 @@ def tampering(options: TamperingOptions) -> None:
     _carry_out(
         "bench.tampering",
         options,
-        _active_models(options.security, options.parties),
+        _models(options.security, options.parties, [model for model in MODELS.values() if model.active]),
         go_on=partial(
             walk.go_on,
             tried=operations_of(options.tried, NoiseFamily(options.noise_family)),
@@ -67,33 +67,32 @@ def tampering(options: TamperingOptions) -> None:
     )
 
 
-def _active_models(names: Sequence[str] | None, parties: int | None) -> list[SecurityModel]:
-    """Return the named models of so many parties, by default all for active parties that take the number.
+def _models(
+    names: Sequence[str] | None, parties: int | None, default: Sequence[SecurityModel]
+) -> list[SecurityModel]:
+    """Return the named models of so many parties, or those of the default that take the number.
 
     Args:
         names: The models' names; None for the default.
         parties: Their number of parties; None for each model's usual one.
+        default: The models where none are named, of their usual numbers.
 
     Raises OptionError: A named model does not take the number.
     """
     if names is not None:
         return [get_model(name, parties) for name in names]
-    active = [model for model in MODELS.values() if model.active]
     if parties is None:
-        return active
-    return [model.with_parties(parties) for model in active if model.takes(parties)]
+        return [*default]
+    return [model.with_parties(parties) for model in default if model.takes(parties)]
 
 
 def timing(options: TimingOptions) -> None:
     """Compare the sizes and times of packets on two inputs."""
-    models = [model for model in MODELS.values() if model.virtual_machine]
-    if options.security is not None:
-        models = [MODELS[name] for name in options.security]
     tried = [program for program in SIGNED_PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     _carry_out(
         "bench.timing",
         options,
-        models,
+        _models(options.security, None, [model for model in MODELS.values() if model.virtual_machine]),
         go_on=partial(pairs.go_on, tried=tried),
         summarized=lambda path: pairs.summary(pairs.load(path)),
         view=_times,
