@@ -69,7 +69,7 @@ _ABSENT = "did not come to all parties in time"
 _FAILED = "did not send all parties the same values in time"
 _COMPLAINED = "said that their masks do not fit: a party may cheat"
 
-_RINGS: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
+RING_NAMES: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
 MOST_FILE_BYTES = 1 << 30  # that a program of which nothing is known writes into a file
 
 
@@ -423,7 +423,7 @@ def _own_noise(job: Job, model: SecurityModel, own: DistributedNoiseInput) -> Ow
     """Return how a party's own noise enters its input, in public terms."""
     noise = job.distributed_noise(model)  # none for sums that get joint noise
     terms = None if noise is None else convert(noise.to_json(), NoiseTerms)
-    ring = _RINGS[model.ring.name]
+    ring = RING_NAMES[model.ring.name]
     if own.sums is not None:
         return SumsOfColumn(ring=ring, values=own.values, sums=own.sums, noise=terms)
     if terms is None:

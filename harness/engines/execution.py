@@ -387,7 +387,11 @@ class EngineResult:
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A job with its program; `fault_of_links` says why links do not ask for certificates."""
+    """A job with its program.
+
+    `libraries` are the shared libraries that its machine loads, by their paths. `fault_of_links` says why
+    links do not ask for certificates.
+    """
 
     job: Job
     model: SecurityModel
@@ -396,6 +400,7 @@ class PreparedJob:
     compile_options: tuple[str, ...] = ()
     compile_s: float = 0.0
     command: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     fault_of_links: str | None = None

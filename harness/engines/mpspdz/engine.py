@@ -13,7 +13,7 @@ from fairshares.harness.engines.compiled import (
     options_of,
     without_place,
 )
-from fairshares.harness.engines.engine import Engine, EnginePart, PartyCosts
+from fairshares.harness.engines.engine import RING_NAMES, Engine, EnginePart, PartyCosts
 from fairshares.harness.engines.execution import Job, MadeUpJob, PhaseCosts, PreparedJob
 from fairshares.harness.engines.mpspdz.compiler import (
     Bytecode,
@@ -30,7 +30,6 @@ from fairshares.harness.engines.parties.config import VirtualMachine
 from fairshares.harness.engines.parties.layouts import ReplicatedShares
 from fairshares.harness.engines.program_hash import program_hash
 from fairshares.harness.errors import CompileError, UnsupportedError
-from fairshares.harness.inputs.rings import FIELD
 from fairshares.harness.security_models import SecurityModel
 
 # A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
@@ -134,6 +133,7 @@ class MpSpdzEngine(Engine):
             compile_options=options,
             compile_s=bytecode.compile_s,
             command=tuple(command),
+            libraries=libraries_of(str(machine)),
             links=links,
             environment=environment,
             fault_of_links=fault,
@@ -162,15 +162,16 @@ class MpSpdzEngine(Engine):
         return CompiledJob.of_program(program, model, directory)
 
     def _part(self, prepared: PreparedJob, party: int) -> EnginePart:
+        ring = prepared.model.ring
         machine, *words = prepared.command
         reads = [machine]
         reads += prepared.links.values()
-        reads += libraries_of(machine)
+        reads += prepared.libraries
         return EnginePart(
             engine=VirtualMachine(
                 argv=(machine, "-p", str(party), *words),
                 environment=dict(prepared.environment),
-                reads_words_of="field127" if prepared.model.ring is FIELD else None,
+                reads_words_of=RING_NAMES[ring.name] if ring.words > 1 else None,
             ),
             reads=tuple(reads),
             links=prepared.links,
