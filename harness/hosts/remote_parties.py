@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from fairshares.harness.bounds import Address
-from fairshares.harness.engines.execution import EngineResult, Job, PreparedJob, Progress
+from fairshares.harness.charged import Permission
+from fairshares.harness.engines.execution import EngineResult, Job, PreparedJob, Progress, check_permission
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
@@ -169,13 +170,14 @@ class AgreedParties:
     hosts: Sequence[Host]
     began: float
 
-    def finish(self) -> EngineResult:
+    def finish(self, permission: Permission) -> EngineResult:
         """Let the parties go, and return what they revealed, and what it took.
 
         Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError.
         """
         addresses = [host.client_reached for host in self.hosts]
-        states = self.waiting.finish(self.prepared.job.sending, addresses, self.agreed)
+        check_permission(permission, self.prepared.job)
+        states = self.waiting.finish(permission, self.prepared.job.sending, addresses, self.agreed)
         seconds = time.monotonic() - self.began
         return engine_of(self.prepared.model).result(self.prepared, states, seconds)
 

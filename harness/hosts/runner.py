@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.engines.execution import (
     Backend,
     Conditions,
@@ -261,16 +262,16 @@ class _ReadyAtHosts(ReadyParties):
     def __init__(self, parties: AgreedParties) -> None:
         self._parties = parties
 
-    def _finish(self) -> EngineResult:
-        return signed_result(self._parties)
+    def _finish(self, permission: Permission) -> EngineResult:
+        return signed_result(self._parties, permission)
 
 
-def signed_result(parties: AgreedParties) -> EngineResult:
+def signed_result(parties: AgreedParties, permission: Permission) -> EngineResult:
     """Let parties at hosts go, and return what they revealed, with what each host signed of it.
 
     Raises as `AgreedParties.finish`; HostUnfitError if a host signed nothing, or something else.
     """
-    result = parties.finish()
+    result = parties.finish(permission)
     names = [host.name for host in parties.hosts]
     agreed = [parties.agreed[party] for party in range(len(names))]
     ended = parties.signed_ends()
@@ -302,7 +303,7 @@ def preprocess(
         progress(f"piece {number + 1}")
         hosts.ask_each(message)
         with hosts.agreed_parties(job, timeout_s, progress) as parties:
-            result = signed_result(parties)
+            result = signed_result(parties, job)
         hosts.ask_each(Keep(made=by_number(dict(enumerate(result.signed)))))
         noise = result.preprocessing
         assert noise is not None  # hosts sign which noise they make
