@@ -57,7 +57,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import SIGNATURES
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Request
 from fairshares.harness.system.result_files import write_all
 from fairshares.protocols.spec import SHARES
 from tests.support.command import files_below
@@ -68,7 +68,7 @@ from tests.support.requests import request_of
 pytestmark = pytest.mark.usefixtures("in_shell")
 
 RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40)).but(
-    population="loans"
+    Request.population, "loans"
 )
 HOSTS = [Host(i, f"{name}.example", "/d", "/p", 9000 + i) for i, name in enumerate("abc")]
 ENDED = "ended"  # which no request is for
@@ -332,7 +332,7 @@ def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp
     """Whoever proposed another ε than it charges, or meets a host that prepared something else."""
     runner = runner_of(replay(said, 1, "agree", said[1]["agree"][-1]))
     with pytest.raises(HostUnfitError, match=r"\(party 0\) prepared another run than the one that this mach"):
-        release(runner, tmp_path / "out", RELEASE.but(epsilon=RELEASE.protect.epsilon / 2))
+        release(runner, tmp_path / "out", RELEASE.but(Protect.epsilon, RELEASE.protect.epsilon / 2))
     other = said[1]["prepare"][-1] | {"job_hash": said[1]["prepare"][-1]["program_hash"]}
     runner = runner_of(replay(said, 1, "prepare", other))
     with pytest.raises(HostUnfitError, match=r"\(party 1\) prepared another run .* no party was started"):
