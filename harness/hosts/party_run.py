@@ -682,8 +682,12 @@ class Running(RunState):
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
+        return Step(self.ended(self._note_kill), None)
+
+    def _note_kill(self) -> None:
+        """Tell the host's owner that the coordinator ended the party."""
         why = "A party that had begun was ended, as its coordinator asked."
-        return Step(self.ended(lambda: self.place.host.log.write(Event.ENDED, Kill.name(), why)), None)
+        self.place.host.log.write(Event.ENDED, Kill.name(), why)
 
     def ended(self, note: Callable[[], None]) -> HostState:
         with uninterrupted():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -222,13 +223,21 @@ def parse_lost(given: GivenValue, option: str) -> list[int]:
     return [int(party) for party in parties]
 
 
+@dataclass(frozen=True)
+class _WholeNumbers:
+    """The whole numbers from `least` to `most`."""
+
+    least: int
+    most: int
+
+    def have(self, value: Fraction) -> bool:
+        return self.least <= value <= self.most and value.denominator == 1
+
+
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    return NumberReader(
-        f"a whole number from {least} to {most}",
-        lambda value: least <= value <= most and value.denominator == 1,
-        int,
-    )(text, option)
+    numbers = _WholeNumbers(least, most)
+    return NumberReader(f"a whole number from {least} to {most}", numbers.have, int)(text, option)
 
 
 def parse_cap(text: str, option: str = "cap") -> Cap:

@@ -14,7 +14,9 @@ from msgspec import structs
 from fairshares import load
 from fairshares.harness.cli.commands import hosts as commands
 from fairshares.harness.cli.options import HostsCollectOptions
+from fairshares.harness.computation import Preprocessing
 from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.registry import engines
@@ -47,7 +49,7 @@ from fairshares.harness.hosts.messages import (
     answer_type,
 )
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
-from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease
+from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease, noise_made
 from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
 from fairshares.harness.party_reports import ClientsServed, line_of
 from fairshares.harness.pipeline import run
@@ -253,6 +255,14 @@ def test_nothing_is_written_unless_all_hosts_sign_the_run_that_took_place(
     assert Ledger(tmp_path / "first" / "ledger.sqlite").populations() != []
     run(said[1][ENDED][0], tmp_path / "second" / "out")
     assert forgotten == HOSTS and (tmp_path / "second" / "out" / SIGNATURES).exists()
+
+
+def test_noise_that_hosts_did_not_sign_is_not_kept() -> None:
+    made = EngineResult(model=MODEL, outputs={}, engine="", engine_version="", program_hash="")
+    with pytest.raises(HostUnfitError, match="names no piece of noise"):
+        noise_made(made)
+    noise = Preprocessing(piece="0" * 12, attempts=1)
+    assert noise_made(replace(made, preprocessing=noise)) is noise
 
 
 def test_results_that_nobody_could_verify_are_not_put_in_place(
