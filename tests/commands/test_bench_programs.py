@@ -17,7 +17,7 @@ from fairshares.harness.engines import engine
 from fairshares.harness.engines.mpspdz import compiler
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.mpspdz.machines import MACHINES, Arithmetic
-from tests.support.command import call, processes_below, read_json, succeed
+from tests.support.command import CODES, call, processes_below, read_json, succeed
 
 # It prints its inputs' product and order, and times both apart.
 PROGRAM = """
@@ -326,7 +326,7 @@ def test_a_machine_that_cannot_start_is_told_before_anything_runs(
         done = call("bench.run", "my.mpc", "--machine", "shamir", "--out", "found", cwd=directory)
     finally:
         find_installation.cache_clear()
-    assert done.returncode == 1 and done.stderr.count("Error: Nothing was run.") == 1
+    assert done.returncode in CODES and done.stderr.count("Error: Nothing was run.") == 1
     assert said in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
     assert load(directory / "found")[0].status == SKIPPED
 
@@ -347,7 +347,7 @@ def test_options_that_make_no_sense_are_refused_before_a_directory_is_made(
 ) -> None:
     (directory / "empty").mkdir()
     done = call("bench.run", "my.mpc", *options.split(), "--out", "found", cwd=directory)
-    assert done.returncode == 1 and said in " ".join(done.stderr.split())
+    assert done.returncode in CODES and said in " ".join(done.stderr.split())
     assert done.stderr.count("Error: ") == 1 and not (directory / "found").exists()
 
 
@@ -372,7 +372,7 @@ def test_results_of_another_version_are_refused_in_a_sentence(name: str, directo
     path.write_text(path.read_text().replace(text, later))
     before = {file.name: file.read_bytes() for file in (directory / "found").glob("*.*")}
     done = call("bench.run", "--resume", "found", cwd=directory)
-    assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+    assert done.returncode in CODES and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
     assert said in " ".join(done.stderr.split())
     assert {file.name: file.read_bytes() for file in (directory / "found").glob("*.*")} == before
 
@@ -383,4 +383,4 @@ def test_about_without_a_choice_is_no_results(directory: Path) -> None:
     del about["chosen"]
     (directory / "found" / "about.json").write_text(json.dumps(about))
     done = call("bench.run", "--resume", "found", cwd=directory)
-    assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+    assert done.returncode in CODES and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
