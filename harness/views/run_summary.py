@@ -19,6 +19,7 @@ from fairshares.harness.releases.base import Answer
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.security_models import title_of
 from fairshares.harness.uploads.lists import described
+from fairshares.harness.views.expected_errors import PlanSection, noise_errors
 from fairshares.harness.views.parts import (
     PAGE,
     Bad,
@@ -68,6 +69,7 @@ class ReleaseView:
         show: Shows a result, given its manifest.
         hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
         records: Returns sentences on how a call's own fields had the records read, given the result.
+        expected: Shows what a plan expects of the release; by default errors that noise makes.
     """
 
     steps: Mapping[str, str]
@@ -75,6 +77,7 @@ class ReleaseView:
     show: Callable[[Any, ReleaseManifest], Iterator[Part]]
     hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
     records: Callable[[ReleaseCall, Answer], Sequence[str]] = lambda *_: ()
+    expected: Callable[[PlanSection], Iterator[Part]] = noise_errors
 
 
 def view_of(task: str) -> ReleaseView:

@@ -4,13 +4,15 @@ A new release would be left out there, or taken for another one, without a word.
 """
 
 import ast
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
-from fairshares.harness.releases.base import Statistic, statistic_class
+from fairshares.harness.releases.base import ExpectedResult, Statistic, statistic_class
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, with_distributed_noise
 from tests.conftest import PROJECT
@@ -24,7 +26,24 @@ MODULES = {statistic_class(task).__module__ for task in REQUESTS}
 STATISTICS = [statistic for statistic in Statistic.__subclasses__() if statistic.__module__ in MODULES]
 NAMES = {"train", *REQUESTS, *PROTOCOLS, *(statistic.name for statistic in STATISTICS)}
 FILE_TYPES = {kind for statistic in STATISTICS for kind in statistic.file_types}
-CLASSES = (*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), *STATISTICS, *FILE_TYPES)
+
+
+def _expected() -> set[type[ExpectedResult]]:
+    """Return the classes of expected errors that one release alone has, by what its statistic returns."""
+    tasks = defaultdict[type[ExpectedResult], set[str]](set)
+    for statistic in STATISTICS:
+        tasks[get_type_hints(statistic.expected_error)["return"]].add(statistic.__module__)
+    return {kind for kind, modules in tasks.items() if len(modules) == 1}
+
+
+CLASSES = (
+    *REQUESTS.values(),
+    *CALLS.values(),
+    *RELEASES.values(),
+    *STATISTICS,
+    *FILE_TYPES,
+    *_expected(),
+)
 TYPES = {kind.__name__ for kind in CLASSES}
 
 
@@ -137,6 +156,12 @@ def test_no_code_asks_which_release_it_is() -> None:
     assert places(PROJECT) == []
 
 
+def test_what_one_release_has_is_defined_in_its_folder() -> None:
+    assert [kind for kind in CLASSES if not kind.__module__.startswith("fairshares.harness.releases.")] == []
+    general = {"base", "files", "programs", "registry"}
+    assert [kind for kind in CLASSES if kind.__module__.split(".")[3] in general] == []
+
+
 def test_a_releases_own_folder_may_ask_for_it_and_for_no_other_one() -> None:
     own = 'if self.release == "cap" or isinstance(request, CapRequest): pass'
     other = "if self.release != ThresholdsRequest.task: pass"
@@ -173,6 +198,7 @@ def test_a_releases_own_folder_may_ask_for_it_and_for_no_other_one() -> None:
         'if "weights" in request.parts: pass',
         'if "weights" not in self.parts: pass',
         "if CurvesFile not in file_types: pass",
+        "if isinstance(expected, ExpectedCap): pass",
         "if file_in(earlier.files, CurvesFile) is not None: pass",
     ],
 )

@@ -7,9 +7,10 @@ from typing import Protocol
 from fairshares.harness.errors import named, named_call
 from fairshares.harness.privacy.manifest import ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
-from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
+from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap, ExpectedCap
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run_summary
+from fairshares.harness.views.expected_errors import PlanSection
 from fairshares.harness.views.parts import Findings, Line, Part, Table
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounding import exact_text
@@ -45,6 +46,19 @@ def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
     yield f"{noise_moves(found.noise)}; another run may choose another cap."
     yield from doubt_of(found.above, found.noise, clients)
     yield "What choosing the cap spent adds to what the release spends."
+
+
+def expected(section: PlanSection) -> Iterator[Part]:
+    """Show the candidates of a choice, and what noise may do to it."""
+    release = section.release
+    choice = release.found
+    assert isinstance(choice, ExpectedCap)
+    caps = ", ".join(map(str, choice.caps))
+    yield (
+        f"The least of {caps} that, by noisy counts, {choice.above:,} clients or fewer exceed. "
+        f"{noise_moves(choice.noise)}."
+    )
+    yield from doubt_of(choice.above, choice.noise, release.asked.clients)
 
 
 def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
@@ -130,5 +144,9 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
 
 
 VIEW = run_summary.ReleaseView(
-    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest.inputs.clients), following
+    STEPS,
+    "the cap",
+    lambda chosen, manifest: cap(chosen, manifest.inputs.clients),
+    following,
+    expected=expected,
 )
