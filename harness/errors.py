@@ -379,3 +379,66 @@ class UsedNoiseError(StockError):
 
 class PlanError(FairSharesError):
     """A run's costs cannot be predicted."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of errors that end a command, by what whoever started it does next.
+
+    Attributes:
+        code: The command's exit code.
+        meaning: What has happened.
+        way_out: What to do.
+        errors: The classes, with their subclasses.
+    """
+
+    code: int
+    meaning: str
+    way_out: str
+    errors: tuple[type[FairSharesError], ...]
+
+
+USUAL_EXIT = 1  # of an error of no other kind
+KINDS = (
+    Kind(
+        3,
+        "a rule refuses it: a budget, a host's policy, or what was used before",
+        "do not repeat it as it is",
+        (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError),
+    ),
+    Kind(
+        4,
+        "a host is not reached, went away, or lacks something for a run",
+        "repeat it later, unless the last line says that ε was spent; see what `hosts.check` finds",
+        (HostUnreachableError, HostUnfitError),
+    ),
+    Kind(
+        5,
+        "a run broke off, or ended without a result that holds; its ε may be spent",
+        "read why before you repeat it, as that is charged again",
+        (PartyFailedError, PartyTimeoutError, OutputError, ClientError, MaskError),
+    ),
+    Kind(
+        6,
+        "this machine's disk or ledger does not take what has to be written",
+        "make room, or see who keeps the file",
+        (WriteError, LedgerError),
+    ),
+    Kind(
+        7,
+        "a signature, a certificate or a stated guarantee does not hold",
+        "find out why before you trust what it is of",
+        (SignatureError, CertificateError, AuditError),
+    ),
+)
+
+
+def exit_code(error: FairSharesError) -> int:
+    """Return the exit code of a command that an error ends.
+
+    [test: tests/harness/cli/test_terminal.py]
+    """
+    for kind in KINDS:
+        if isinstance(error, kind.errors):
+            return kind.code
+    return USUAL_EXIT

@@ -31,6 +31,7 @@ from fairshares.harness.hosts.messages import (
     HostFacts,
     LinkTimes,
     Listen,
+    Listener,
     Reach,
     Removed,
     StopListening,
@@ -155,11 +156,11 @@ class LocalHost:
         if self.ending is None:
             self.ending = ConnectionEnd(request, how)
 
-    def note_ended_party(self) -> None:
-        """Note that a party that had begun was ended with the connection."""
+    def note_ended_party(self, run: str) -> None:
+        """Note that a party of a run, which had begun, was ended with the connection."""
         ending = _BY_A_SIGNAL if self.ending is None else self.ending
         sentence = f"A party that had begun was ended with its connection, {ending.how}."
-        self.log.write(Event.ENDED, ending.request, sentence)
+        self.log.write(Event.ENDED, ending.request, sentence, run)
 
     def _end_after(self, seconds: float, why: str) -> None:
         """End this connection after some time, in place of an earlier such limit.
@@ -257,6 +258,7 @@ class LocalHost:
 
     def reach(self, message: Reach) -> list[str | None]:
         """Call other parties' ports; return a fault for each, or None if its agent answers."""
+        self._note_called(Reach.name(), message.others)
         return [reach(other.address, other.port, other.greeting) for other in message.others]
 
     def time_links(self, message: TimeLinks) -> list[LinkTimes | None]:
@@ -268,7 +270,14 @@ class LocalHost:
         """
         self.ask_owner(Benchmark(None))
         self.take_turn()
+        self._note_called(TimeLinks.name(), message.others)
         return [time_link(other.address, other.port, other.greeting) for other in message.others]
+
+    def _note_called(self, request: str, others: Sequence[Listener]) -> None:
+        """Tell the host's owner which addresses this host is asked to call."""
+        if others:
+            called = ", ".join(f"{other.address}:{other.port}" for other in others)
+            self.log.write(Event.ANSWERED, request, f"It calls {called}.")
 
 
 @contextmanager

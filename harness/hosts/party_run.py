@@ -300,6 +300,10 @@ class WithParty(RunState, Generic[RunAhead]):
     planned: PlannedRun[RunAhead]
     prepared: PreparedParty
 
+    @property
+    def run(self) -> str:
+        return self.prepared.run
+
     def kill(self, _message: Kill) -> Step[None]:
         """End the party."""
         return Step(self.ended(_tell_nobody), None)
@@ -513,6 +517,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
         begun = self.planned.begin(self.intent, others, self)
         charged = Beginning(
             place=self.place,
+            name=self.run,
             party=self.prepared.party,
             process=self.process,
             port=self.port,
@@ -590,6 +595,7 @@ class Running(RunState):
     """A run that has begun: it can't be made without what its beginning wrote.
 
     Attributes:
+        name: The run's name.
         party: The host's party.
         process: The party's process.
         port: The party's port, which is held until the process has it.
@@ -601,6 +607,7 @@ class Running(RunState):
         limit: The time of a program of the coordinator's, or that it was exceeded.
     """
 
+    name: str
     party: int
     process: LocalProcess = field(compare=False)
     port: socket.socket = field(compare=False)
@@ -612,6 +619,10 @@ class Running(RunState):
     limit: Unlimited | TimeLimit | LimitExceeded = Unlimited()
 
     NAME = State.RUNNING
+
+    @property
+    def run(self) -> str:
+        return self.name
 
     def steps(self) -> Sequence[Stepping]:
         return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
@@ -683,7 +694,8 @@ class Running(RunState):
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
         why = "A party that had begun was ended, as its coordinator asked."
-        return Step(self.ended(lambda: self.place.host.log.write(Event.ENDED, Kill.name(), why)), None)
+        write = self.place.host.log.write
+        return Step(self.ended(lambda: write(Event.ENDED, Kill.name(), why, self.name)), None)
 
     def ended(self, note: Callable[[], None]) -> HostState:
         with uninterrupted():
@@ -703,10 +715,15 @@ class Running(RunState):
         self.begun.settle(code)
         self.place.host.expect_run()
 
+    def note_done(self, said: str) -> None:
+        """Tell the host's owner that the party has ended well, and what that has left at the host."""
+        self.place.host.log.write(Event.DONE, "", said, self.name)
+
     def _note_failure(self, code: int) -> None:
         """Tell the host's owner why the party that has ended failed, if it failed."""
         if code:
-            self.place.host.log.write(Event.FAILED, "", why_failed(code, self.last_state().lines))
+            why = why_failed(code, self.last_state().lines)
+            self.place.host.log.write(Event.FAILED, "", why, self.name)
 
 
 @dataclass(frozen=True)
@@ -726,8 +743,10 @@ class Beginning(Running):
         except OSError:
             self.process.kill()
         host.run_begins()
+        host.log.write(Event.BEGAN, Go.name(), f"Party {self.party} began.", self.name)
         return Running(
             place=self.place,
+            name=self.name,
             party=self.party,
             process=self.process,
             port=self.port,

@@ -296,12 +296,19 @@ class ShownLogLine(Protocol):
         """The coordinator of the run."""
 
     @property
+    def run(self) -> str:
+        """The name of the run, "" without one."""
+
+    @property
     def request(self) -> str:
         """The request that the host was answering."""
 
     @property
     def said(self) -> str:
-        """The reason, as the host or the party said it."""
+        """What was done, or the reason, as the host or the party said it."""
+
+
+_SHOWN_OF_RUN = 8  # characters of a run's name
 
 
 def log(
@@ -322,21 +329,22 @@ def log(
             f"chmod 600 {file}."
         )
     if not events:
-        yield f"{file} names nothing that was refused or failed."
+        yield f"{file} has no events."
     else:
         yield Table(
-            ["time (UTC)", "event", "coordinator", "request", "why"],
+            ["time (UTC)", "event", "coordinator", "run", "request", "what or why"],
             [
                 [
                     event.time[:19].replace("T", " "),
                     event.event,
                     event.coordinator,
+                    event.run[:_SHOWN_OF_RUN],
                     event.request,
                     event.said,
                 ]
                 for event in events[-most:]
             ],
-            "lllll",
+            "llllll",
             caption=f"{min(most, len(events))} of {_counted(len(events), 'event', 'events')} in {file}.",
         )
     if unreadable:

@@ -29,10 +29,14 @@ from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import terms_of
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.signatures import Signed
+from fairshares.harness.views.ledger import to_json
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import SPLIT
 from tests.conftest import PROJECT
@@ -226,9 +230,15 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     kept = [fleet.KeptStatement(said, asked) for said in (statement, *others)]
     yield "<run>.json", to_builtins(fleet.leftover_run(kept))
     yield "<run>.json", to_builtins(fleet.leftover_run(kept[:1]))
+    loss = Guarantee(Fraction(1), Fraction(0))
+    event = PrivacyEvent("weights", "ring", loss, PrivacyUnit.RECORD, NeighboringRelation.REPLACE_ONE, place)
+    ledger = Ledger(place / "ledger-of-a-host.sqlite")
+    ledger.charge("people", None, replace(event, asked_by=AskedRun("0" * 32, "alice")))
+    yield "ledger --json", to_json(ledger.path, ledger.populations())
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
-    yield "log.jsonl", json.loads((place / "host" / LOG).read_text())
+    for line in (place / "host" / LOG).read_text().splitlines():
+        yield "log.jsonl", json.loads(line)
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}
     signed = sign(statement, own)
@@ -260,7 +270,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for name, value in [*shared(place), *others(place)]:
         fields.setdefault(name, set()).update(written_in(value))
     ledger = call("ledger", "--json", "--ledger", "ledger.sqlite", cwd=place)
-    fields["ledger --json"] = set(written_in(json.loads(ledger.stdout)))
+    fields.setdefault("ledger --json", set()).update(written_in(json.loads(ledger.stdout)))
     return fields
 
 

@@ -20,7 +20,7 @@ from fairshares.harness.cli.options import (
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError
 from fairshares.harness.hosts.fleet import LOOKED_AT, Finding, check_hosts, clean_up, leftover_runs, set_up
-from fairshares.harness.hosts.host_log import FILE as LOG, read_log
+from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog, read_log
 from fairshares.harness.hosts.inventory import default_model, hosts_for, read_hosts
 from fairshares.harness.hosts.local_host import turn_at
 from fairshares.harness.hosts.policy import (
@@ -213,6 +213,8 @@ def restored(options: HostsRestoredOptions) -> None:
     with turn_at(options.directory):  # as a run may have taken noise that was used before
         Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
         ledger.restore(options.population, lost, options.seen)
+        said = f"Lost charges were added to population {options.population!r}: {spent_text(lost.exact)}."
+        HostLog(options.directory, coordinator="").write(Event.CHANGED, "restored", said)
     cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
         "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."

@@ -9,6 +9,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,9 @@ from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
 from fairshares.harness.privacy.ledger.database import Database
 from fairshares.harness.privacy.ledger.populations import (
     LEDGER_RULES,
+    AskedRun,
     Charge,
+    ChargedHostsRun,
     ChargeRules,
     LedgerState,
     Population,
@@ -36,6 +39,16 @@ _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
+# Version 1.0 has no such table, and reads a ledger that has it.
+_RUNS = """
+    CREATE TABLE IF NOT EXISTS runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        charge INTEGER REFERENCES charges,
+        name TEXT NOT NULL,
+        coordinator TEXT NOT NULL,
+        time TEXT NOT NULL
+    );
+"""
 _ASKED = "upload IN (SELECT value FROM json_each(:uploads))"
 TIMEOUT_S = 20.0
 
@@ -182,6 +195,8 @@ class Ledger(Database):
             )
             if event.piece:
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
+            if event.asked_by is not None:
+                _insert_run(connection, number, event.asked_by)
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
@@ -275,7 +290,34 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
     found = f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id"
-    return tuple(_charge(_ChargeRow(*row)) for row in connection.execute(found, (key,)))
+    runs = _runs(connection)
+    charges = (_charge(_ChargeRow(*row)) for row in connection.execute(found, (key,)))
+    return tuple(replace(charge, runs=tuple(runs.get(charge.id, ()))) for charge in charges)
+
+
+def _runs(connection: sqlite3.Connection) -> dict[int, list[ChargedHostsRun]]:
+    """Return the runs of hosts, by their charge and the oldest first; none in a ledger of version 1.0."""
+    runs: dict[int, list[ChargedHostsRun]] = {}
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone() is None:
+        return runs
+    for number, name, coordinator, time in connection.execute(
+        "SELECT charge, name, coordinator, time FROM runs ORDER BY id"
+    ):
+        runs.setdefault(number, []).append(ChargedHostsRun(str(name), str(coordinator), str(time)))
+    return runs
+
+
+def _insert_run(connection: sqlite3.Connection, charge: int, run: AskedRun) -> None:
+    """Write which run of hosts a charge is of."""
+    connection.execute(_RUNS)
+    connection.execute(
+        "INSERT INTO runs (charge, name, coordinator, time) VALUES (?, ?, ?, ?)",
+        (charge, run.name, run.coordinator, _now()),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
@@ -294,7 +336,7 @@ def _insert(connection: sqlite3.Connection, name: str | None, event: PrivacyEven
         f"INSERT INTO charges ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            _now(),
             event.task,
             event.model,
             str(event.exact.epsilon),
