@@ -336,6 +336,17 @@ class AuditOptions(
     out = OUT
     prints = "audit.json"
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of a release that are given, by name."""
+        sizes = {
+            "groups": self.groups,
+            "labels": self.labels,
+            "thresholds": self.thresholds,
+            "steps": self.steps,
+        }
+        return {name: size for name, size in sizes.items() if size is not None}
+
 
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
     """Compute DP weights and thresholds for real data, and compare a model with and without them."""

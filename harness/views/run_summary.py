@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from fairshares.harness.computation import Computation
-from fairshares.harness.errors import named, named_command
+from fairshares.harness.errors import FairSharesError, named, named_command
 from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
 from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
 from fairshares.harness.releases.base import Answer
@@ -70,6 +70,7 @@ class ReleaseView:
         hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
         records: Returns sentences on how a call's own fields had the records read, given the result.
         expected: Shows what a plan expects of the release; by default errors that noise makes.
+        problem: Returns why a result falls short although its ε is spent, or None.
         chain: Returns sentences on how a run protects together with others of its chain, given its manifest.
     """
 
@@ -79,6 +80,7 @@ class ReleaseView:
     hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
     records: Callable[[ReleaseCall, Answer], Sequence[str]] = lambda *_: ()
     expected: Callable[[PlanSection], Iterator[Part]] = noise_errors
+    problem: Callable[[Answer], FairSharesError | None] = lambda _: None
     chain: Callable[[ReleaseManifest], Sequence[str]] = lambda _: ()
 
 

@@ -99,7 +99,7 @@ def release(options: ReleaseOptions) -> None:
         answer=answer,
         short=[*short, *after],
         full=[*full, *after],
-        problem=getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+        problem=view.problem(run.found),
     )
 
 
