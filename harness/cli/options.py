@@ -2,6 +2,7 @@
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.gap.request import DeclaredValues
+from fairshares.harness.releases.registry import one_of_releases, releases_of_slots
 from fairshares.harness.request.fields import (
     OptionGroup,
     Options,
@@ -137,15 +138,14 @@ class TaskOptions(Options):
     )
     least_uploads = usual("100", Whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
-        help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
-        "need the same kind of records"
+        help=f"what runs may release: {one_of_releases()}; several need the same kind of records"
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
     cap = optional(parse_cap, CAP_HELP)
     trust = OptionGroup(Trust, without=("parties",))  # there are as many as the files of `parties`
     input_path = Inputs.input_path
     input_form = Inputs.input_form.but(
-        help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
+        help=f"{INPUT_FORM_HELP}; with --cap slots (default for {releases_of_slots()}), or keys, for "
         "thresholds"
     )
     plan = optional(Whole(1, 10**12), "says what so many uploads would take each party and all clients")
@@ -309,10 +309,8 @@ class AuditOptions(
     )
     release = optional(
         OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
-        "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
-        "count, thresholds, thresholds-of-records or cap, or, as in active models, "
-        "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
-        "thresholds-of-clients-active; instead of a sampler",
+        "a release, as weights; of clients, as weights-of-clients; as in active models, as "
+        "weights-of-clients-active; any other word is answered by all of them; instead of a sampler",
     )
     sensitivity = optional(
         Whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
@@ -337,6 +335,17 @@ class AuditOptions(
     plot = PLOT
     out = OUT
     prints = "audit.json"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of a release that are given, by name."""
+        sizes = {
+            "groups": self.groups,
+            "labels": self.labels,
+            "thresholds": self.thresholds,
+            "steps": self.steps,
+        }
+        return {name: size for name, size in sizes.items() if size is not None}
 
 
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):

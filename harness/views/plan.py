@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from fairshares.harness.forecast.plan import ExpectedRelease, ModelPlan, Needed, ReleasePlan
+from fairshares.harness.forecast.plan import ExpectedRelease, ModelPlan, Needed, ReleasePlan, WallClock
 from fairshares.harness.forecast.requested import RequestPlan
 from fairshares.harness.forecast.unit_costs import Cost, UnitCosts
 from fairshares.harness.inputs.record_schema import RecordKind
@@ -244,8 +244,7 @@ def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[s
         "tolerates": planned.model.tolerates,
     }
     described.update(_cost_json(planned.cost))
-    for name in _WALL_CLOCK:
-        described[name] = getattr(planned.wall, name, None)
+    described.update(_wall_json(planned.wall))
     runs: dict[str, JsonValue] = {}
     for stage, cost in zip(stages, planned.costs or (), strict=False):
         runs[stage.request.task] = _cost_json(cost)
@@ -256,6 +255,20 @@ def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[s
     if planned.ahead:
         described["preprocessing"] = _cost_json(planned.ahead)
     return described
+
+
+def _wall_json(wall: WallClock | None) -> dict[str, JsonValue]:
+    if wall is None:
+        return dict.fromkeys(_WALL_CLOCK)
+    return {
+        "wall_s": wall.wall_s,
+        "start_s": wall.start_s,
+        "design_s": wall.design_s,
+        "read_s": wall.read_s,
+        "share_s": wall.share_s,
+        "compile_s": wall.compile_s,
+        "derive_s": wall.derive_s,
+    }
 
 
 def _number_json(model: SecurityModel) -> dict[str, JsonValue]:

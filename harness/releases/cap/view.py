@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fairshares.harness.errors import named, named_call
-from fairshares.harness.privacy.manifest import ReleaseManifest
+from fairshares.harness.privacy.manifest import Manifest, ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
 from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap, ExpectedCap
 from fairshares.harness.request.releases import ReleaseCall
@@ -70,6 +70,16 @@ def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[
         "else this ε and δ are spent twice."
     )
     yield from doubt_of(chosen.above, chosen.noise, clients)
+
+
+def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
+    """Show the bound that the first run chose."""
+    epsilon = run_summary.epsilon_of_part(manifest, CapRequest.task)
+    yield (
+        f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
+        f"of its own with ε = {epsilon} of the total. Its files:"
+    )
+    yield Line("", str(directory))
 
 
 def noise_moves(noise: int) -> str:
