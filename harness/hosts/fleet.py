@@ -21,6 +21,7 @@ from fairshares.harness.errors import (
     PolicyError,
 )
 from fairshares.harness.hosts.connection import HostConnection, refusal_of
+from fairshares.harness.hosts.health import LEAST_FREE_BYTES
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
 from fairshares.harness.hosts.messages import (
@@ -306,7 +307,6 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
     return [to_builtins(counts) for counts in removed]
 
 
-LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
@@ -365,6 +365,8 @@ class Finding:
                 "engine_version": None,
                 "party_can": [],
                 "free_bytes": None,
+                "ledger_bytes": None,
+                "expires": {},
                 "environment": None,
             }
         facts = self.answer.facts
@@ -375,6 +377,8 @@ class Finding:
             "engine_version": facts.engine_version,
             "party_can": [protection.value for protection in facts.unprotected],
             "free_bytes": facts.free_bytes,
+            "ledger_bytes": facts.ledger_bytes,
+            "expires": dict(facts.expires),
             "environment": as_json(facts.environment),
         }
 

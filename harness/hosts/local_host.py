@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
@@ -24,6 +25,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, HostUnfitError
 from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
+from fairshares.harness.hosts.expiries import Expiry, certificates_of, soon
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import (
     Answering,
@@ -37,7 +39,7 @@ from fairshares.harness.hosts.messages import (
     StopListening,
     TimeLinks,
 )
-from fairshares.harness.hosts.policy import ask_owner, read_policy
+from fairshares.harness.hosts.policy import LEDGER, ask_owner, read_policy
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_json
@@ -199,6 +201,9 @@ class LocalHost:
             policy = _fault(lambda: self.ask_owner(Look(chosen.title)))
         run_keys = host_keys.RunKeys(self.directory, chosen)
         own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
+        expiries = [] if directory else _certificates_at(self.directory)
+        notices += soon(expiries, datetime.fromtimestamp(now, UTC))
+        ledger = self.directory / LEDGER
         return HostFacts(
             time=now,
             programs=sources_hash(*SOURCES[PROGRAMS]),
@@ -217,6 +222,8 @@ class LocalHost:
             fingerprints={} if directory or own_keys else run_keys.fingerprints(message.party),
             policy=policy,
             notices=notices,
+            expires={expiry.title: expiry.ends.isoformat(timespec="seconds") for expiry in expiries},
+            ledger_bytes=ledger.stat().st_size if ledger.exists() else 0,
         )
 
     def _check_ports(self, name: str, ports: Sequence[int]) -> None:
@@ -359,6 +366,14 @@ def _fault(check: Callable[[], object]) -> str | None:
     except FairSharesError as error:
         return str(error)
     return None
+
+
+def _certificates_at(directory: Path) -> list[Expiry]:
+    """Return the certificates in a host's directory that can be read; what keeps others off is a fault."""
+    try:
+        return [*certificates_of(directory)]
+    except FairSharesError:
+        return []
 
 
 def _greet_callers(listening: socket.socket, greeting: str) -> None:

@@ -299,7 +299,9 @@ class HostFacts(Struct, frozen=True, kw_only=True):
         keys: The fault of the keys and certificates.
         fingerprints: The fingerprints of all parties' certificates that the host holds, by party.
         policy: The fault of the owner's policy, or why it refuses the model.
-        notices: Sentences about the policy that are no faults.
+        notices: Sentences about the policy, and about what expires soon, that are no faults.
+        expires: When certificates expire, in UTC and ISO 8601, by what each is.
+        ledger_bytes: The bytes of the host's ledger.
     """
 
     time: Annotated[float, Meta(ge=0, lt=1e12)]
@@ -319,6 +321,8 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     fingerprints: Annotated[dict[str, Text], Meta(max_length=64)]
     policy: Text | None
     notices: Texts
+    expires: Annotated[dict[str, Text], Meta(max_length=256)]
+    ledger_bytes: Size
 
 
 class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):
