@@ -18,7 +18,7 @@ from statistics import median
 from typing import BinaryIO
 
 from fairshares.harness.engines.execution import PROJECT
-from fairshares.harness.engines.mpspdz.compiler import git
+from fairshares.harness.engines.mpspdz.compiler import cache_directory, git
 from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.engines.registry import engine_of
@@ -216,6 +216,7 @@ class LocalHost:
             unprotected=list(missing()),
             directory=directory,
             free_bytes=0 if directory else shutil.disk_usage(self.directory).free,
+            cache_free_bytes=_free_for_cache(),
             port=turn or port,
             clients=clients,
             keys=own_keys,
@@ -368,6 +369,14 @@ def _fault(check: Callable[[], object]) -> str | None:
     return None
 
 
+def _free_for_cache() -> int:
+    """Return the free bytes of the disk on which this user's compiled programs are, or will be."""
+    place = cache_directory().absolute()
+    while not place.is_dir():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
 def _certificates_at(directory: Path) -> list[Expiry]:
     """Return the certificates in a host's directory that can be read; what keeps others off is a fault."""
     try:
@@ -482,6 +491,8 @@ def _end(pid: int) -> None:
             return
 
 
+_SOMETHING_ELSE = "something else answers there"
+_ACCEPTS = "it accepts the connection, and then: "
 _TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
 _PIECE_BYTES = 1 << 16  # that are sent or received at once
@@ -528,11 +539,20 @@ def _pieces(size: int) -> Iterator[int]:
 def reach(address: str, port: int, greeting: str) -> str | None:
     """Call a listening agent; return why that fails, or None if the greeting comes back."""
     try:
-        with socket.create_connection((address, port), PATIENCE_S) as reached:
-            answer = reached.makefile("rb").read(len(greeting))
+        reached = socket.create_connection((address, port), PATIENCE_S)
     except OSError as error:
         return error.strerror or str(error)
-    return None if answer == greeting.encode() else "something else answers there"
+    with reached:
+        try:
+            answer = reached.makefile("rb").read(len(greeting))
+        except OSError as error:
+            return f"{_ACCEPTS}{error.strerror or error}"
+    return None if answer == greeting.encode() else _SOMETHING_ELSE
+
+
+def is_accepted(fault: str | None) -> bool:
+    """Return whether a call that ended with this fault was accepted, by whatever is there."""
+    return fault is None or fault == _SOMETHING_ELSE or fault.startswith(_ACCEPTS)
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:

@@ -294,6 +294,7 @@ class HostFacts(Struct, frozen=True, kw_only=True):
         unprotected: What a party's process could do there that it should not be able to.
         directory: The fault of the host's directory.
         free_bytes: The bytes that are free on the directory's disk.
+        cache_free_bytes: Those of the disk that takes compiled programs.
         port: The fault of the port where its party would listen, or why the connection has not got the turn.
         clients: The fault of the ports for clients.
         keys: The fault of the keys and certificates.
@@ -315,6 +316,7 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     unprotected: Annotated[list[Protection], Meta(max_length=64)]
     directory: Text | None
     free_bytes: Size
+    cache_free_bytes: Size
     port: Text | None
     clients: Text | None
     keys: Text | None
