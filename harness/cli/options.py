@@ -390,9 +390,13 @@ PARTIES_OF_MODELS = "how many parties these models have; default: the usual numb
 
 
 class HostsCheckOptions(Options):
-    """Check whether every host is ready for a run; change nothing."""
+    """Check whether every host is ready for a run, or how this one is; change nothing."""
 
     hosts = HOSTS
+    directory = optional(
+        parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
+    )
+    metrics = optional(parse_path, "with --directory: a file for Prometheus' textfile collector")
     trust = OptionGroup(
         Trust,
         security={
