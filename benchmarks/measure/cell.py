@@ -59,7 +59,6 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.base import (
     Answer,
-    ExpectedError,
     Statistic,
     statistic_of as statistic_of_request,
 )
@@ -478,8 +477,8 @@ def _count_error(key: Cell) -> float:
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error is the same for all
     error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
-    assert isinstance(error, ExpectedError)
-    return error.count
+    assert error.count_rmse is not None
+    return error.count_rmse
 
 
 def request_of(cell: Mapping[str, Level]) -> Request:

@@ -45,9 +45,7 @@ from fairshares.harness.pipeline.sources import PartyInputs, share_and_add_up
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import (
     Answer,
-    ExpectedCap,
-    ExpectedCounts,
-    ExpectedError,
+    ExpectedResult,
     PreparedRelease,
     Statistic,
 )
@@ -346,7 +344,7 @@ class ReleasePlan:
     Attributes:
         models: These models.
         asked: The release in the first of them.
-        found: The expected error or cap.
+        found: The expected result.
         needed: The records or clients that an error needs. None if the release keeps to an error of its own,
             or has none.
         by_noise: The RMS error of a count, by the noise and how the noisy values are laid out for it. Empty
@@ -359,7 +357,7 @@ class ReleasePlan:
 
     models: tuple[SecurityModel, ...]
     asked: ExpectedRelease
-    found: ExpectedError | ExpectedCap | ExpectedCounts
+    found: ExpectedResult
     needed: Needed | None
     by_noise: Mapping[str, float]
     elsewhere: Mapping[str, float]
@@ -416,8 +414,9 @@ def _plan_release(
     derive_s = deriving_s(prepared, here.sizes)
     expected = here.statistic.expected_error(prepared, here.sizes)
     needed: Needed | None = None
-    if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
-        needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
+    if expected.worst is not None and here.sizes.min() >= 1:
+        people = math.ceil(here.people * expected.worst / error)
+        needed = Needed(error, people, guarantee_for(here, error))
     by_noise: dict[str, float] = {}
     if here.statistic.layout(prepared) or alike[0].stated_parties is not None:
         by_noise = errors_by_noise(here)
@@ -449,9 +448,9 @@ def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
         with suppress(OptionError):  # this noise is not possible
             variant.request.program_of(statistic.spec)
             expected = statistic.expected_error(variant.prepared, variant.sizes)
-            if isinstance(expected, ExpectedError):
+            if expected.count_rmse is not None:
                 layout = statistic.layout(variant.prepared)
-                errors[f"{noise}, {layout}" if layout else noise] = expected.count
+                errors[f"{noise}, {layout}" if layout else noise] = expected.count_rmse
     return errors
 
 
@@ -468,7 +467,7 @@ def guarantee_for(asked: ExpectedRelease, error: float) -> Guarantee | None:
             expected = variant.statistic.expected_error(variant.prepared, variant.sizes)
         except OptionError:  # so small that no noise fits
             return False
-        return isinstance(expected, ExpectedError) and expected.worst <= error
+        return expected.worst is not None and expected.worst <= error
 
     least = bisect_left(grid, True, key=is_enough)
     if least == len(grid):

@@ -294,12 +294,15 @@ class HostFacts(Struct, frozen=True, kw_only=True):
         unprotected: What a party's process could do there that it should not be able to.
         directory: The fault of the host's directory.
         free_bytes: The bytes that are free on the directory's disk.
+        cache_free_bytes: Those of the disk that takes compiled programs.
         port: The fault of the port where its party would listen, or why the connection has not got the turn.
         clients: The fault of the ports for clients.
         keys: The fault of the keys and certificates.
         fingerprints: The fingerprints of all parties' certificates that the host holds, by party.
         policy: The fault of the owner's policy, or why it refuses the model.
-        notices: Sentences about the policy that are no faults.
+        notices: Sentences about the policy, and about what expires soon, that are no faults.
+        expires: When certificates expire, in UTC and ISO 8601, by what each is.
+        ledger_bytes: The bytes of the host's ledger.
     """
 
     time: Annotated[float, Meta(ge=0, lt=1e12)]
@@ -313,12 +316,15 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     unprotected: Annotated[list[Protection], Meta(max_length=64)]
     directory: Text | None
     free_bytes: Size
+    cache_free_bytes: Size
     port: Text | None
     clients: Text | None
     keys: Text | None
     fingerprints: Annotated[dict[str, Text], Meta(max_length=64)]
     policy: Text | None
     notices: Texts
+    expires: Annotated[dict[str, Text], Meta(max_length=256)]
+    ledger_bytes: Size
 
 
 class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):

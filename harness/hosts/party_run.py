@@ -297,6 +297,10 @@ class WithParty(RunState, Generic[RunAhead]):
     planned: PlannedRun[RunAhead]
     prepared: PreparedParty
 
+    @property
+    def run(self) -> str:
+        return self.prepared.run
+
     def kill(self, _message: Kill) -> Step[None]:
         """End the party."""
         return Step(self.ended(_tell_nobody), None)
@@ -499,6 +503,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
         begun = self.planned.begin(self.intent, others, self)
         running = Running(
             place=self.place,
+            name=self.run,
             party=self.prepared.party,
             process=self.process,
             begun=begun,
@@ -574,6 +579,7 @@ class Running(RunState):
     """A run that has begun: it can't be made without what its beginning wrote.
 
     Attributes:
+        name: The run's name.
         party: The host's party.
         process: The party's process.
         begun: The run's charge, or what else was written as it began.
@@ -583,6 +589,7 @@ class Running(RunState):
         limit: The time of a program of the coordinator's, or that it was exceeded.
     """
 
+    name: str
     party: int
     process: LocalProcess = field(compare=False)
     begun: Begun
@@ -592,6 +599,10 @@ class Running(RunState):
     limit: Unlimited | TimeLimit | LimitExceeded = Unlimited()
 
     NAME = State.RUNNING
+
+    @property
+    def run(self) -> str:
+        return self.name
 
     def steps(self) -> Sequence[Stepping]:
         return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
@@ -666,7 +677,7 @@ class Running(RunState):
     def _note_kill(self) -> None:
         """Tell the host's owner that the coordinator ended the party."""
         why = "A party that had begun was ended, as its coordinator asked."
-        self.place.host.log.write(Event.ENDED, Kill.name(), why)
+        self.place.host.log.write(Event.ENDED, Kill.name(), why, self.name)
 
     def ended(self, note: Callable[[], None]) -> HostState:
         with uninterrupted():
@@ -686,10 +697,15 @@ class Running(RunState):
         self.begun.settle(code)
         self.place.host.expect_run()
 
+    def note_done(self, said: str) -> None:
+        """Tell the host's owner that the party has ended well, and what that has left at the host."""
+        self.place.host.log.write(Event.DONE, "", said, self.name)
+
     def _note_failure(self, code: int) -> None:
         """Tell the host's owner why the party that has ended failed, if it failed."""
         if code:
-            self.place.host.log.write(Event.FAILED, "", why_failed(code, self.last_state().lines))
+            why = why_failed(code, self.last_state().lines)
+            self.place.host.log.write(Event.FAILED, "", why, self.name)
 
 
 @dataclass(frozen=True)
@@ -724,6 +740,7 @@ class Beginning(RunState):
         except OSError:
             process.kill()
         host.run_begins()
+        host.log.write(Event.BEGAN, Go.name(), f"Party {self.running.party} began.", self.running.name)
         return self.running
 
     def ended(self, note: Callable[[], None]) -> HostState:

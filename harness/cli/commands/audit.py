@@ -123,7 +123,7 @@ def _release(name: str, options: AuditOptions) -> Audited:
     if distribution:
         model = chosen_model(options.trust.security, cli.announce, options.trust.parties)
         distributed = (distribution, model.parties, model.corruptions)
-    sizes = {size: getattr(options, size) for size in target.sizes if getattr(options, size)}
+    sizes = {name: size for name, size in options.sizes.items() if name in target.sizes}
     return audit_command(
         name,
         sizes,

@@ -78,7 +78,7 @@ def release(options: ReleaseOptions) -> None:
     answer.extend(view.show(run.found, manifest))
     after: list[Part] = []
     if chooses_cap(options.call):
-        after.extend(run_view.chosen_cap(manifest, cap_directory(run.out)))
+        after.extend(cap_view.chosen_cap(manifest, cap_directory(run.out)))
     after.extend(view.hints(options.call, options.hosts, run))
     after.append(charge(run.charging, request.population == UNCHARGED))
     short: list[Part] = ["", run_view.in_short(manifest, here=not options.hosts)]
@@ -99,7 +99,7 @@ def release(options: ReleaseOptions) -> None:
         answer=answer,
         short=[*short, *after],
         full=[*full, *after],
-        problem=getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+        problem=view.problem(run.found),
     )
 
 

@@ -239,6 +239,10 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        return self._begun(process)
+
+    def _begun(self, process: subprocess.Popen[bytes]) -> "LocalProcess":
+        """Return the party that a new process in its directory is."""
         return LocalProcess(self.supervised, self._directory, process)
 
     def kill(self) -> None:

@@ -196,7 +196,7 @@ def test_every_option_reads_what_it_says_and_nothing_else(name: str, option: Opt
 
 
 def test_commands_have_help_and_options_with_two_dashes() -> None:
-    assert len(commands()) == 35
+    assert len(commands()) == 36
     for name, command in commands().items():
         assert command.__doc__ and command.__doc__.endswith("."), name
         assert all(flag.startswith("--") and said for flag, said in command.help_rows())
