@@ -82,6 +82,11 @@ class Site:
     address: str
 
     @property
+    def name(self) -> str:
+        """The address, as users type it."""
+        return self.address
+
+    @property
     def origin(self) -> str:
         """What a browser says of a page there, in the header `Origin`."""
         parts = urlsplit(self.address)
