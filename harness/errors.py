@@ -382,7 +382,7 @@ class PlanError(FairSharesError):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ErrorKind:
     """A kind of errors that end a command, by what whoever started it does next.
 
     Attributes:
@@ -400,31 +400,31 @@ class Kind:
 
 USUAL_EXIT = 1  # of an error of no other kind
 KINDS = (
-    Kind(
+    ErrorKind(
         3,
         "a rule refuses it: a budget, a host's policy, or what was used before",
         "do not repeat it as it is",
         (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError),
     ),
-    Kind(
+    ErrorKind(
         4,
         "a host is not reached, went away, or lacks something for a run",
         "repeat it later, unless the last line says that ε was spent; see what `hosts.check` finds",
         (HostUnreachableError, HostUnfitError),
     ),
-    Kind(
+    ErrorKind(
         5,
         "a run broke off, or ended without a result that holds; its ε may be spent",
         "read why before you repeat it, as that is charged again",
         (PartyFailedError, PartyTimeoutError, OutputError, ClientError, MaskError),
     ),
-    Kind(
+    ErrorKind(
         6,
         "this machine's disk or ledger does not take what has to be written",
         "make room, or see who keeps the file",
         (WriteError, LedgerError),
     ),
-    Kind(
+    ErrorKind(
         7,
         "a signature, a certificate or a stated guarantee does not hold",
         "find out why before you trust what it is of",

@@ -67,7 +67,7 @@ from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
-from fairshares.harness.request.request import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
+from fairshares.harness.request.request import DEFAULT_DELTA, DISTRIBUTED, JOINT, Inputs, Randomness, Request
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
@@ -503,9 +503,9 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     is_made_ahead = noise == AHEAD
     if "noise" in kind.declared:
         given["noise"] = JOINT if is_made_ahead else noise
-    request = kind(**given).but(input_path=PATHS[str(cell["input_path"])])
+    request = kind(**given).but(Inputs.input_path, PATHS[str(cell["input_path"])])
     if is_made_ahead:
-        request = request.but(offline=True)
+        request = request.but(Randomness.offline, True)
     return request
 
 

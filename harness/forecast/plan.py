@@ -56,7 +56,10 @@ from fairshares.harness.request.request import (
     DISTRIBUTED_GAUSSIAN,
     JOINT,
     ChosenPartyNoise,
+    Protect,
+    Randomness,
     Request,
+    Trust,
 )
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
@@ -215,7 +218,7 @@ class ExpectedRelease:
 
     def by(self, model: SecurityModel) -> "ExpectedRelease":
         """Return the same release in another model."""
-        return replace(self, request=self.request.but(security=model))
+        return replace(self, request=self.request.but(Trust.security, model))
 
     @property
     def domain(self) -> RecordDomain:
@@ -437,9 +440,9 @@ def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
     """
     errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
-        request = asked.request.but(noise=noise)
+        request = asked.request.but(Randomness.noise, noise)
         if noise != JOINT:
-            request = request.but(noise_family=BY_EPSILON)  # as families are of joint noise
+            request = request.but(Randomness.noise_family, BY_EPSILON)  # as families are of joint noise
         variant = replace(asked, request=request)
         statistic = variant.statistic
         with suppress(OptionError):  # this noise is not possible
@@ -459,7 +462,7 @@ def guarantee_for(asked: ExpectedRelease, error: float) -> Guarantee | None:
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
     def is_enough(epsilon: Fraction) -> bool:
-        variant = replace(asked, request=asked.request.but(epsilon=epsilon))
+        variant = replace(asked, request=asked.request.but(Protect.epsilon, epsilon))
         try:
             expected = variant.statistic.expected_error(variant.prepared, variant.sizes)
         except OptionError:  # so small that no noise fits

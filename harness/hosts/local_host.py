@@ -12,18 +12,20 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
 from fairshares.harness.engines.execution import PROJECT
-from fairshares.harness.engines.mpspdz.compiler import git
+from fairshares.harness.engines.mpspdz.compiler import cache_directory, git
 from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, HostUnfitError
 from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
+from fairshares.harness.hosts.expiries import Expiry, certificates_of, soon
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import (
     Answering,
@@ -37,7 +39,7 @@ from fairshares.harness.hosts.messages import (
     StopListening,
     TimeLinks,
 )
-from fairshares.harness.hosts.policy import ask_owner, read_policy
+from fairshares.harness.hosts.policy import LEDGER, ask_owner, read_policy
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_json
@@ -199,6 +201,9 @@ class LocalHost:
             policy = _fault(lambda: self.ask_owner(Look(chosen.title)))
         run_keys = host_keys.RunKeys(self.directory, chosen)
         own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
+        expiries = [] if directory else _certificates_at(self.directory)
+        notices += soon(expiries, datetime.fromtimestamp(now, UTC))
+        ledger = self.directory / LEDGER
         return HostFacts(
             time=now,
             programs=sources_hash(*SOURCES[PROGRAMS]),
@@ -211,12 +216,15 @@ class LocalHost:
             unprotected=list(missing()),
             directory=directory,
             free_bytes=0 if directory else shutil.disk_usage(self.directory).free,
+            cache_free_bytes=_free_for_cache(),
             port=turn or port,
             clients=clients,
             keys=own_keys,
             fingerprints={} if directory or own_keys else run_keys.fingerprints(message.party),
             policy=policy,
             notices=notices,
+            expires={expiry.title: expiry.ends.isoformat(timespec="seconds") for expiry in expiries},
+            ledger_bytes=ledger.stat().st_size if ledger.exists() else 0,
         )
 
     def _check_ports(self, name: str, ports: Sequence[int]) -> None:
@@ -361,6 +369,22 @@ def _fault(check: Callable[[], object]) -> str | None:
     return None
 
 
+def _free_for_cache() -> int:
+    """Return the free bytes of the disk on which this user's compiled programs are, or will be."""
+    place = cache_directory().absolute()
+    while not place.is_dir():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _certificates_at(directory: Path) -> list[Expiry]:
+    """Return the certificates in a host's directory that can be read; what keeps others off is a fault."""
+    try:
+        return [*certificates_of(directory)]
+    except FairSharesError:
+        return []
+
+
 def _greet_callers(listening: socket.socket, greeting: str) -> None:
     """Greet all callers, each in a thread, so that a slow peer keeps few others from an answer."""
     free = threading.Semaphore(_AT_ONCE)
@@ -467,6 +491,8 @@ def _end(pid: int) -> None:
             return
 
 
+_SOMETHING_ELSE = "something else answers there"
+_ACCEPTS = "it accepts the connection, and then: "
 _TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
 _PIECE_BYTES = 1 << 16  # that are sent or received at once
@@ -513,11 +539,20 @@ def _pieces(size: int) -> Iterator[int]:
 def reach(address: str, port: int, greeting: str) -> str | None:
     """Call a listening agent; return why that fails, or None if the greeting comes back."""
     try:
-        with socket.create_connection((address, port), PATIENCE_S) as reached:
-            answer = reached.makefile("rb").read(len(greeting))
+        reached = socket.create_connection((address, port), PATIENCE_S)
     except OSError as error:
         return error.strerror or str(error)
-    return None if answer == greeting.encode() else "something else answers there"
+    with reached:
+        try:
+            answer = reached.makefile("rb").read(len(greeting))
+        except OSError as error:
+            return f"{_ACCEPTS}{error.strerror or error}"
+    return None if answer == greeting.encode() else _SOMETHING_ELSE
+
+
+def is_accepted(fault: str | None) -> bool:
+    """Return whether a call that ended with this fault was accepted, by whatever is there."""
+    return fault is None or fault == _SOMETHING_ELSE or fault.startswith(_ACCEPTS)
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:

@@ -42,7 +42,6 @@ from fairshares.harness.hosts.messages import (
     Go,
     Kill,
     Message,
-    PartyReport,
     Prepare,
     RunFacts,
     Sending,
@@ -132,14 +131,12 @@ class RemoteProcess(_RemoteParty, PartyProcess):
         return None
 
     def state(self) -> PartyState:
-        report: PartyReport | None = self._connection.party_end()
-        if report is None:
-            report = PartyReport()
-            with suppress(HostUnreachableError):
-                report = self._connection.ask(GetReport())
-        return PartyState(
-            report.lines, report.peak_memory_bytes, report.stopped, report.no_room, report.printed
-        )
+        ended = self._connection.party_end()
+        if ended is not None:
+            return ended.state
+        with suppress(HostUnreachableError):
+            return self._connection.ask(GetReport())
+        return PartyState()
 
     def signed_end(self) -> Signed | None:
         """Return what its host signed of the run's end, if anything."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -278,6 +279,115 @@ def policy(
         )
     if not spent:
         yield "Nothing has been spent yet."
+
+
+class ShownExpiry(Protocol):
+    """Something that is valid up to a time."""
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+
+    @property
+    def name(self) -> str:
+        """Which one it is."""
+
+    @property
+    def ends(self) -> datetime:
+        """The end of its validity, in UTC."""
+
+
+class ShownUploads(Protocol):
+    """What a host stores of uploads."""
+
+    @property
+    def files(self) -> int:
+        """The number of files."""
+
+    @property
+    def envelopes(self) -> int:
+        """The number of envelopes in them."""
+
+    @property
+    def garbage_files(self) -> int:
+        """The number of files that hold no upload."""
+
+
+class ShownLedger(Protocol):
+    """How much a host's ledger has."""
+
+    @property
+    def charges(self) -> int:
+        """The number of charges."""
+
+    @property
+    def uploads(self) -> int:
+        """The number of uploads that runs have counted."""
+
+
+class ShownHealth(Protocol):
+    """What an owner was told of its host."""
+
+    @property
+    def directory(self) -> Path:
+        """The host's own directory."""
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """A sentence for each thing that keeps runs from their end."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Sentences on what will need care."""
+
+    @property
+    def expiries(self) -> Sequence[ShownExpiry]:
+        """What expires, the first to end first."""
+
+    @property
+    def free_bytes(self) -> int:
+        """The free bytes of the disk."""
+
+    @property
+    def ledger_bytes(self) -> int:
+        """The bytes of the ledger's file."""
+
+    @property
+    def ledger(self) -> ShownLedger:
+        """What is in it."""
+
+    @property
+    def uploads(self) -> ShownUploads | None:
+        """The uploads there; None without a task."""
+
+
+def health(found: ShownHealth) -> Iterator[Part]:
+    """Show what an owner is told of its host: figures, what expires, and a sentence per fault."""
+    yield Line("Host", str(found.directory))
+    rows = [
+        ["free on its disk", f"{found.free_bytes / 1e9:.1f} GB"],
+        ["ledger", f"{found.ledger_bytes / 1e6:.1f} MB"],
+        ["charges in it", f"{found.ledger.charges:,}"],
+        ["uploads that runs have counted", f"{found.ledger.uploads:,}"],
+    ]
+    if found.uploads is not None:
+        stored = f"{found.uploads.envelopes:,} in {_counted(found.uploads.files, 'file', 'files')}"
+        rows += [["uploads there", stored], ["other files among them", f"{found.uploads.garbage_files:,}"]]
+    yield Table(["what", "how much"], rows, "ll")
+    if found.expiries:
+        yield Table(
+            ["expires (UTC)", "what", "which"],
+            [
+                [f"{expiry.ends:%Y-%m-%d}", expiry.kind.replace("_", " "), expiry.name]
+                for expiry in found.expiries
+            ],
+            "lll",
+        )
+    yield from found.notices
+    for fault in found.faults.values():
+        yield Paragraph(f"{_WRONG} {fault}", strong=_WRONG)
+    if not found.faults:
+        yield "Nothing that is looked at on this host keeps runs from their end."
 
 
 class ShownLogLine(Protocol):

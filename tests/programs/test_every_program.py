@@ -43,7 +43,7 @@ from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.count.statistic import CountStatistic
 from fairshares.harness.releases.files import ResultFile
 from fairshares.harness.releases.programs import PROTOCOLS
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Randomness, Request
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols import reference
@@ -114,7 +114,7 @@ class Case:
         unit = PrivacyUnit.CLIENT if self.form.name == SLOTS.name else PrivacyUnit.RECORD
         law = NoiseDistribution.LAPLACE if self.noise is NoiseKind.DISTRIBUTED else None
         asked = request_of(self.model, self.form, self.epsilon, unit=unit, distribution=law)
-        return asked.but(offline=self.noise is NoiseKind.OFFLINE)
+        return asked.but(Randomness.offline, self.noise is NoiseKind.OFFLINE)
 
     def program(self) -> ProtocolSpec | None:
         """Return the program that runs, or None if this is refused before anything is shared."""

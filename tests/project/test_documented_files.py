@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, fields as fields_of, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,8 +18,11 @@ from fairshares.harness.charged import BegunCharge
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
+from fairshares.harness.hosts.health import look_at
 from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
 from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.local_host import LocalHost
+from fairshares.harness.hosts.messages import Check
 from fairshares.harness.hosts.policy import Policy, PopulationEntry
 from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
@@ -33,6 +37,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
+from fairshares.harness.uploads.envelope_files import StoredUploads
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.views.ledger import to_json
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -239,6 +244,14 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
     for line in (place / "host" / LOG).read_text().splitlines():
         yield "log.jsonl", json.loads(line)
+    broken = fleet.Finding(Host(party=0, address="h", directory="/d", project="/p", port=1), {"ssh": "why"})
+    facts = LocalHost(place / "host", ExitStack(), "").check(
+        Check(party=0, security="mpyc", parties=None, port=0, client_ports=[])
+    )
+    sound = fleet.Finding(broken.host, {}, fleet.HostAnswer(facts, 0.0))
+    yield "hosts.check --json", [broken.to_json(), sound.to_json()]
+    found = replace(look_at(place / "host"), uploads=StoredUploads(1, 1, 1, 0), faults={"log": "why"})
+    yield "hosts.check --directory --json", found.to_json()
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}
     signed = sign(statement, own)

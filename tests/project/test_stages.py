@@ -35,6 +35,7 @@ from tests.support.type_checks import check_lines
 
 EVENT = a_run(model="mpyc")
 BEFORE = """
+from fractions import Fraction
 from pathlib import Path
 from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
@@ -54,7 +55,7 @@ from fairshares.harness.privacy.ledger.charge import Entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.privacy.stock import Stock
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Randomness, Request, Trust
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training import sums
 from fairshares.harness.training.training_run import AllowedTraining, PlannedTraining, allow_training
@@ -77,6 +78,7 @@ def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: B
     {line}
 """
 RIGHT = [
+    "request.but(Protect.epsilon, Fraction(1, 3)).but(Trust.security, model).but(Request.population, None)",
     "ready.go(charged)",
     "rounds.go(charged)",
     "charge(ready_release, entry, None).go()",
@@ -107,6 +109,13 @@ RIGHT = [
     "signed_result(agreed, made_up)",
 ]
 WRONG = [
+    "request.but(Protect.epsilon, 500)",
+    "request.but(Protect.epsilon, '1/3')",
+    "request.but(Protect.epsilon, None)",
+    "request.but(Protect.epsilonn, Fraction(1, 3))",
+    "request.but(Randomness.offline, 'yes')",
+    "request.but(Trust.security, 'ring')",
+    "request.but(population=None)",
     "ready.go(None)",
     "ready.go(ready)",
     "ready.go()",

@@ -53,6 +53,7 @@ OF_CONTRIBUTORS = {
     "harness/engines/mpspdz/compiler.py": {"CHANGELOG.md"},
 }
 DECLARING = {
+    "ChosenModel",
     "Option",
     "OptionGroup",
     "but",

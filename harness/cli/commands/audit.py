@@ -144,7 +144,7 @@ def noise(options: NoiseOptions) -> None:
         chosen = joint_sampler(options.epsilon, delta)
     else:
         chosen = own_sampler(distribution, options.epsilon, delta, model)
-    settings = RunSettings(NoiseRequest(epsilon=1).but(security=model), options.timeout)
+    settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         summary, manifest = open_noise(chosen, options.n, settings, target, begin)

@@ -31,7 +31,7 @@ from fairshares.harness.releases.cap.statistic import ChosenCap
 from fairshares.harness.request.commands import ReleaseOptions, refuse_beside_noise, refuse_beside_plan
 from fairshares.harness.request.plans import IN_PLAN
 from fairshares.harness.request.releases import Invited, ReleaseCall
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Request, Trust
 from fairshares.harness.system.result_files import check_new, default_out
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.ledger import charge
@@ -63,7 +63,7 @@ def release(options: ReleaseOptions) -> None:
     request = options.call.request
     view = run_view.view_of(request.task)
     if options.instead.plan is not None:
-        _plan(options, options.instead.plan)
+        _plan(options, options.instead.plan.sizes)
         return
     if options.instead.preprocess is not None:
         refuse_beside_noise(options)
@@ -142,7 +142,7 @@ def _run_at_hosts(
 
     sent = None if invited is None else _invited(call, invited, settings.release)
     check_new(out)  # before hosts are involved
-    request = settings.release.but(population=settings.account.population)
+    request = settings.release.but(Request.population, settings.account.population)
     with hosts.connected(begin) as connected:
         proposed = propose(connected, request)
         settings = replace(settings, release=request, hosts=HostsRunner(proposed))
@@ -155,7 +155,7 @@ def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsBackend
     from fairshares.harness.hosts.runner import HostsBackend  # slow to load
 
     fleet, model = chosen_hosts(file, call.request.trust)
-    return call.but(security=model), HostsBackend(fleet, model)
+    return call.but(Trust.security, model), HostsBackend(fleet, model)
 
 
 def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:

@@ -9,7 +9,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -58,6 +58,21 @@ def default_path() -> Path:
     """Return the user's ledger, below `$XDG_DATA_HOME` or `~/.local/share`."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
+
+
+@dataclass(frozen=True)
+class LedgerSize:
+    """How much a ledger has.
+
+    Attributes:
+        charges: The number of charges.
+        uploads: The number of uploads that runs have counted.
+        last: When the last charge was written, in UTC and ISO 8601, or "".
+    """
+
+    charges: int
+    uploads: int
+    last: str
 
 
 class Ledger(Database):
@@ -201,6 +216,13 @@ class Ledger(Database):
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
+
+    def size(self) -> "LedgerSize":
+        """Return how much the ledger has."""
+        with self.reading() as connection:
+            (charges, last) = connection.execute("SELECT COUNT(*), MAX(time) FROM charges").fetchone()
+            (uploads,) = connection.execute("SELECT COUNT(DISTINCT upload) FROM uses").fetchone()
+            return LedgerSize(charges=int(charges), uploads=int(uploads), last=str(last or ""))
 
     def head(self) -> str:
         """Return the digest of all charges, or ""."""
