@@ -108,6 +108,8 @@ def _said_of_parties(sender: Sender) -> Iterator[None]:
             f"Client {sender.number}: a party refused or ended the connection; is this client part of the "
             "run, has it not sent before, and do the parties still run?"
         ) from None
+    except wire.OtherProtocolError:
+        raise _other_terms(sender, "protocol") from None
     except (wire.WrongLengthError, ValueError):
         raise ClientError(f"Client {sender.number}: a party speaks another protocol or version.") from None
 
@@ -320,7 +322,6 @@ def _check_first_messages(
     for message in messages:
         said = message.announced
         is_alike = {
-            "protocol": said.protocol == wire.PROTOCOL,
             "client": said.client == sender.number,
             "values": said.values == len(sender.values),
         }

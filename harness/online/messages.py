@@ -81,15 +81,31 @@ class FirstMessage(NamedTuple):
 
     @classmethod
     def read(cls, message: bytes) -> Self:
-        """Return what a gateway has sent, or raise ValueError."""
+        """Return what a gateway has sent.
+
+        Raises:
+            OtherProtocolError: The gateway speaks another version, whose further fields may be others.
+            ValueError: It is no such message.
+        """
+        wrong = ValueError("no message that opens a conversation")
         try:
             fields = strict_json(message, SMALL)
+        except RecursionError:
+            raise wrong from None
+        if not isinstance(fields, dict):
+            raise wrong
+        if fields.get("protocol") != PROTOCOL:
+            raise OtherProtocolError
+        try:
             announced = msgspec.convert(fields, Announced)
-        except (RecursionError, msgspec.ValidationError):
-            raise ValueError("no message that opens a conversation") from None
-        assert isinstance(fields, dict)  # what became a struct is an object
+        except msgspec.ValidationError:
+            raise wrong from None
         own = Announced.__struct_fields__
         return cls(announced, {name: value for name, value in fields.items() if name not in own})
+
+
+class OtherProtocolError(Exception):
+    """The other side speaks another version of the conversation."""
 
 
 class WrongLengthError(Exception):
@@ -211,7 +227,7 @@ class Channel:
 
         Raises:
             WrongLengthError: The message is too long.
-            ValueError: It is another one.
+            OtherProtocolError, ValueError: As `FirstMessage.read`.
         """
         return FirstMessage.read(await self._receive(range(MAX_TERMS + 1)))
 

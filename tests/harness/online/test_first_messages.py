@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairshares.harness.online.messages import PROTOCOL, Announced, FirstMessage
+from fairshares.harness.online.messages import PROTOCOL, Announced, FirstMessage, OtherProtocolError
 
 ANNOUNCED = Announced(protocol=PROTOCOL, client=1, values=6, parts=2, sums=43)
 FIELDS: dict[str, Any] = {"client": 1, "parts": 2, "protocol": PROTOCOL, "sums": 43, "values": 6}
@@ -25,7 +25,14 @@ def test_terms_do_not_stand_in_for_what_the_gateway_says() -> None:
     assert FirstMessage.read(message.to_bytes()) == FirstMessage(ANNOUNCED, {"epsilon": "1"})
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("protocol", [None, True, "fairshares-client-2"])
+def test_another_version_is_told_from_what_cannot_be(protocol: object) -> None:
+    for fields in ({}, {"protocol": protocol}, {**FIELDS, "protocol": protocol}):
+        with pytest.raises(OtherProtocolError):
+            FirstMessage.read(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"protocol"}))
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, [], 1 << 63])
 def test_what_cannot_be_is_no_first_message(name: str, value: object) -> None:
     with pytest.raises(ValueError, match="no message that opens"):
