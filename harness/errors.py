@@ -6,7 +6,8 @@ client itself reads it. From then on it holds sizes, names and party numbers onl
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -39,10 +40,13 @@ def as_keyword(field: str, value: object = "") -> str:
     return f"{field}=[{', '.join(values)}]" if len(values) > 1 else f"{field}={values[0]}"
 
 
-# Commands that users of Python call by the same name.
-CALLS = frozenset(
-    {"cap", "confusion", "count", "gap", "ledger", "plan", "preprocess", "thresholds", "train", "weights"}
-)
+def is_function(command: str) -> bool:
+    """Whether users of Python call a function by a command's name.
+
+    The package itself lists its functions, and each of our processes has loaded it.
+    """
+    exported: Sequence[str] = sys.modules["fairshares"].__all__
+    return command in exported
 
 
 def as_command(name: str) -> str:
@@ -55,7 +59,7 @@ def as_call(name: str) -> str:
 
     Only a checkout has the commands of benchmarks.
     """
-    if name in CALLS:
+    if is_function(name):
         return f"fairshares.{name}"
     return (
         f"the command {name} of a checkout" if name.startswith("bench.") else f"python -m fairshares {name}"
@@ -84,7 +88,7 @@ def as_typed_command(name: str, fields: Mapping[str, Written]) -> str:
 
 def as_written_call(name: str, fields: Mapping[str, Written]) -> str:
     """Return a call with keywords, or how whoever imports the package starts the command with options."""
-    if name not in CALLS:
+    if not is_function(name):
         return f"{as_call(name)}{typed(**fields)}"
     keywords = [as_keyword(field, value) for field, value in fields.items() if value]
     return f"{as_call(name)}({', '.join(keywords)})"

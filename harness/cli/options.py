@@ -1,7 +1,10 @@
 """The options of all commands, a class for each."""
 
+from typing import TYPE_CHECKING
+
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.gap.request import DeclaredValues
+from fairshares.harness.releases.registry import one_of_releases, releases_of_slots
 from fairshares.harness.request.fields import (
     OptionGroup,
     Options,
@@ -46,6 +49,9 @@ from fairshares.harness.request.request import (
 )
 from fairshares.harness.training.request import TrainRequest
 
+if TYPE_CHECKING:
+    from fairshares.harness.uploads.page import Site
+
 
 def parse_last_day(text: str, option: str) -> str:
     """Return a day, as 2027-12-31 is, that is not over in UTC; raise OptionError otherwise."""
@@ -59,6 +65,21 @@ def parse_last_day(text: str, option: str) -> str:
             "correct the clock."
         )
     return text
+
+
+def parse_site_address(text: str, option: str) -> "Site":
+    """Return where a page is served; raise OptionError for what is no such address."""
+    from fairshares.harness.uploads.page import parse_site  # slow to load
+
+    return parse_site(text, option)
+
+
+def parse_numbers(text: str, option: str) -> list[int]:
+    """Return whole numbers from 1, separated by commas; raise OptionError for others."""
+    numbers = text.replace(" ", "").split(",")
+    if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+        raise OptionError(f"{named(option)} must be whole numbers, as 7,12 are; got {text!r}.")
+    return [int(number) for number in numbers]
 
 
 HOSTS = usual(
@@ -100,8 +121,9 @@ class ShareOptions(
     out = required_unless("check", parse_path, "directory for one file per party and client", "results")
     to = optional(
         as_given,
-        "where uploads are sent: task (the addresses in it), or a URL per party (https://…, s3://…, gs://…, "
-        "sftp://…), separated by spaces; sends what is in --out and was not stored yet",
+        "where uploads are sent: task (the addresses in it), an invitation's link, or a URL per party "
+        "(https://…, s3://…, gs://…, sftp://…), separated by spaces; sends what is in --out and was not "
+        "stored yet",
     )
     certificate = optional(
         parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
@@ -137,18 +159,51 @@ class TaskOptions(Options):
     )
     least_uploads = usual("100", Whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
-        help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
-        "need the same kind of records"
+        help=f"what runs may release: {one_of_releases()}; several need the same kind of records"
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
     cap = optional(parse_cap, CAP_HELP)
     trust = OptionGroup(Trust, without=("parties",))  # there are as many as the files of `parties`
     input_path = Inputs.input_path
     input_form = Inputs.input_form.but(
-        help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
+        help=f"{INPUT_FORM_HELP}; with --cap slots (default for {releases_of_slots()}), or keys, for "
         "thresholds"
     )
     plan = optional(Whole(1, 10**12), "says what so many uploads would take each party and all clients")
+    page = optional(
+        parse_path,
+        "writes a page from which people and organizations take part by a browser, into this new directory, "
+        "with nginx's configuration for it and for the parties' servers",
+    )
+    site = optional(
+        parse_site_address, "with --page: where that page will be served, as https://take-part.example.org/"
+    )
+    wording = optional(
+        parse_path, "with --page: a JSON file with your own words for its questions and answers"
+    )
+    open_link = switch("with --page: anybody who has its address may take part, any number of times")
+    status = switch("say how many uploads are stored at all parties and at some, by --uploads")
+    uploads = optional(parse_path, "with --status: the directory of the parties' lists, party-<i>.uploads")
+    invitations = optional(
+        parse_path, "with --status: the directory that `invite` wrote, to say how many are invited"
+    )
+
+
+class InviteOptions(Options):
+    """Make, count and revoke one-time links to a task's page: the step of the task's maker."""
+
+    first = "task"
+    task = required(parse_path, "the file of a task for one-time links", "task.json")
+    directory = required(
+        parse_path,
+        "where the links and each party's list of them are, or will be; nobody else reads it",
+        "invited",
+    )
+    site = optional(
+        parse_site_address, "where the page is served, as https://take-part.example.org/; once is enough"
+    )
+    number = usual("0", Whole(0, 10**6), "how many links are made, after those that are there")
+    revoke = optional(parse_numbers, "the numbers of links that are to work no more, as 7,12")
 
 
 class KeysOptions(Options):
@@ -312,10 +367,8 @@ class AuditOptions(
     )
     release = optional(
         OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
-        "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
-        "count, thresholds, thresholds-of-records or cap, or, as in active models, "
-        "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
-        "thresholds-of-clients-active; instead of a sampler",
+        "a release, as weights; of clients, as weights-of-clients; as in active models, as "
+        "weights-of-clients-active; any other word is answered by all of them; instead of a sampler",
     )
     sensitivity = optional(
         Whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
@@ -340,6 +393,17 @@ class AuditOptions(
     plot = PLOT
     out = OUT
     prints = "audit.json"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of a release that are given, by name."""
+        sizes = {
+            "groups": self.groups,
+            "labels": self.labels,
+            "thresholds": self.thresholds,
+            "steps": self.steps,
+        }
+        return {name: size for name, size in sizes.items() if size is not None}
 
 
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):

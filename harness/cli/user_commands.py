@@ -17,6 +17,7 @@ COMMANDS = (
     Command("quickstart", options.QuickstartOptions, f"{_RUNS}.quickstart:quickstart", ANALYST),
     Command("security", options.SecurityOptions, f"{_RUNS}.installation:security", ANALYST),
     Command("task", options.TaskOptions, f"{_RUNS}.tasks:task", ANALYST),
+    Command("invite", options.InviteOptions, f"{_RUNS}.pages:invite", ANALYST),
     Command("keys", options.KeysOptions, f"{_RUNS}.tasks:keys", PARTY),
     Command("share", options.ShareOptions, f"{_RUNS}.tasks:share", CLIENT),
     Command("uploads", options.UploadsOptions, f"{_RUNS}.tasks:uploads", PARTY),

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Address, HostName, NumberOfParties, Port, Positive, Seconds, Size
-from fairshares.harness.engines.execution import Printed
+from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts.states import (
@@ -612,29 +612,21 @@ class Go(Message[None], tag="go", frozen=True, kw_only=True):
     agreed: SignedByParty
 
 
-class PartyReport(Struct, frozen=True, kw_only=True):
-    """A party's state, with lines that may be shown; see `PartyState`."""
-
-    lines: Annotated[tuple[str, ...], Meta(max_length=1 << 15)] = ()
-    peak_memory_bytes: Size | None = None
-    stopped: bool = False
-    no_room: bool = False
-    printed: Printed | None = None
-
-
-class PartyEnd(PartyReport, frozen=True, kw_only=True):
-    """A party's last state, which a host tells unasked.
+class PartyEnd(Struct, frozen=True, kw_only=True):
+    """The end of a party, which a host tells unasked.
 
     Attributes:
+        state: The party's last state.
         code: The party's exit code, or minus the signal that killed it.
         signed: What the host signs of a run that ended well, else None.
     """
 
+    state: PartyState
     code: Annotated[int, Meta(ge=-255, le=255)]
     signed: Signed | None = None
 
 
-class GetReport(Message[PartyReport], tag="state", frozen=True, kw_only=True):
+class GetReport(Message[PartyState], tag="state", frozen=True, kw_only=True):
     """Asks for the party's state."""
 
     STATES = WITH_PARTY - {State.PREPARED}

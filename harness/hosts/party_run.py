@@ -22,8 +22,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Generic, Self
 
-from msgspec import structs
-
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
@@ -41,7 +39,6 @@ from fairshares.harness.hosts.messages import (
     Go,
     Kill,
     PartyEnd,
-    PartyReport,
     Prepare,
     RunFacts,
     Start,
@@ -309,17 +306,6 @@ class WithParty(RunState, Generic[RunAhead]):
         return Step(self.ended(_tell_nobody), None)
 
 
-def report_of(state: PartyState) -> PartyReport:
-    """Return a party's state as a host tells it."""
-    return PartyReport(
-        lines=state.lines,
-        peak_memory_bytes=state.peak_memory_bytes,
-        stopped=state.stopped,
-        no_room=state.no_room,
-        printed=state.printed,
-    )
-
-
 def _tell_nobody() -> None:
     """Tell nothing of a party that had not begun."""
 
@@ -366,9 +352,9 @@ class Waiting(WithParty[RunAhead]):
             self.process.close()
             return Over(self.place, self.process.state())
 
-    def report(self, _message: GetReport) -> Step[PartyReport]:
+    def report(self, _message: GetReport) -> Step[PartyState]:
         """Answer with the party's state, and its filtered lines."""
-        return Step(self, report_of(self.process.state()))
+        return Step(self, self.process.state())
 
 
 @dataclass(frozen=True)
@@ -627,10 +613,10 @@ class Running(RunState):
     def steps(self) -> Sequence[Stepping]:
         return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
 
-    def report(self, _message: GetReport) -> Step[PartyReport]:
+    def report(self, _message: GetReport) -> Step[PartyState]:
         """Answer with the party's state, with filtered lines."""
         looked = self.looked()
-        return Step(looked, report_of(looked.last_state()))
+        return Step(looked, looked.last_state())
 
     def last_state(self) -> PartyState:
         """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
@@ -688,14 +674,16 @@ class Running(RunState):
         signed = None
         if code == 0:
             after, signed = self.begun.ended_well(self, last)
-        report = structs.asdict(report_of(last))
-        return Step(after, PartyEnd(code=code, signed=signed, **report))
+        return Step(after, PartyEnd(state=last, code=code, signed=signed))
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
+        return Step(self.ended(self._note_kill), None)
+
+    def _note_kill(self) -> None:
+        """Tell the host's owner that the coordinator ended the party."""
         why = "A party that had begun was ended, as its coordinator asked."
-        write = self.place.host.log.write
-        return Step(self.ended(lambda: write(Event.ENDED, Kill.name(), why, self.name)), None)
+        self.place.host.log.write(Event.ENDED, Kill.name(), why, self.name)
 
     def ended(self, note: Callable[[], None]) -> HostState:
         with uninterrupted():
@@ -773,9 +761,9 @@ class Over(RunState):
     def steps(self) -> Sequence[Stepping]:
         return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
 
-    def report(self, _message: GetReport) -> Step[PartyReport]:
+    def report(self, _message: GetReport) -> Step[PartyState]:
         """Answer with the party's last state."""
-        return Step(self, report_of(self.last))
+        return Step(self, self.last)
 
     def kill(self, _message: Kill) -> Step[None]:
         """Do nothing: the party has ended."""

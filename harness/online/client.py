@@ -17,7 +17,7 @@ from typing import TypeGuard, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.charged import Chargeable, Charged
+from fairshares.harness.charged import Chargeable, Charged, Permission
 from fairshares.harness.errors import (
     ClientError,
     MaskError,
@@ -129,11 +129,11 @@ class ReadyToSend(Chargeable):
             LedgerError: The charge was made for something else, or these values were sent before.
             ClientError: A party ended the connection, leaves this client out, or confirms nothing.
         """
-        charged.begin(self)
-        return await self._send()
+        return await self._send(charged.begin(self))
 
-    async def _send(self) -> int:
-        """Send the values: on a charge, or in a run of this process, which is charged for all clients."""
+    async def _send(self, permission: Permission) -> int:
+        """Send the values by the permission of their own charge, or of that of a run for all its clients."""
+        del permission  # it is what its type says
         with _said_of_parties(self._sender):
             return await self._conversation.send(self._own_masks)
 
@@ -347,8 +347,8 @@ def _add_up(shares: Sequence[bytes]) -> Words:
 class LocalClients:
     """Clients that send from this process.
 
-    The run of these parties is charged for all of its clients (`Ready.go`), before any party takes a client.
-    So these clients have no charge of their own.
+    The run of these parties is charged for all of its clients before any party takes a client. So these
+    clients have no charge of their own, and send by the run's permission.
 
     Attributes:
         senders: The clients.
@@ -361,7 +361,7 @@ class LocalClients:
     seconds: float
 
     @contextmanager
-    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:
         """Have the clients send in another thread, for the time of the block.
 
         Guarantees: afterwards all their connections are closed, also if one client fails as nobody foresaw.
@@ -369,7 +369,7 @@ class LocalClients:
         """
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # which leaves this thread's loop alone
         loop = runner.get_loop()
-        task = loop.create_task(self._send_all(servers))
+        task = loop.create_task(self._send_all(servers, permission))
         with ContextPool(1) as pool:
             pool.submit(_run_to_the_end, runner, task)
             try:
@@ -378,14 +378,14 @@ class LocalClients:
                 with suppress(RuntimeError):  # the clients have sent, and the loop is closed
                     loop.call_soon_threadsafe(task.cancel)
 
-    async def _send_all(self, servers: Sequence[Server]) -> None:
+    async def _send_all(self, servers: Sequence[Server], permission: Permission) -> None:
         """Have all clients send at once, as parties need them at the same time."""
-        await asyncio.gather(*(self._send(sender, servers) for sender in self.senders))
+        await asyncio.gather(*(self._send(sender, servers, permission) for sender in self.senders))
 
-    async def _send(self, sender: Sender, servers: Sequence[Server]) -> None:
+    async def _send(self, sender: Sender, servers: Sequence[Server], permission: Permission) -> None:
         with suppress(ClientError, MaskError):
             async with ready_to_send(sender, servers, self.terms, self.seconds) as ready:
-                await ready._send()
+                await ready._send(permission)
 
 
 def _run_to_the_end(runner: asyncio.Runner, task: asyncio.Task[None]) -> None:
@@ -469,7 +469,7 @@ class Invitations:
     directory: Path
 
     @contextmanager
-    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:  # noqa: ARG002
         """Write `client-<k>.json` for each client, and remove them after the run. Raises WriteError."""
         directory = self.directory
         paths = _paths(directory, len(self.pairs))

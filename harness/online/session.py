@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.uploads.signatures import Signed, is_signed
@@ -103,15 +104,24 @@ def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
 class Clients(Protocol):
     """Clients that send to the parties of one run, as seen by whoever runs the parties."""
 
-    def begin(self, servers: Sequence[Server], /) -> AbstractContextManager[None]:
-        """Return a context that is entered while the parties run, whose servers these are."""
+    def begin(self, servers: Sequence[Server], permission: Permission, /) -> AbstractContextManager[None]:
+        """Return a context that is entered while the parties run.
+
+        Args:
+            servers: The run's parties, as clients find them.
+            permission: By which the parties compute, and clients of this process send.
+        """
         ...
 
 
 class StartedElsewhere(Clients):
     """Clients that another process starts."""
 
-    def begin(self, servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG002
+    def begin(
+        self,
+        servers: Sequence[Server],  # noqa: ARG002
+        permission: Permission,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
         return nullcontext()
 
 

@@ -189,6 +189,30 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
     has compared lists that hosts signed.
     [test: tests/harness/uploads/test_agreeing.py]
     """
+    return common_uploads(_lists_of_all(directory, task, signed=signed))
+
+
+@dataclass(frozen=True)
+class StoredUploads:
+    """How many uploads are sound at all parties, and how many at some parties alone."""
+
+    at_all: int
+    at_some: int
+
+
+def count_stored(directory: Path, task: Task) -> StoredUploads:
+    """Return how many uploads the parties have, by their signed lists, which `read_lists` describes.
+
+    Raises ShareError.
+    """
+    reports = _lists_of_all(directory, task, signed=True)
+    sound = [Identities.from_names(report.sound) for report in reports]
+    at_all = len(reduce(and_, sound))
+    return StoredUploads(at_all, len(reduce(or_, sound)) - at_all)
+
+
+def _lists_of_all(directory: Path, task: Task, *, signed: bool) -> list[UploadReport]:
+    """Return the parties' lists in a directory, party 0 first; raise ShareError as `read_lists`."""
     reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
     if [report.party for report in reports] != list(range(len(task.parties))):
         raise ShareError(
@@ -204,7 +228,7 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
                     f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
                     "somebody changed or made it. Fetch it from the party itself."
                 )
-    return common_uploads(reports)
+    return reports
 
 
 def _read_list(path: Path) -> UploadReport:

@@ -30,6 +30,7 @@ from fairshares.harness.system.places import directory_fault, way_fault
 from fairshares.harness.system.progress import tell
 from fairshares.harness.uploads import limited_connections
 from fairshares.harness.uploads.files import SUFFIX
+from fairshares.harness.uploads.invitations import addresses_in
 from fairshares.harness.uploads.task import CERTIFICATE, URLS, Task
 
 _HTTPS = "https://"
@@ -56,14 +57,20 @@ def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
 
     Args:
         task: The task that they are for.
-        to: `TO_TASK` for the addresses in the task; otherwise a URL per party, separated by spaces.
+        to: `TO_TASK` for the addresses in the task, or an invitation's one-time link; otherwise a URL per
+            party, separated by spaces.
         certificate: The client's, for servers that ask; None without one.
 
     Raises:
         OptionError: There are more or fewer addresses than parties, or the task's servers want a certificate
             or a URL for each upload.
     """
-    addresses = [party.address for party in task.parties] if to == TO_TASK else to.split()
+    if to == TO_TASK:
+        addresses = [party.address for party in task.parties]
+    elif "#task=" in to:
+        addresses = addresses_in(to, task)
+    else:
+        addresses = to.split()
     refuse(
         OptionError,
         (

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.engines.execution import PROGRAMS, EngineResult, PrivateJob
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import PartyFailedError
@@ -151,8 +152,8 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
 
     class Both:
         @contextmanager
-        def begin(self, servers: Sequence[Server]) -> Iterator[None]:
-            with honest.begin(servers), ThreadPoolExecutor(1) as pool:
+        def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:
+            with honest.begin(servers, permission), ThreadPoolExecutor(1) as pool:
                 lied = pool.submit(lambda: asyncio.run(lie(servers)))
                 yield
             with suppress(OSError, asyncio.IncompleteReadError):

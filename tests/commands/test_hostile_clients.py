@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
@@ -60,7 +61,7 @@ class Attacked:
     work: Path
 
     @contextmanager
-    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:
         told = {
             "servers": [asdict(server) for server in servers],
             "attacks": self.attacks,
@@ -73,7 +74,7 @@ class Attacked:
         with subprocess.Popen([*limit, *command], stdout=subprocess.PIPE) as attacker:
             try:
                 assert attacker.stdout and attacker.stdout.readline() == b"ready\n"
-                with self.clients.begin(servers):
+                with self.clients.begin(servers, permission):
                     yield
             finally:
                 attacker.kill()

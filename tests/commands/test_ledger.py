@@ -279,7 +279,7 @@ def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: P
 
     with waiting_parties(job, setups, here / "work", 600.0) as waiting:
         assert len(processes_below(here)) == 2 and not any(map(has_gone, range(2)))
-        states = waiting.finish()
+        states = waiting.finish(job)
     assert [state.lines for state in states] == [("OUT x 1",)] * 2
 
     def refused() -> None:

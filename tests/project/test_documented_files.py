@@ -14,6 +14,7 @@ from msgspec import to_builtins
 
 import fairshares as fs
 from benchmarks.emulation.links import as_measured
+from fairshares.harness.charged import BegunCharge
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
@@ -223,7 +224,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         unit=PrivacyUnit.RECORD,
     )
     server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
-    with Invitations([("certificate", "key")], terms_of(asked, domain), place).begin([server]):
+    with Invitations([("certificate", "key")], terms_of(asked, domain), place).begin([server], BegunCharge()):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
     yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()

@@ -13,6 +13,7 @@ import pytest
 import fairshares as fs
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.hosts.local_host import SOURCES
+from fairshares.harness.uploads.page import BUILT
 from tests.conftest import PROJECT
 from tests.locks.__main__ import BUILD_LOCK
 from tests.support.user_types import KINDS, said_by_mypy
@@ -86,6 +87,8 @@ def test_the_wheel_has_what_is_run_and_nothing_else(wheel: Path) -> None:
     inside = {name for name in names if name.startswith("fairshares/")}
     sources = {f"fairshares/{name.removeprefix('fairshares/')}": PROJECT / name for name in tracked}
     texts = {name: file for name, file in sources.items() if file.is_file()}  # without the links
+    for file in BUILT.glob("*"):  # the page's script and style, where `npm run build` was run
+        texts[f"fairshares/harness/uploads/{BUILT.name}/{file.name}"] = file
     assert inside == {*texts}
     with zipfile.ZipFile(wheel) as archive:
         other = [name for name, file in texts.items() if archive.read(name) != file.read_bytes()]

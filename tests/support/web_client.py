@@ -74,6 +74,18 @@ def bundled(name: str, directory: Path, *options: str) -> Path:
     return bundle
 
 
+def built_page(directory: Path) -> Path:
+    """Build the page's script and style as `npm run build` does; return their directory, or skip."""
+    check_installed()
+    scripts = json.loads((WEB / "package.json").read_text())["scripts"]["build"].split("&&")
+    (command,) = [script.split() for script in scripts if "page/main.ts" in script]
+    options = [option for option in command[1:] if not option.startswith("--outdir")]
+    usual = ["--log-level=warning", f"--outdir={directory}"]
+    subprocess.run([_ESBUILD, *options, *usual], cwd=WEB, check=True, timeout=600)
+    (directory / "LICENSES.txt").write_text("Licenses stand here.\n")
+    return directory
+
+
 @contextmanager
 def web_client(directory: Path, **environment: str) -> Iterator[WebClient]:
     """Bundle the bridge as `web/` has it now, run it, and yield what asks it.

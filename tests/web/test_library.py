@@ -1,5 +1,6 @@
 """The library's own checks pass, its lock file pins what it installs, and its build repeats itself."""
 
+import gzip
 import json
 import os
 import re
@@ -44,14 +45,20 @@ def test_its_own_tests_pass(copy: Path) -> None:
 def test_a_build_repeats_itself(copy: Path) -> None:
     builds = []
     for _ in range(2):
-        shutil.rmtree(copy / "dist", ignore_errors=True)
+        for folder in (copy / "dist", copy.parent / "harness"):
+            shutil.rmtree(folder, ignore_errors=True)
         npm("run", "build", directory=copy)
-        files = sorted(file for file in (copy / "dist").rglob("*") if file.is_file())
-        builds.append({file.relative_to(copy): file.read_bytes() for file in files})
+        built = (copy / "dist", copy.parent / "harness" / "uploads" / "page_files")
+        files = sorted(file for folder in built for file in folder.rglob("*") if file.is_file())
+        builds.append({file.relative_to(copy.parent): file.read_bytes() for file in files})
     assert builds[0] == builds[1]
-    assert {Path("dist/index.js"), Path("dist/opening.js"), Path("dist/types/index.d.ts")} <= builds[0].keys()
+    library = {Path("web/dist/index.js"), Path("web/dist/opening.js"), Path("web/dist/types/index.d.ts")}
+    page = {Path("harness/uploads/page_files") / name for name in ("page.js", "page.css", "LICENSES.txt")}
+    assert library | page <= builds[0].keys()
+    packed = [gzip.compress(builds[0][file], 9) for file in page]
+    assert sum(map(len, packed)) < 80_000, "with its task, a page is to stay below 100 kB"
     assert not any(b"Math.random" in text for text in builds[0].values())
-    licenses = builds[0][Path("dist/LICENSES.txt")].decode()
+    licenses = builds[0][Path("web/dist/LICENSES.txt")].decode()
     assert all(f"{name} " in licenses for name in BUILT)
 
 

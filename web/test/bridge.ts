@@ -11,17 +11,20 @@ import {
   envelopeBytes,
   explain,
   FairSharesError,
+  readTable,
   readTask,
+  recordsOf,
   seal,
   upload,
   type ClientRecord,
+  type Columns,
   type Policy,
   type SendingState,
 } from "../src/index.js";
 import { openEnvelope } from "../src/opening.js";
 
 interface Request {
-  readonly what: "read" | "explain" | "count" | "seal" | "open" | "upload";
+  readonly what: "table" | "read" | "explain" | "count" | "seal" | "open" | "upload";
   readonly task: string; // hexadecimal digits
   readonly records?: readonly ClientRecord[];
   readonly row?: readonly number[];
@@ -36,6 +39,8 @@ interface Request {
   readonly addresses?: readonly string[];
   readonly earlier?: readonly SendingState[];
   readonly pause?: number;
+  readonly text?: string;
+  readonly columns?: Columns;
 }
 
 async function answerTo(request: Request): Promise<unknown> {
@@ -50,6 +55,8 @@ async function answerTo(request: Request): Promise<unknown> {
       };
     case "explain":
       return explain(task, now);
+    case "table":
+      return recordsOf(task, readTable(request.text ?? ""), request.columns ?? { group: "" });
     case "count":
       return Array.from({ length: request.times ?? 1 }, () => [...countRecords(task, request.records ?? [])]);
     case "seal": {

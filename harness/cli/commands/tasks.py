@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from fairshares.harness.cli.commands.pages import say_status, write_page
 from fairshares.harness.cli.options import (
     AggregateOptions,
     KeysOptions,
@@ -13,7 +14,7 @@ from fairshares.harness.cli.options import (
 )
 from fairshares.harness.cli.passphrase import asked_passphrase
 from fairshares.harness.cli.terminal import announce, plain, say, show, steps
-from fairshares.harness.errors import OptionError
+from fairshares.harness.errors import OptionError, named
 from fairshares.harness.forecast.upload_costs import costs_of, recorded
 from fairshares.harness.inputs.encoding import as_upload
 from fairshares.harness.inputs.records import read_records
@@ -74,7 +75,8 @@ def keys(options: KeysOptions) -> None:
 
 
 def task(options: TaskOptions) -> None:
-    """Show a task's meaning, or make it first."""
+    """Show a task's meaning, or make it first; write its page, or say who has taken part."""
+    _check_goes_together(options)
     if os.path.lexists(options.file):
         if options.parties or options.until:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
@@ -87,6 +89,26 @@ def task(options: TaskOptions) -> None:
     if options.plan:
         last = len(made.parties) - 1  # this party's envelopes hold values
         show(planned(costs_of(options.plan, made, last, recorded()), options.plan))
+    if options.page is not None and options.site is not None:
+        write_page(made, options.page, options.site, wording=options.wording, is_open=options.open_link)
+    if options.uploads is not None:
+        say_status(made, options.uploads, options.invitations)
+
+
+def _check_goes_together(options: TaskOptions) -> None:
+    """Raise OptionError for an option of pages or of the status without the one that it is for."""
+    of_page = options.stated("site", "wording", "open_link")
+    of_status = options.stated("uploads", "invitations")
+    if of_page and options.page is None:
+        raise OptionError(f"{named(of_page[0])} is for {named('page')}; give both, or neither.")
+    if options.page is not None and options.site is None:
+        raise OptionError(
+            f"Say where the page will be served, by {named('site', 'https://take-part.example.org/')}."
+        )
+    if of_status and not options.status:
+        raise OptionError(f"{named(of_status[0])} is for {named('status')}; give both, or neither.")
+    if options.status and options.uploads is None:
+        raise OptionError(f"Name the directory of the parties' lists by {named('uploads', 'lists')}.")
 
 
 def _asked(options: TaskOptions) -> AskedTask:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
 from fairshares.harness.privacy.ledger.database import Database
@@ -30,6 +30,7 @@ from fairshares.harness.privacy.ledger.populations import (
     key_of,
     refuse_late_rule,
 )
+from fairshares.harness.system.documents import strict_json
 from fairshares.harness.system.processes import birth
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.exact_numbers import stated_number
@@ -507,7 +508,7 @@ def _charge(row: _ChargeRow) -> Charge:
         raise ValueError("no release spends that")
     settled = Status(row.status)
     if settled is Status.RUNNING:
-        settled = _running_or_not(_Process._make(json.loads(row.process)))
+        settled = _running_or_not(_Process.read(row.process))
     return Charge(
         id=row.number,
         time=row.time,
@@ -538,6 +539,17 @@ class _Process(NamedTuple):
     boot: str
     pid: int
     began: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the process of a charge's text, a list of JSON, or raise ValueError."""
+        fields = strict_json(text.encode())
+        if not isinstance(fields, list) or len(fields) != len(cls._fields):
+            raise ValueError("a process is a list of four values")
+        machine, boot, pid, began = fields
+        if type(pid) is not int:
+            raise ValueError("a process has a whole number")
+        return cls(str(machine), str(boot), pid, str(began))
 
 
 def _process(pid: int) -> _Process:

@@ -323,9 +323,14 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
 
 def refuse_other_terms(begun: Charge, event: PrivacyEvent) -> None:
     """Raise PopulationError if a run differs from the first of its chain."""
-    for name in ("task", "model", "loss", "domain"):
-        if getattr(begun, name) != getattr(event, name):
-            what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
+    is_alike = {
+        "task": begun.task == event.task,
+        "security model": begun.model == event.model,
+        "ε, δ or noise": begun.loss == event.loss,
+        "domain": begun.domain == event.domain,
+    }
+    for what, alike in is_alike.items():
+        if not alike:
             raise PopulationError(
                 f"Chain {event.chain!r} was begun with another {what} than this run has, and spends "
                 f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "

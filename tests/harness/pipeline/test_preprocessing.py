@@ -27,6 +27,7 @@ from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import PreparedRelease
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.request import Protect
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.circuits.coins import coins_of_magnitude
 from fairshares.protocols.noise.truncated import probability_mass
@@ -48,7 +49,7 @@ TRAIN = ("train", "--features", "features.json", "--epsilon", "9", "--rounds", "
 
 
 def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> PreparedRelease[Any]:
-    request = WeightsRequest(epsilon=1).but(security=model, offline=True)
+    request = WeightsRequest(epsilon=1, security=model, offline=True)
     return WeightsStatistic().prepare(request, domain)
 
 
@@ -103,8 +104,8 @@ def test_noise_is_for_one_model_domain_and_guarantee() -> None:
     first = prepared_by(model)
     others = [
         prepared_by(model, replace(DOMAIN, labels=DOMAIN.labels[1:])),
-        WeightsStatistic().prepare(first.release.but(epsilon=Fraction(2)), DOMAIN),
-        WeightsStatistic().prepare(first.release.but(delta=Fraction(1, 2**50)), DOMAIN),
+        WeightsStatistic().prepare(first.release.but(Protect.epsilon, Fraction(2)), DOMAIN),
+        WeightsStatistic().prepare(first.release.but(Protect.delta, Fraction(1, 2**50)), DOMAIN),
     ]
     if model.name != "mpyc":
         others.append(prepared_by(MODELS["mpyc"]))

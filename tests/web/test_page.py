@@ -1,0 +1,406 @@
+"""From a link to counted uploads, in real browsers, with nginx and three parties, and what goes wrong."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairshares.harness.uploads.page import page_files
+from fairshares.harness.uploads.task import ANYONE, Task
+from tests.support.browsers import BROWSERS, Browser, browsing
+from tests.support.page_sites import PageSite, serving_page
+from tests.support.web_client import WEB, built_page
+
+LINKS = 60
+AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
+KEPT = """new Promise((resolve) => {
+    const opening = indexedDB.open("fairshares", 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("submissions", { keyPath: "identity" });
+    opening.onsuccess = () => {
+        const asked = opening.result.transaction("submissions").objectStore("submissions").getAll();
+        asked.onsuccess = () => { opening.result.close(); resolve(asked.result); };
+    };
+})"""
+FORGET = """new Promise((resolve) => {
+    const asked = indexedDB.deleteDatabase("fairshares");
+    asked.onsuccess = asked.onerror = asked.onblocked = () => resolve(true);
+})"""
+CLOCK = """() => {
+    const usual = Date;
+    Date = class extends usual {
+        constructor(...given) { super(...(given.length > 0 ? given : ["2100-01-01"])); }
+    };
+}"""
+AT_ONCE = "() => { const usual = setTimeout; window.setTimeout = (does) => usual(does, 0); }"  # tries again
+DONE = "document.querySelector('#done') !== null"
+AGAIN = "document.querySelector('#again') !== null"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built_page(tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module")
+def page(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+    """A page whose links are used by one test each."""
+    with serving_page(tmp_path_factory.mktemp("page"), built, links=LINKS) as site:
+        yield site
+
+
+@pytest.fixture(scope="module", params=BROWSERS)
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(request.param, tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(running: Browser, page: PageSite) -> Browser:
+    """A browser in which nobody has taken part."""
+    running.open(page.site.address)
+    running.evaluate(FORGET)
+    running.resize(1280)
+    return running
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[int]:
+    return iter(count(1))
+
+
+@pytest.fixture
+def link(page: PageSite, numbers: Iterator[int]) -> str:
+    """A link that nobody has used."""
+    return page.link(next(numbers))
+
+
+def answer(browser: Browser, address: str, group: str = "b", label: str = "0") -> None:
+    """Open a page, answer, and look at what will be sent."""
+    browser.open(address)
+    fill_in(browser, group, label)
+
+
+def fill_in(browser: Browser, group: str = "b", label: str = "0") -> None:
+    browser.click(f"input[name=group][value='{group}']")
+    browser.click(f"input[name=label][value='{label}']")
+    browser.click_text("Show what will be sent")
+    browser.wait_for_text("This will be sent")
+
+
+def files(page: PageSite) -> list[int]:
+    return [len(page.stored(party)) for party in range(3)]
+
+
+def test_a_persons_way_from_link_to_counted_upload(browser: Browser, page: PageSite, link: str) -> None:
+    """A triple click sends once, no answer is kept, and the receipt is what the parties count."""
+    before, (uploads, row) = files(page), page.sums()
+    answer(browser, link)
+    assert files(page) == before, "nothing is sent before it was shown"
+    browser.evaluate("[1, 2, 3].forEach(() => document.querySelector('#send').click())")
+    browser.wait_for(DONE)
+    receipt = browser.evaluate("document.querySelector('#receipt').textContent")
+    assert browser.evaluate("document.querySelectorAll('input').length") == 0
+    kept = browser.evaluate(KEPT)
+    assert [(submission["identity"], submission["envelopes"]) for submission in kept] == [(receipt, [])]
+    assert files(page) == [number + 1 for number in before]
+    row[2] += 1
+    assert page.sums() == (uploads + 1, row)
+    assert receipt in page.identities()
+    browser.evaluate("history.back()")
+    browser.wait_for("location.href === 'about:blank'")
+    browser.evaluate("history.forward()")
+    browser.wait_for(
+        "document.querySelector('#done, button.other') !== null && location.href !== 'about:blank'"
+    )
+    assert browser.evaluate("document.querySelectorAll('input').length") == 0, "the form does not come back"
+    browser.open(link)
+    browser.wait_for_text("This link was used with this browser")
+    browser.click_text("Show the receipt")
+    browser.wait_for_text(receipt)
+    browser.click("#forget")
+    browser.wait_for_text("This device has forgotten it.")
+    assert browser.evaluate(KEPT) == []
+
+
+def test_a_server_that_is_down_and_a_reload(browser: Browser, page: PageSite, link: str) -> None:
+    """What is unknown stays so over a reload, and is sent again with the same bytes."""
+    before = files(page)
+    with page.without(2), browser.before_each_page(AT_ONCE):
+        answer(browser, link)
+        browser.click("#send")
+        browser.wait_for(AGAIN)
+        said = browser.evaluate("[...document.querySelectorAll('.state')].map((state) => state.textContent)")
+        assert said == ["stored", "stored", "unknown"]
+        browser.wait_for_text("the same packages go out")
+    assert files(page) == [before[0] + 1, before[1] + 1, before[2]]
+    (kept,) = browser.evaluate(KEPT)
+    assert kept["states"] == ["stored", "stored", "unknown"] and len(kept["envelopes"]) == 3
+    browser.open(link)
+    browser.wait_for_text("Go on sending")
+    assert browser.evaluate("document.querySelectorAll('input').length") == 0, "no form after unknown"
+    browser.click_text("Go on sending")
+    browser.wait_for(DONE)
+    assert files(page) == [number + 1 for number in before]
+    assert kept["identity"] in page.identities()
+
+
+def test_a_reload_while_packages_are_on_their_way(browser: Browser, page: PageSite, link: str) -> None:
+    before, (uploads, _) = files(page), page.sums()
+    answer(browser, link)
+    browser.evaluate("window.fetch = () => new Promise(() => undefined)")
+    browser.click("#send")
+    browser.wait_for(f"{KEPT}.then((kept) => kept[0]?.states.every((state) => state === 'sending'))")
+    browser.open(link)
+    browser.wait_for_text("Go on sending")
+    browser.click_text("Go on sending")
+    browser.wait_for(DONE)
+    assert files(page) == [number + 1 for number in before] and page.sums()[0] == uploads + 1
+
+
+def test_another_person_at_the_same_browser_is_asked(browser: Browser, page: PageSite, link: str) -> None:
+    answer(browser, link)
+    browser.click("#send")
+    browser.wait_for(DONE)
+    before = page.sums()[0]
+    browser.open(page.link(LINKS - BROWSERS.index(name_of(browser))))
+    browser.wait_for_text("Was it you? Then you are done")
+    assert browser.evaluate("document.querySelectorAll('input').length") == 0
+    browser.click("#another")
+    fill_in(browser)
+    browser.click("#send")
+    browser.wait_for(DONE)
+    assert page.sums()[0] == before + 1
+
+
+def name_of(browser: Browser) -> str:
+    return BROWSERS[0] if type(browser).__name__ == "Chromium" else BROWSERS[1]
+
+
+def test_a_link_works_once_and_until_it_is_revoked(
+    browser: Browser, page: PageSite, link: str, numbers: Iterator[int]
+) -> None:
+    answer(browser, link)
+    browser.click("#send")
+    browser.wait_for(DONE)
+    before, sums = files(page), page.sums()
+    browser.evaluate(FORGET)  # as on another device
+    answer(browser, link, group="a")
+    browser.click("#send")
+    browser.wait_for(AGAIN)
+    browser.wait_for_text("something was stored under this link before")
+    number = next(numbers)
+    page.revoke(number)
+    browser.evaluate(FORGET)
+    answer(browser, page.link(number))
+    browser.click("#send")
+    browser.wait_for(AGAIN)
+    browser.wait_for_text("it may have been withdrawn")
+    assert (files(page), page.sums()) == (before, sums)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda link: link[:-1], "Your link is incomplete"),
+        (lambda link: link.partition("#")[0] + "#task=" + "0" * 16 + "&invitation=x", "for another task"),
+        (lambda link: link.partition("#")[0], "you need a link of your own"),
+    ],
+)
+def test_links_that_are_none(browser: Browser, link: str, change: Any, says: str) -> None:
+    browser.open(change(link))
+    browser.wait_for_text(says)
+    assert browser.evaluate("document.querySelectorAll('input').length") == 0
+
+
+def from_disk(task: Task, built: Path, place: Path) -> str:
+    """Write a page, and return its address as a file."""
+    for name, content in page_files(task, {}, built).items():
+        (place / name).write_bytes(content)
+    return f"file://{place}/from-file.html"
+
+
+def test_pages_that_cannot_be_used_say_so_in_one_sentence(
+    browser: Browser, page: PageSite, built: Path, tmp_path: Path, link: str
+) -> None:
+    task = page.task
+    party = task.parties[0]
+    old = replace(party, keys=[replace(party.keys[0], until="2020-01-01")])
+    text = task.text.decode()
+    for number, (changed, says) in enumerate(
+        [
+            (replace(task, until="2020-01-01"), "The last day to take part was 2020-01-01"),
+            (replace(task, parties=[old, *task.parties[1:]]), "a key of an organization has expired"),
+            (text.replace('"schema":1', '"schema":2'), "it has schema 2"),
+            (text.replace('"security":"ring",', '"security":"ring","shares":1,'), "unknown key 'shares'"),
+            (text.replace("9999-12-31", "9999-12-30", 1), ""),
+        ]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        address = from_disk(changed if isinstance(changed, Task) else task, built, place)
+        if isinstance(changed, str):
+            html = (place / "from-file.html").read_text()
+            quoted = text.replace('"', "&quot;")
+            assert quoted in html
+            (place / "from-file.html").write_text(html.replace(quoted, changed.replace('"', "&quot;")))
+        browser.open(f"{address}#{link.partition('#')[2]}")
+        browser.wait_for_text(says or "Your link is for another task")
+        assert browser.evaluate("document.querySelectorAll('#error').length") == 1
+        assert browser.evaluate("document.querySelectorAll('input').length") == 0
+    for script, says in (
+        ("() => Object.defineProperty(Crypto.prototype, 'subtle', { value: undefined })", "cannot seal"),
+        ("() => { indexedDB.open = () => { throw new Error('no'); }; }", "does not let pages keep anything"),
+    ):
+        with browser.before_each_page(script):
+            browser.open(link)
+            browser.wait_for_text(says)
+    ends = from_disk(replace(task, until="2099-12-31"), built, tmp_path)
+    browser.open(ends)
+    browser.wait_for_text("you need a link of your own")
+    with browser.before_each_page(CLOCK):
+        browser.open(ends)
+        browser.wait_for_text("was 2099-12-31, and this device says that today is 2100-01-01")
+
+
+def test_a_page_from_disk_seals_and_lets_one_save(
+    browser: Browser, page: PageSite, built: Path, tmp_path: Path, link: str
+) -> None:
+    before = files(page)
+    address = from_disk(page.task, built, tmp_path)
+    browser.open(f"{address}#{link.partition('#')[2]}")
+    browser.wait_for_text("This page was opened from a file")
+    fill_in(browser)
+    browser.click_text("Seal, and save the packages")
+    browser.wait_for_text("Your answer is sealed")
+    assert browser.evaluate("document.querySelectorAll('main button').length") == 4  # and of the receipt
+    assert files(page) == before
+
+
+def test_a_keyboard_is_enough(browser: Browser, page: PageSite, link: str) -> None:
+    before = page.sums()[0]
+    browser.open(link)
+    browser.wait_for("document.querySelector('#group') !== null")
+
+    def tab_to(expression: str) -> None:
+        for _ in range(40):
+            browser.press("Tab")
+            if browser.evaluate(expression):
+                return
+        pytest.fail(f"no tab leads to {expression}")
+
+    for field in ("group", "label"):
+        tab_to(f"document.activeElement.name === '{field}'")
+        browser.press(" ")
+    tab_to("document.activeElement.textContent === 'Show what will be sent'")
+    browser.press("Enter")
+    browser.wait_for_text("This will be sent")
+    assert browser.evaluate("document.activeElement.tagName") == "H2"
+    tab_to("document.activeElement.id === 'send'")
+    browser.press("Enter")
+    browser.wait_for(DONE)
+    assert page.sums()[0] == before + 1
+
+
+def violations(browser: Browser) -> list[str]:
+    browser.evaluate(f"(() => {{ {AXE.read_text()}; }})()")
+    found: list[str] = browser.evaluate(
+        "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] })"
+        ".then((found) => found.violations.map((v) => v.id + ' ' + v.nodes.map((n) => n.html).join(' ')))"
+    )
+    return found
+
+
+def test_everybody_can_read_it(browser: Browser, page: PageSite, link: str) -> None:
+    """Axe finds nothing, and no view is wider than 320 pixels, which is 400 % of 1,280."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not there: `npm ci` in web/ installs it")
+
+    def check() -> None:
+        assert violations(browser) == []
+        browser.resize(320, 256)
+        assert browser.evaluate("document.scrollingElement.scrollWidth") <= 320
+        browser.resize(1280)
+
+    browser.open(link)
+    browser.wait_for_text("What happens")
+    browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    check()
+    browser.click_text("Show what will be sent")  # before anything was chosen
+    browser.wait_for("document.querySelector('#fault') !== null")
+    assert browser.evaluate("document.activeElement.name") == "group"
+    check()
+    browser.click("#who-organization")
+    paste(browser, "group,label\na,0\nb,1\nc,1\n")
+    check()
+    browser.click("#who-person")
+    fill_in(browser)
+    check()
+    with page.without(2), browser.before_each_page(AT_ONCE):
+        answer(browser, link)
+        browser.click("#send")
+        browser.wait_for(AGAIN)
+        check()
+    browser.open(link)
+    browser.wait_for_text("Go on sending")
+    check()
+    browser.click_text("Go on sending")
+    browser.wait_for(DONE)
+    check()
+
+
+def paste(browser: Browser, text: str) -> None:
+    browser.wait_for("document.querySelector('#table-text') !== null")
+    browser.evaluate(
+        f"(() => {{ const field = document.querySelector('#table-text'); field.value = {json.dumps(text)};"
+        " field.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def test_an_organization_sends_its_counts(browser: Browser, page: PageSite, link: str) -> None:
+    _, row = page.sums()
+    browser.open(link)
+    browser.click("#who-organization")
+    paste(browser, "sex\toutcome\nb\t1\nb\t1\na\t0\n a\t0\n\t1\nb\tnan\n")
+    browser.wait_for_text("Choose a column for each.")
+    for name, column in (("group", "sex"), ("label", "outcome")):
+        browser.evaluate(
+            f"(() => {{ const field = document.querySelector('#column-{name}'); field.value = '{column}';"
+            " field.dispatchEvent(new Event('change')); })()"
+        )
+    browser.wait_for_text("3 of 6 rows will be counted.")
+    said = browser.text()
+    assert "“ a” is none of the names of this task; only blanks" in said and "row 5" in said
+    assert "The column sex is empty." in said and "The column outcome is empty." in said
+    browser.click_text("Show what will be sent")
+    browser.wait_for_text("This will be sent")
+    browser.click("#send")
+    browser.wait_for(DONE)
+    assert page.sums()[1] == [row[0] + 1, row[1], row[2], row[3] + 2]
+
+
+def test_an_open_page_in_another_language_says_that_anybody_can_take_part(
+    built: Path, tmp_path: Path
+) -> None:
+    wording = tmp_path / "wording.json"
+    words = {"title": "Umfrage", "group": "Wo wohnen Sie?", "groups": {"a": "Stadt", "b": "Land"}}
+    wording.write_text(json.dumps({"de": words}))
+    with (
+        serving_page(tmp_path / "page", built, admission=ANYONE, wording=wording) as page,
+        browsing("firefox-esr", tmp_path / "browser", languages="de-AT") as browser,
+    ):
+        browser.open(page.site.address)
+        browser.wait_for_text("Was mit Ihrer Antwort geschieht")
+        said = browser.text()
+        assert "beliebig oft und mit erfundenen Antworten" in said
+        assert "Wo wohnen Sie?" in said and "Stadt" in said and "Umfrage" in said
+        assert browser.evaluate("document.documentElement.lang") == "de"
+        browser.click("#language-en")
+        browser.wait_for_text("Anybody who has the address of this page")
+        fill_in(browser)
+        browser.click("#send")
+        browser.wait_for(DONE)
+        assert page.sums() == (1, [0, 0, 1, 0])
