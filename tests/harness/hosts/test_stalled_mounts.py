@@ -28,7 +28,10 @@ sys.exit(agent.main([sys.argv[1], "", "alice"]))
 def test_an_agent_that_waits_for_a_mount_ends_with_its_connection(name: str, tmp_path: Path) -> None:
     """It would keep the host's turn for ever. The host's whole directory may hang, with its log."""
     host = make_hosts(tmp_path)[0]
-    requests = [{"do": "propose", "asked": asked()}, {"do": "check_uploads", "party": 0}]
+    requests: list[dict[str, object]] = [
+        {"do": "propose", "asked": asked()},
+        {"do": "check_uploads", "party": 0},
+    ]
     with (
         stalled(host / name) as mount,
         subprocess.Popen(
