@@ -222,6 +222,8 @@ class KeysOptions(Options):
         OneOf(lambda: ("hybrid", "x25519")),
         "hybrid (default: ML-KEM-768 and X25519, for uploads that outlast elliptic curves) or x25519",
     )
+    lock = optional(parse_path, "a new file for a copy of these keys, which a passphrase locks")
+    unlock = optional(parse_path, "such a file, whose keys go into --directory, which has none")
 
 
 PARTY = required(parse_party, "number of the party, from 0", "0")
@@ -311,7 +313,7 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, give one a budget, or retire one."""
+    """Show what each population's runs have spent, give one a budget, or retire one; copy the ledger."""
 
     population = Request.population.but(help="the one to show; default: all")
     budget = AccountOptions.budget.but(
@@ -323,6 +325,7 @@ class LedgerOptions(Options):
         "budget"
     )
     ledger = AccountOptions.ledger
+    copy = optional(parse_path, "a new file for a copy of the ledger, also while runs are under way")
     plot = PLOT
     prints = "JSON"
 

@@ -59,6 +59,12 @@ COMPARED_FOLDERS = {
 TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # within which a run begins, from the connection's turn or the end of its last run on
+_ENDING_S = 300.0  # within which an agent ends that has to
+_STUCK = (
+    f"The agent did not end within {_ENDING_S:g} s, as a disk or a mount that it reads may hang, and was "
+    "killed."
+)
+_NOTING_S = 1.0  # for a line in the log of an agent that is killed, as the log's disk may hang, too
 _TURNLESS_S = 600.0  # within which a connection takes the turn
 BY_HOST = "which the host ended"
 _AT_ONCE = 64  # the most connections to a listening agent, so that they take little memory
@@ -154,9 +160,24 @@ class LocalHost:
             self._idle.cancel()
 
     def ends(self, request: str, how: str) -> None:
-        """Learn how the connection ends, as `Answers.ends`."""
+        """Learn how the connection ends, as `Answers.ends`.
+
+        Guarantees: the process is gone some time later, and with it its party and the host's turn, whatever
+        system call does not return.  [test: tests/harness/hosts/test_stalled_mounts.py]
+        """
         if self.ending is None:
             self.ending = ConnectionEnd(request, how)
+            timer = ContextTimer(_ENDING_S, self._kill, [])
+            timer.daemon = True
+            self._until_the_end.callback(timer.cancel)
+            timer.start()
+
+    def _kill(self) -> None:
+        """Kill this process, which did not end by itself, with a line in the log if that can be written."""
+        noting = ContextThread(target=self.log.write, args=(Event.ENDED, "", _STUCK), daemon=True)
+        noting.start()
+        noting.join(_NOTING_S)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def note_ended_party(self, run: str) -> None:
         """Note that a party of a run, which had begun, was ended with the connection."""

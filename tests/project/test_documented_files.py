@@ -38,6 +38,7 @@ from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.envelope_files import StoredUploads
+from fairshares.harness.uploads.locked_keys import LockedKeys
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.views.ledger import to_json
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -244,6 +245,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
     for line in (place / "host" / LOG).read_text().splitlines():
         yield "log.jsonl", json.loads(line)
+    yield "keys.locked", to_builtins(LockedKeys(salt="", nonce="", sealed=""))
     broken = fleet.Finding(Host(party=0, address="h", directory="/d", project="/p", port=1), {"ssh": "why"})
     facts = LocalHost(place / "host", ExitStack(), "").check(
         Check(party=0, security="mpyc", parties=None, port=0, client_ports=[])
