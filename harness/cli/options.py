@@ -371,7 +371,7 @@ class AuditOptions(
         "default, or in a clone of the project published; instead of the reference set",
     )
     release = optional(
-        OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
+        OneOf(in_module("fairshares.harness.privacy.audit.releases:AUDIT_TARGETS")),
         "a release, as weights; of clients, as weights-of-clients; as in active models, as "
         "weights-of-clients-active; any other word is answered by all of them; instead of a sampler",
     )

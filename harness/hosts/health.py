@@ -21,7 +21,7 @@ from fairshares.harness.hosts.policy import LEDGER, read_policy
 from fairshares.harness.privacy.ledger.entries import Ledger, LedgerSize
 from fairshares.harness.system.files import create_file, scratch_directory
 from fairshares.harness.uploads.envelope_files import StoredUploads, stored_at
-from fairshares.harness.uploads.keys import FILE as PARTY, read_party
+from fairshares.harness.uploads.keys import PARTY_FILE as PARTY, read_party
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.json_values import JsonObject
 
