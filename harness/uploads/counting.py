@@ -590,7 +590,7 @@ class UploadCount:
             if len(others) > len(identities):
                 return None
             removed = UploadCount(self.opener, others)
-            removed.add(place)
+            removed.add(place, _processes_for(len(others)))
             if removed.identities != others:
                 return None
             values = self.opener.task.ring.subtract(self.values, removed.values)
