@@ -501,19 +501,17 @@ class Agreed(Waiting[RunAhead], Chargeable):
         if self.planned.job.is_foreign:
             limit = TimeLimit.from_now(read_policy(self.place.host.directory).benchmark_program_seconds)
         begun = self.planned.begin(self.intent, others, self)
-        charged = Beginning(
+        running = Running(
             place=self.place,
             name=self.run,
             party=self.prepared.party,
             process=self.process,
-            port=self.port,
             begun=begun,
-            certificates=certificates,
             owners=self.owners,
             meeting=MeetingTime(time.monotonic() + _MEET_S),
             limit=limit,
         )
-        return Step(charged, None)
+        return Step(Beginning(self.place, running, self.port, certificates), None)
 
 
 @dataclass(frozen=True)
@@ -584,9 +582,7 @@ class Running(RunState):
         name: The run's name.
         party: The host's party.
         process: The party's process.
-        port: The party's port, which is held until the process has it.
         begun: The run's charge, or what else was written as it began.
-        certificates: The certificates of the other parties' keys for this run, by party.
         owners: The certificates of the other parties' owners, by party.
         meeting: The time that the party has to meet all others, or what was found at its end.
         met: The parties that this one has met, as far as that has been written.
@@ -596,9 +592,7 @@ class Running(RunState):
     name: str
     party: int
     process: LocalProcess = field(compare=False)
-    port: socket.socket = field(compare=False)
     begun: Begun
-    certificates: Mapping[int, str]
     owners: Mapping[int, str]
     meeting: MeetingTime | MeetingOver
     met: frozenset[int] = frozenset()
@@ -715,35 +709,43 @@ class Running(RunState):
 
 
 @dataclass(frozen=True)
-class Beginning(Running):
+class Beginning(RunState):
     """A run whose beginning is written, and whose party is let go next.
 
     Whatever ends it from now on ends a run that has begun: nothing takes a charge back.
+
+    Attributes:
+        running: The run, as it is once its party is let go.
+        port: The party's port, which is held until the process has it.
+        certificates: The certificates of the other parties' keys for this run, by party.
     """
+
+    running: Running
+    port: socket.socket = field(compare=False)
+    certificates: Mapping[int, str]
+
+    NAME = State.RUNNING
+
+    def steps(self) -> Sequence[Stepping]:
+        return self.running.steps()
 
     def entered(self) -> HostState:
         """Let the party begin. If it cannot, its exit code says so later."""
         host = self.place.host
         self.port.close()
         host.stop_listening()
+        process = self.running.process
         try:
-            self.process.go(self.certificates)
+            process.go(self.certificates)
         except OSError:
-            self.process.kill()
+            process.kill()
         host.run_begins()
-        host.log.write(Event.BEGAN, Go.name(), f"Party {self.party} began.", self.name)
-        return Running(
-            place=self.place,
-            name=self.name,
-            party=self.party,
-            process=self.process,
-            port=self.port,
-            begun=self.begun,
-            certificates=self.certificates,
-            owners=self.owners,
-            meeting=self.meeting,
-            limit=self.limit,
-        )
+        host.log.write(Event.BEGAN, Go.name(), f"Party {self.running.party} began.", self.running.name)
+        return self.running
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        self.port.close()
+        return self.running.ended(note)
 
 
 @dataclass(frozen=True)

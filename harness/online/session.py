@@ -1,6 +1,5 @@
 """The public facts on which parties and clients of a run agree before it."""
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -163,7 +162,7 @@ class ClientInputs:
             machine_port=machine_port,
             uploads=tuple(upload.values for upload in self.uploads),
             certificates=tuple(upload.certificate for upload in self.uploads),
-            terms=json.dumps(self.terms),
+            terms=self.terms,
             seconds=timeout_s * _TO_COME,
             seconds_to_send=timeout_s * _TO_SEND,
             most_failures=max(1, len(self.uploads) // _MOST_FAILURES),

@@ -143,7 +143,7 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
                     await wire.connected(server.host, server.port, lambda: True, tls=context, knocks=knocks)
                 )
             for channel in channels:
-                await channel.receive_terms()
+                await channel.receive_first()
                 await channel.receive(24)
                 await channel.receive(SUMS * 8)
             await lies(channels)

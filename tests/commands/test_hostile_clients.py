@@ -98,7 +98,7 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
         machine_port=0,
         uploads=(3,),
         certificates=(client.read_text(),),
-        terms="{}",
+        terms={},
         seconds=600.0,
         seconds_to_send=75.0,
         most_failures=1,
@@ -113,7 +113,7 @@ async def greeted(server: Server, client: Path) -> wire.Channel:
     knocks = wire.knock(server.certificate, client.read_text())
     channel = await wire.connected("127.0.0.1", server.port, lambda: True, tls=tls, knocks=knocks)
     try:
-        await channel.receive_terms()
+        await channel.receive_first()
     except BaseException:
         channel.close()
         raise
@@ -139,7 +139,7 @@ def test_strangers_end_connections_of_their_own_address_only(
         tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
         early.sendall(wire.knock(server.certificate, client.read_text()))
         channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
-        await channel.receive_terms()
+        await channel.receive_first()
         channel.close()
         (await greeted(server, client)).close()
         accepting.cancel()

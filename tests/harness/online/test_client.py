@@ -178,13 +178,13 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
         stranger = Sender(0, foreign, VALUES[0])
         nobody = await connect(run, 0, None)
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
-            await nobody.receive_terms()
+            await nobody.receive_first()
         reader, writer = await asyncio.open_connection(run.servers[0].host, run.servers[0].port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         with pytest.raises(ClientError):
             await send_values(stranger, run.servers, TERMS, SECONDS)
         early = await connect(run, 0, 0)
-        assert (await early.receive_terms())["values"] == 3
+        assert (await early.receive_first()).announced.values == 3
         early.close()
         await until(lambda: run.present() == [set()] * 3)
         first = asyncio.create_task(send_values(run.senders[0], run.servers, TERMS, SECONDS))
