@@ -243,7 +243,7 @@ def left_out(manifest: ReleaseManifest) -> Iterator[str]:
     if excluded:
         yield f"Uploads left out, by all parties alike: {described(excluded)}."
     if given(manifest.inputs.admission) == ANYONE:
-        yield "Anybody who reached the parties' servers could upload, any number of times, invented records, too."
+        yield "Anybody who reached the parties' servers could upload any number of invented records."
 
 
 def seconds_and_traffic(done: Computation, each: str = "") -> str:
