@@ -13,6 +13,7 @@ ROOT = HERE.parent
 sys.path += [str(ROOT), *map(str, ROOT.glob(".venv/lib/python*/site-packages"))]
 
 import tasks  # noqa: E402
+from benchmarks.papers import privfairfl  # noqa: E402
 from fairshares import harness  # noqa: E402
 from fairshares.harness.cli.command_line import ROLES, Command  # noqa: E402
 from fairshares.harness.request.fields import Option  # noqa: E402
@@ -114,13 +115,14 @@ def _marked(text: str) -> str:
 
 def models() -> str:
     """Return a table of the security models."""
+    schemes = privfairfl().schemes
     rows = [
         f"| `{model.name}` | {model.engine} | {model.parties} "
         f"| {model.numbers_taken if model.numbers else '–'} "
         f"| {model.corruptions} {model.tolerates} "
         f"| {f'`{model.virtual_machine}`' if model.virtual_machine else '–'} "
         f"| {f'2^-{model.statistical_security_bits}' if model.statistical_security_bits else '–'} "
-        f"| {model.paper_name or '–'} |"
+        f"| {schemes.get(model.name, '–')} |"
         for model in MODELS.values()
     ]
     names = (

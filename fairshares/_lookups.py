@@ -136,7 +136,7 @@ def load(
     """Read a result that a call or a command has written.
 
     Args:
-        directory: Of a run of weights, confusion, thresholds, gap, count, cap or train.
+        directory: Of a run of a release, as `weights`, or of `train`.
         others: Further runs of its chain of weights, whose counts are added up.
         fingerprints: With others, a file with the SHA-256 of each host's certificate, a line each, from the
             hosts' owners, party 0 first. The certificates of keys that they made later follow.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +37,7 @@ from fairshares.harness.releases.gap.statistic import Gaps, Interval
 from fairshares.harness.releases.thresholds import view as thresholds_view
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.thresholds.statistic import Thresholds, choice_of
-from fairshares.harness.releases.weights import view as weights_view
 from fairshares.harness.releases.weights.statistic import Weights
-from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.reweighing.sample_weight import sample_weight
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import as_path, is_directory
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
 
     NameIndex = pd.Index[str | bool | int | float]
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -82,6 +80,7 @@ class Result(Shown, Generic[T]):
     _earlier: EarlierFiles
     _found: T
     _notes: Sequence[Part] = ()
+    _task: ClassVar[str] = ""  # the release whose results are of this class, in each subclass
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -153,23 +152,27 @@ class Result(Shown, Generic[T]):
         return pd.Series(values.ravel(), self._index(domain, "group", "label", *more), name=name)
 
 
-class WeightsResult(Result[GroupWeights]):
+class WeightsResult(Result[Weights]):
     """Sample weights per group and label."""
+
+    _task = "weights"
 
     @property
     def weights(self) -> pd.Series[float]:
         """The weights by (group, label), positive, shape (k·m,)."""
-        return self._series(self._found.domain, self._found.weights, "sample_weight")
+        found = self._found.weights
+        return self._series(found.domain, found.weights, "sample_weight")
 
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns low and high by (group, label); each holds the true counts' weight with 95 %."""
-        return self._table(self._found.domain, self._found.interval)
+        found = self._found.weights
+        return self._table(found.domain, found.interval)
 
     @property
     def noisy_counts(self) -> pd.Series[float]:
         """Revealed counts of records by (group, label), unbiased."""
-        found = self._found
+        found = self._found.weights
         return self._series(found.domain, found.noisy_counts / found.unit, "noisy_count")
 
     def sample_weight(self, group: ColumnValues, label: npt.ArrayLike) -> pd.Series[float]:
@@ -186,12 +189,11 @@ class WeightsResult(Result[GroupWeights]):
         """
         return sample_weight(self.weights, group, label)
 
-    def _shown(self) -> Iterable[Part]:
-        return weights_view.weights(self._found)
-
 
 class ConfusionResult(Result[Confusion]):
     """A confusion matrix per group, and the rates that follow."""
+
+    _task = "confusion"
 
     @property
     def counts(self) -> pd.Series[float]:
@@ -218,6 +220,8 @@ class ConfusionResult(Result[Confusion]):
 
 class GapResult(Result[Gaps]):
     """Groups' mean performance, and the gaps between them."""
+
+    _task = "gap"
 
     @property
     def gaps(self) -> pd.DataFrame:
@@ -251,6 +255,8 @@ class GapResult(Result[Gaps]):
 class CountResult(Result[GroupCounts]):
     """Counts with a relative error."""
 
+    _task = "count"
+
     @property
     def counts(self) -> pd.Series[float]:
         """Estimated counts of records by (group, label)."""
@@ -265,6 +271,8 @@ class CountResult(Result[GroupCounts]):
 class CapResult(Result[ChosenCap]):
     """How many records of a client are to count."""
 
+    _task = "cap"
+
     @property
     def cap(self) -> int:
         """The cap, for `cap=` with `privacy_unit="client"`."""
@@ -273,6 +281,8 @@ class CapResult(Result[ChosenCap]):
 
 class ThresholdsResult(Result[Thresholds]):
     """Score curves per group, and a decision rule for each."""
+
+    _task = "thresholds"
 
     @property
     def problem(self) -> FairSharesError | None:
@@ -394,6 +404,8 @@ class ThresholdsResult(Result[Thresholds]):
 class TrainResult(Result["LogisticModel"]):
     """A model, the weights that records had in training, and thresholds of its scores, if any."""
 
+    _task = "train"
+
     weights: WeightsResult | None = None
     thresholds: ThresholdsResult | None = None
 
@@ -421,7 +433,7 @@ class TrainResult(Result["LogisticModel"]):
         return training(
             self.model,
             manifest,
-            weights=None if self.weights is None else self.weights._found,
+            weights=None if self.weights is None else self.weights._found.weights,
             thresholds=None if self.thresholds is None else self.thresholds._found,
         )
 
@@ -434,21 +446,10 @@ Released = (
 
 def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) -> Released:
     """Return the result of a run, as its statistic gives it."""
-    match found:
-        case Weights():
-            return WeightsResult(earlier, found.weights, notes)  # the counts' noise is in no file
-        case Confusion():
-            return ConfusionResult(earlier, found, notes)
-        case Thresholds():
-            return ThresholdsResult(earlier, found, notes)
-        case Gaps():
-            return GapResult(earlier, found, notes)
-        case GroupCounts():
-            return CountResult(earlier, found, notes)
-        case ChosenCap():
-            return CapResult(earlier, found, notes)
-        case _:
-            return Result(earlier, found, notes)
+    general: type[Result[Answer]] = Result
+    kinds = {kind._task: kind for kind in general.__subclasses__()}
+    kind = kinds.get(opened_by(earlier.manifest).task, general)
+    return kind(earlier, found, notes)
 
 
 def load(directory: Path) -> Released | TrainResult:

@@ -80,15 +80,10 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given, CALLS[task].declared)
-        cut = columns.get("score") is not None or given.get("threshold") is not None
-        if columns.get("prediction") is not None and cut:
-            raise OptionError(
-                f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
-                "make predictions."
-            )
-        source = _source(records, columns)
         takes_uploads = bool(given.get("shares")) and records is None
         call = CALLS[task](**given, records=None if takes_uploads else TABLE)  # the source goes beside it
+        call.check_columns({name for name, column in columns.items() if column is not None})
+        source = _source(records, columns)
         out = call.where.out or Path(scratch) / task
         settings = settings_of(call)
         said: list[str] = []
@@ -96,7 +91,7 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
             if call.source.shares:
                 statistic = statistic_of(settings.release)
                 run = run_release(statistic, SharesSource(call.source.shares), settings, out, begin)
-                notes = [*weights_view.chain(run.manifest), one_machine(saw_records=False)]
+                notes = [*view_of(task).chain(run.manifest), one_machine(saw_records=False)]
             else:
                 run = run_on_records(call, source, settings, out, begin, say=said.append)
                 notes = [one_machine(saw_records=True)]
@@ -159,7 +154,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
         weights = None
         if training.weights is not None:
             run = training.weights
-            weights = _results.WeightsResult(EarlierFiles(run.manifest, run.files), run.found.weights)
+            weights = _results.WeightsResult(EarlierFiles(run.manifest, run.files), run.found)
         thresholds = None
         if training.thresholds is not None:
             curves = training.thresholds

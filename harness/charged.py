@@ -11,6 +11,18 @@ class Chargeable:
     """
 
 
+class Permission:
+    """What lets parties that wait compute: a charge that has begun for them, or a job on nobody's data.
+
+    Nothing else is one: `BegunCharge` is made by what writes the ledger alone, and a `MadeUpJob` has no place
+    for anybody's values.  [test: tests/project/test_stages.py]
+    """
+
+
+class BegunCharge(Permission):
+    """That the charge of a run has begun."""
+
+
 class Charged(ABC):
     """A run, or a series of runs, whose privacy loss is written where it is counted.
 
@@ -23,8 +35,8 @@ class Charged(ABC):
     """
 
     @abstractmethod
-    def begin(self, waiting: Chargeable) -> None:
-        """Begin what waited for this charge, as is done right before values leave.
+    def begin(self, waiting: Chargeable) -> BegunCharge:
+        """Begin what waited for this charge, as is done right before values leave; return its permission.
 
         Raises LedgerError if the charge was made for something else that waits, or has begun.
         """

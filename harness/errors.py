@@ -6,7 +6,8 @@ client itself reads it. From then on it holds sizes, names and party numbers onl
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -39,10 +40,13 @@ def as_keyword(field: str, value: object = "") -> str:
     return f"{field}=[{', '.join(values)}]" if len(values) > 1 else f"{field}={values[0]}"
 
 
-# Commands that users of Python call by the same name.
-CALLS = frozenset(
-    {"cap", "confusion", "count", "gap", "ledger", "plan", "preprocess", "thresholds", "train", "weights"}
-)
+def is_function(command: str) -> bool:
+    """Whether users of Python call a function by a command's name.
+
+    The package itself lists its functions, and each of our processes has loaded it.
+    """
+    exported: Sequence[str] = sys.modules["fairshares"].__all__
+    return command in exported
 
 
 def as_command(name: str) -> str:
@@ -55,7 +59,7 @@ def as_call(name: str) -> str:
 
     Only a checkout has the commands of benchmarks.
     """
-    if name in CALLS:
+    if is_function(name):
         return f"fairshares.{name}"
     return (
         f"the command {name} of a checkout" if name.startswith("bench.") else f"python -m fairshares {name}"
@@ -84,7 +88,7 @@ def as_typed_command(name: str, fields: Mapping[str, Written]) -> str:
 
 def as_written_call(name: str, fields: Mapping[str, Written]) -> str:
     """Return a call with keywords, or how whoever imports the package starts the command with options."""
-    if name not in CALLS:
+    if not is_function(name):
         return f"{as_call(name)}{typed(**fields)}"
     keywords = [as_keyword(field, value) for field, value in fields.items() if value]
     return f"{as_call(name)}({', '.join(keywords)})"
@@ -375,3 +379,66 @@ class UsedNoiseError(StockError):
 
 class PlanError(FairSharesError):
     """A run's costs cannot be predicted."""
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """A kind of errors that end a command, by what whoever started it does next.
+
+    Attributes:
+        code: The command's exit code.
+        meaning: What has happened.
+        way_out: What to do.
+        errors: The classes, with their subclasses.
+    """
+
+    code: int
+    meaning: str
+    way_out: str
+    errors: tuple[type[FairSharesError], ...]
+
+
+USUAL_EXIT = 1  # of an error of no other kind
+KINDS = (
+    ErrorKind(
+        3,
+        "a rule refuses it: a budget, a host's policy, or what was used before",
+        "do not repeat it as it is",
+        (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError),
+    ),
+    ErrorKind(
+        4,
+        "a host is not reached, went away, or lacks something for a run",
+        "repeat it later, unless the last line says that ε was spent; see what `hosts.check` finds",
+        (HostUnreachableError, HostUnfitError),
+    ),
+    ErrorKind(
+        5,
+        "a run broke off, or ended without a result that holds; its ε may be spent",
+        "read why before you repeat it, as that is charged again",
+        (PartyFailedError, PartyTimeoutError, OutputError, ClientError, MaskError),
+    ),
+    ErrorKind(
+        6,
+        "this machine's disk or ledger does not take what has to be written",
+        "make room, or see who keeps the file",
+        (WriteError, LedgerError),
+    ),
+    ErrorKind(
+        7,
+        "a signature, a certificate or a stated guarantee does not hold",
+        "find out why before you trust what it is of",
+        (SignatureError, CertificateError, AuditError),
+    ),
+)
+
+
+def exit_code(error: FairSharesError) -> int:
+    """Return the exit code of a command that an error ends.
+
+    [test: tests/harness/cli/test_terminal.py]
+    """
+    for kind in KINDS:
+        if isinstance(error, kind.errors):
+            return kind.code
+    return USUAL_EXIT

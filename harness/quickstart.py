@@ -166,7 +166,7 @@ def _release(
     weights = run_release(
         WeightsStatistic(),
         RecordsSource(applicants.records(applicants.train)),
-        RunSettings(WeightsRequest(epsilon=1).but(security=model).spending(of_weights)),
+        RunSettings(WeightsRequest(security=model, epsilon=of_weights.epsilon, delta=of_weights.delta)),
         directory / _WEIGHTS,
         progress,
     )
@@ -175,7 +175,7 @@ def _release(
     thresholds = run_release(
         ThresholdsStatistic(CurvesStatistic(), _CHOICE),
         RecordsSource(scored),
-        RunSettings(ThresholdsRequest(epsilon=1).but(security=model).spending(of_curves)),
+        RunSettings(ThresholdsRequest(security=model, epsilon=of_curves.epsilon, delta=of_curves.delta)),
         directory / _THRESHOLDS,
         StepsOfRun("second", progress).begin,
     )

@@ -54,6 +54,18 @@ class Budget:
         """How runs add up, as ledgers write it; empty for sums of epsilon and delta."""
         return f"order={self.order}" if self.order else f"runs={self.runs}" if self.runs else ""
 
+    @property
+    def name(self) -> str:
+        """The budget as users type it, exactly; `renyi` stands for any order."""
+        parts = [str(self.epsilon)]
+        if self.delta is not None:
+            parts.append(str(self.delta))
+        if self.order:
+            parts.append("renyi")
+        elif self.runs:
+            parts.append(str(self.runs))
+        return ",".join(parts)
+
     def allows(self, total: Guarantee) -> bool:
         """Return whether a total is within the budget."""
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)

@@ -51,7 +51,13 @@ from fairshares.harness.views.run_summary import results
 # Options about a program's machine, and all options that are for a program alone.
 _MACHINE_OPTIONS = ("parties", "batch_size", "bucket_size", "security_bits", "run_options")
 _OF_PROGRAMS = (
-    *("args", "inputs", "threads", "compile_options", "against", "network", "machine"),
+    "args",
+    "inputs",
+    "threads",
+    "compile_options",
+    "against",
+    "network",
+    "machine",
     *_MACHINE_OPTIONS,
 )
 

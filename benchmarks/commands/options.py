@@ -125,7 +125,8 @@ class RunOptions(Options):
         "0",
         parse_inputs,
         "of a program: how many public, synthetic integers each party reads, or a directory with files of "
-        "MP-SPDZ's names, such as Input-P0-0, of which each party reads its own",
+        "MP-SPDZ's names, such as Input-P0-0, of which each party reads its own, and commands of clients "
+        "that connect to the program, such as Client-C0",
     )
     machine = optional(
         Separated(parse_machine),

@@ -96,12 +96,15 @@ def _seen_by_each(ports: Sequence[int], shown: Mapping[tuple[int, int], int]) ->
 
 
 def _start(network: NetworkProfile, reached: Sequence[tuple[int, int, int]]) -> subprocess.Popen[str]:
+    links = [f"{a}:{b}:{port}" for a, b, port in reached]
     return subprocess.Popen(
         leashed(
-            *(sys.executable, "-m", relay.__name__),
+            sys.executable,
+            "-m",
+            relay.__name__,
             str(network.rtt_s / 2),
             str(network.bandwidth_bits_per_s / 8),
-            *(f"{a}:{b}:{port}" for a, b, port in reached),
+            *links,
         ),
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
         stdin=subprocess.PIPE,

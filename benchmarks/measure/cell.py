@@ -59,7 +59,6 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.base import (
     Answer,
-    ExpectedError,
     Statistic,
     statistic_of as statistic_of_request,
 )
@@ -68,7 +67,7 @@ from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
-from fairshares.harness.request.request import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
+from fairshares.harness.request.request import DEFAULT_DELTA, DISTRIBUTED, JOINT, Inputs, Randomness, Request
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
@@ -478,8 +477,8 @@ def _count_error(key: Cell) -> float:
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error is the same for all
     error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
-    assert isinstance(error, ExpectedError)
-    return error.count
+    assert error.count_rmse is not None
+    return error.count_rmse
 
 
 def request_of(cell: Mapping[str, Level]) -> Request:
@@ -504,9 +503,9 @@ def request_of(cell: Mapping[str, Level]) -> Request:
     is_made_ahead = noise == AHEAD
     if "noise" in kind.declared:
         given["noise"] = JOINT if is_made_ahead else noise
-    request = kind(**given).but(input_path=PATHS[str(cell["input_path"])])
+    request = kind(**given).but(Inputs.input_path, PATHS[str(cell["input_path"])])
     if is_made_ahead:
-        request = request.but(offline=True)
+        request = request.but(Randomness.offline, True)
     return request
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from msgspec import to_builtins
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.engines.compiled import CompiledJob, place_of
 from fairshares.harness.engines.execution import (
     Conditions,
@@ -144,7 +145,7 @@ class BenchmarkRunner(Runner, MadeUpRunner):
     ) -> EngineResult:
         check_not_emulated(conditions.network)
         with self._agreed_parties(job, conditions.timeout_s, conditions.progress) as parties:
-            return parties.finish()
+            return parties.finish(job)
 
     @contextmanager
     def _agreed_parties(self, job: Job, timeout_s: float, progress: Progress) -> Iterator[AgreedParties]:
@@ -180,8 +181,8 @@ class _ReadyCell(ReadyParties):
     def __init__(self, parties: AgreedParties) -> None:
         self._parties = parties
 
-    def _finish(self) -> EngineResult:
-        return self._parties.finish()
+    def _finish(self, permission: Permission) -> EngineResult:
+        return self._parties.finish(permission)
 
 
 @dataclass(frozen=True)

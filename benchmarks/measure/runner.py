@@ -153,7 +153,7 @@ def start(
             (directory / PROGRAMS / name).write_bytes(program)
         for name, path in files.items():
             (directory / INPUTS / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, directory / INPUTS / name)
+            shutil.copy(path, directory / INPUTS / name)  # with its permission to be executed
     except FileExistsError:
         raise OptionError(
             f"--out {directory} exists already; name a new directory, or go on with what is there by "

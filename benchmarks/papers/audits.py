@@ -22,6 +22,7 @@ from fairshares.harness.privacy.audit.figures import (
     CurveFigures,
     Figure,
     Figures,
+    LocalFigures,
     NoiseFigures,
     ReleaseFigures,
 )
@@ -31,18 +32,26 @@ from fairshares.harness.privacy.audit.releases import (
     OF_SAMPLERS,
     PAPERS_THRESHOLDS,
 )
-from fairshares.harness.privacy.audit.samplers import Audited
+from fairshares.harness.privacy.audit.samplers import GROUPS, OF_LOCAL, Audited
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
 from fairshares.protocols.accounting.empirical import DeltaEstimate, estimate_delta
 from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, second_moment, values_moved
 from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.local_dp.exact_privacy import (
+    claimed_for_l,
+    epsilon_of_l,
+    epsilon_of_r,
+    log_ratio_of_l,
+)
+from fairshares.protocols.local_dp.randomizers import Grr, MechanismR
 
 PAPERS_GROUPS = 2
 LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
 CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
 _EMULATED = " (MP-SPDZ)"  # ends the names of audits with MP-SPDZ's own logarithm
 _EPSILON_1 = Fraction(1)
+_FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
 _OF_THE_TABLE = (
     "published: PrivFairFL's Protocol 1 with 16 fractional bits, revealed raw, or after rounding to "
     "an integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
@@ -176,6 +185,40 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
     )
 
 
+def audit_published_m_r(epsilon: Fraction) -> Audited:
+    """Audit M_R as published, at epsilon_1 = epsilon_2 = epsilon."""
+    exact = epsilon_of_r(MechanismR.with_budgets(GROUPS, epsilon, epsilon))
+    return Audited(
+        subject="ldp.m_r.1_1",
+        name="M_R, as published",
+        requested=Guarantee(epsilon, Fraction(0)),
+        parameters=OF_LOCAL,
+        figures=LocalFigures(exact, epsilon),
+    )
+
+
+def audit_m_l_of_one(epsilon: Fraction) -> Audited:
+    """Audit M_L with k = 1, at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows.
+
+    By Eq. (1) that is ln(2 / k) + epsilon (1 - 1 / k). Only k = 2 has a guarantee
+    (docs/explanation/local-privacy.md).
+    """
+    k = Fraction(1)
+    epsilon_1 = Fraction(math.log(2 / k)).limit_denominator(10**9) + epsilon * (1 - 1 / k)
+    exact = epsilon_of_l(Grr.private(GROUPS, epsilon_1).odds, epsilon, k)
+    stated = Fraction(claimed_for_l(epsilon_1, epsilon, k)).limit_denominator(10**9)
+    log_ratio = None
+    if exact is None:
+        log_ratio = Fraction(log_ratio_of_l(epsilon_1, epsilon, k, _FAR))
+    return Audited(
+        subject="ldp.m_l.k1",
+        name="M_L, k = 1",
+        requested=Guarantee(epsilon, Fraction(0)),
+        parameters={**OF_LOCAL, "k": int(k)},
+        figures=LocalFigures(exact, stated, log_ratio),
+    )
+
+
 def _samplers() -> Iterator[Callable[[], Audited]]:
     """Yield audits of π_LAP as published, by logarithm and rounding, and of its default truncation."""
     for epsilon, log, rounded, end in (
@@ -195,11 +238,25 @@ PROTOCOL_4: tuple[Callable[[], Audited], ...] = (
     partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.ADD_OR_REMOVE_ONE),
     partial(audit_protocol_4, _EPSILON_1, NeighboringRelation.REPLACE_ONE),
 )
+PUBLISHED_LOCAL_MECHANISMS: tuple[Callable[[], Audited], ...] = (
+    partial(audit_published_m_r, _EPSILON_1),
+    partial(audit_m_l_of_one, _EPSILON_1),
+)
+
+
+def _local_mechanisms() -> Iterator[Callable[[], Audited]]:
+    """Yield the audits of local mechanisms, each published one before what this project has in its place."""
+    for published, ours in zip(PUBLISHED_LOCAL_MECHANISMS, OF_LOCAL_MECHANISMS, strict=True):
+        yield published
+        yield ours
+
+
+LOCAL_MECHANISMS: tuple[Callable[[], Audited], ...] = tuple(_local_mechanisms())
 
 
 def reference_set() -> Iterator[Audited]:
     """Yield the project's own audits, each kind with the published mechanisms that it is compared with."""
-    for audits in (OF_SAMPLERS, PUBLISHED_SAMPLERS, OF_RELEASES, PROTOCOL_4, OF_LOCAL_MECHANISMS):
+    for audits in (OF_SAMPLERS, PUBLISHED_SAMPLERS, OF_RELEASES, PROTOCOL_4, LOCAL_MECHANISMS):
         for audit in audits:
             yield audit()
 

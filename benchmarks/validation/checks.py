@@ -26,7 +26,6 @@ from benchmarks.validation.side_by_side import (
     fit,
     table2_rows,
 )
-from fairshares.harness.security_models import MODELS
 
 # (claim, the model that takes longer, the other)
 PAIRS = (
@@ -230,7 +229,7 @@ def _sizes(measured: Measured) -> Iterator[Check]:
         runs = [run for cell in cells_of_model if "parties" not in cell.runs[0].cell for run in cell.ok]
         yield none_of(
             f"exact.parties.{model}",
-            f"{model} has {parties} parties, as {MODELS[model].paper_name} has",
+            f"{model} has {parties} parties, as {paper.schemes[model]} has",
             [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties],
             len(runs),
             "runs",

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.gap.request import DeclaredValues
+from fairshares.harness.releases.registry import one_of_releases, releases_of_slots
 from fairshares.harness.request.fields import (
     OptionGroup,
     Options,
@@ -158,15 +159,14 @@ class TaskOptions(Options):
     )
     least_uploads = usual("100", Whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
-        help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
-        "need the same kind of records"
+        help=f"what runs may release: {one_of_releases()}; several need the same kind of records"
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
     cap = optional(parse_cap, CAP_HELP)
     trust = OptionGroup(Trust, without=("parties",))  # there are as many as the files of `parties`
     input_path = Inputs.input_path
     input_form = Inputs.input_form.but(
-        help=f"{INPUT_FORM_HELP}; with --cap slots (default for weights, confusion and gap), or keys, for "
+        help=f"{INPUT_FORM_HELP}; with --cap slots (default for {releases_of_slots()}), or keys, for "
         "thresholds"
     )
     plan = optional(Whole(1, 10**12), "says what so many uploads would take each party and all clients")
@@ -222,6 +222,8 @@ class KeysOptions(Options):
         OneOf(lambda: ("hybrid", "x25519")),
         "hybrid (default: ML-KEM-768 and X25519, for uploads that outlast elliptic curves) or x25519",
     )
+    lock = optional(parse_path, "a new file for a copy of these keys, which a passphrase locks")
+    unlock = optional(parse_path, "such a file, whose keys go into --directory, which has none")
 
 
 PARTY = required(parse_party, "number of the party, from 0", "0")
@@ -311,7 +313,7 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, give one a budget, or retire one."""
+    """Show what each population's runs have spent, give one a budget, or retire one; copy the ledger."""
 
     population = Request.population.but(help="the one to show; default: all")
     budget = AccountOptions.budget.but(
@@ -323,6 +325,7 @@ class LedgerOptions(Options):
         "budget"
     )
     ledger = AccountOptions.ledger
+    copy = optional(parse_path, "a new file for a copy of the ledger, also while runs are under way")
     plot = PLOT
     prints = "JSON"
 
@@ -364,10 +367,8 @@ class AuditOptions(
     )
     release = optional(
         OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
-        "weights, weights-of-clients, gap, gap-of-clients, confusion, confusion-of-clients, "
-        "count, thresholds, thresholds-of-records or cap, or, as in active models, "
-        "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
-        "thresholds-of-clients-active; instead of a sampler",
+        "a release, as weights; of clients, as weights-of-clients; as in active models, as "
+        "weights-of-clients-active; any other word is answered by all of them; instead of a sampler",
     )
     sensitivity = optional(
         Whole(1, in_module("fairshares.protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
@@ -392,6 +393,17 @@ class AuditOptions(
     plot = PLOT
     out = OUT
     prints = "audit.json"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of a release that are given, by name."""
+        sizes = {
+            "groups": self.groups,
+            "labels": self.labels,
+            "thresholds": self.thresholds,
+            "steps": self.steps,
+        }
+        return {name: size for name, size in sizes.items() if size is not None}
 
 
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
@@ -436,9 +448,13 @@ PARTIES_OF_MODELS = "how many parties these models have; default: the usual numb
 
 
 class HostsCheckOptions(Options):
-    """Check whether every host is ready for a run; change nothing."""
+    """Check whether every host is ready for a run, or how this one is; change nothing."""
 
     hosts = HOSTS
+    directory = optional(
+        parse_path, "instead of --hosts, by the owner of one host, on it: that host's own directory"
+    )
+    metrics = optional(parse_path, "with --directory: a file for Prometheus' textfile collector")
     trust = OptionGroup(
         Trust,
         security={

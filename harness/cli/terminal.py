@@ -15,7 +15,7 @@ from rich.progress import Progress as RichProgress, SpinnerColumn, TaskID, TextC
 from rich.text import Text
 
 from fairshares.harness.command_name import as_called
-from fairshares.harness.errors import FairSharesError, telling_of_extras
+from fairshares.harness.errors import FairSharesError, exit_code, telling_of_extras
 from fairshares.harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
 from fairshares.harness.system.progress import listening
 from fairshares.harness.system.signals import take_interrupts
@@ -135,7 +135,7 @@ def ending_well(of_command: Output) -> Iterator[None]:
         sys.stdout.flush()
     except FairSharesError as error:
         _end("[bold red]Error:[/] ", str(error), *SPENT[before:])
-        sys.exit(1)
+        sys.exit(exit_code(error))
     except KeyboardInterrupt:
         _end("", INTERRUPTED, *(SPENT[before:] or [NOTHING_SPENT]))
         sys.exit(INTERRUPTED_EXIT)

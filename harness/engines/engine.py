@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import convert
 
 from fairshares.harness.bounds import Address
-from fairshares.harness.charged import Chargeable, Charged
+from fairshares.harness.charged import Chargeable, Charged, Permission
 from fairshares.harness.engines.execution import (
     LONGEST_S,
     MOST,
@@ -287,7 +287,7 @@ class Engine(Runner, MadeUpRunner):
 
     def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:
         with self.prepare(job, model, conditions) as parties:
-            return parties._finish()
+            return parties._finish(job)
 
     @contextmanager
     def prepare(self, job: Job, model: SecurityModel, conditions: Conditions) -> Iterator[ReadyParties]:
@@ -442,8 +442,7 @@ class ReadyRounds(Chargeable):
 
         Raises LedgerError if the charge was made for other parties, or let these go before.
         """
-        charged.begin(self)
-        return self._waiting.rounds()
+        return self._waiting.rounds(charged.begin(self))
 
 
 class _OnThisMachine(ReadyParties):
@@ -458,8 +457,8 @@ class _OnThisMachine(ReadyParties):
         self._links = links
         self._began = began
 
-    def _finish(self) -> EngineResult:
-        states = self._waiting.finish()
+    def _finish(self, permission: Permission) -> EngineResult:
+        states = self._waiting.finish(permission)
         result = self._engine.result(self._prepared, states, time.monotonic() - self._began)
         return replace(result, network=self._links.measured)
 

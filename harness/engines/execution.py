@@ -12,10 +12,10 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from fairshares.harness.bounds import Size
-from fairshares.harness.charged import Chargeable, Charged
+from fairshares.harness.charged import Chargeable, Charged, Permission
 from fairshares.harness.computation import EmulatedNetwork, HostsRun, Preprocessing
 from fairshares.harness.engines.links import Network
-from fairshares.harness.errors import OutputError, UnsupportedError, refuse
+from fairshares.harness.errors import LedgerError, OutputError, UnsupportedError, refuse
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.signatures import Signed
@@ -334,10 +334,10 @@ class PrivateJob(Job):
 
 
 @dataclass(frozen=True)
-class MadeUpJob(Job):
+class MadeUpJob(Job, Permission):
     """A program without anybody's data: noise, samples of noise, or records that the program makes up.
 
-    It has no place for a record or an upload, and so runs without a charge.
+    It has no place for a record or an upload, and so it is its own permission: it runs without a charge.
     """
 
     @property
@@ -415,15 +415,29 @@ class ReadyParties(Chargeable, ABC):
         Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError; LedgerError if the charge was
         made for other parties, or let these go before.
         """
-        charged.begin(self)
-        return self._finish()
+        return self._finish(charged.begin(self))
 
     @abstractmethod
-    def _finish(self) -> EngineResult:
+    def _finish(self, permission: Permission) -> EngineResult:
         """Let the parties go, and return what they revealed.
 
-        It is called once the run's charge has begun, or for a run that needs no charge. Raises as `go`.
+        Args:
+            permission: The run's charge, which has begun, or the very job if it is on nobody's data.
+
+        Raises as `go`.
         """
+
+
+def check_permission(permission: Permission, job: Job) -> None:
+    """Raise LedgerError for the permission of another job that is on nobody's data.
+
+    A permission by a charge was compared with the parties as it began.
+    """
+    if isinstance(permission, MadeUpJob) and permission is not job:
+        raise LedgerError(
+            f"A job without anybody's data permits itself alone, and that of {job.spec.name} is another; "
+            "charge its run."
+        )
 
 
 class Backend(ABC):

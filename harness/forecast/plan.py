@@ -45,9 +45,7 @@ from fairshares.harness.pipeline.sources import PartyInputs, share_and_add_up
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import (
     Answer,
-    ExpectedCap,
-    ExpectedCounts,
-    ExpectedError,
+    ExpectedResult,
     PreparedRelease,
     Statistic,
 )
@@ -58,7 +56,10 @@ from fairshares.harness.request.request import (
     DISTRIBUTED_GAUSSIAN,
     JOINT,
     ChosenPartyNoise,
+    Protect,
+    Randomness,
     Request,
+    Trust,
 )
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.accounting.calibration import LinearQueries
@@ -217,7 +218,7 @@ class ExpectedRelease:
 
     def by(self, model: SecurityModel) -> "ExpectedRelease":
         """Return the same release in another model."""
-        return replace(self, request=self.request.but(security=model))
+        return replace(self, request=self.request.but(Trust.security, model))
 
     @property
     def domain(self) -> RecordDomain:
@@ -343,7 +344,7 @@ class ReleasePlan:
     Attributes:
         models: These models.
         asked: The release in the first of them.
-        found: The expected error or cap.
+        found: The expected result.
         needed: The records or clients that an error needs. None if the release keeps to an error of its own,
             or has none.
         by_noise: The RMS error of a count, by the noise and how the noisy values are laid out for it. Empty
@@ -356,7 +357,7 @@ class ReleasePlan:
 
     models: tuple[SecurityModel, ...]
     asked: ExpectedRelease
-    found: ExpectedError | ExpectedCap | ExpectedCounts
+    found: ExpectedResult
     needed: Needed | None
     by_noise: Mapping[str, float]
     elsewhere: Mapping[str, float]
@@ -413,8 +414,9 @@ def _plan_release(
     derive_s = deriving_s(prepared, here.sizes)
     expected = here.statistic.expected_error(prepared, here.sizes)
     needed: Needed | None = None
-    if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
-        needed = Needed(error, expected.records_for(here.people, error), guarantee_for(here, error))
+    if expected.worst is not None and here.sizes.min() >= 1:
+        people = math.ceil(here.people * expected.worst / error)
+        needed = Needed(error, people, guarantee_for(here, error))
     by_noise: dict[str, float] = {}
     if here.statistic.layout(prepared) or alike[0].stated_parties is not None:
         by_noise = errors_by_noise(here)
@@ -438,17 +440,17 @@ def errors_by_noise(asked: ExpectedRelease) -> dict[str, float]:
     """
     errors: dict[str, float] = {}
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
-        request = asked.request.but(noise=noise)
+        request = asked.request.but(Randomness.noise, noise)
         if noise != JOINT:
-            request = request.but(noise_family=BY_EPSILON)  # as families are of joint noise
+            request = request.but(Randomness.noise_family, BY_EPSILON)  # as families are of joint noise
         variant = replace(asked, request=request)
         statistic = variant.statistic
         with suppress(OptionError):  # this noise is not possible
             variant.request.program_of(statistic.spec)
             expected = statistic.expected_error(variant.prepared, variant.sizes)
-            if isinstance(expected, ExpectedError):
+            if expected.count_rmse is not None:
                 layout = statistic.layout(variant.prepared)
-                errors[f"{noise}, {layout}" if layout else noise] = expected.count
+                errors[f"{noise}, {layout}" if layout else noise] = expected.count_rmse
     return errors
 
 
@@ -460,12 +462,12 @@ def guarantee_for(asked: ExpectedRelease, error: float) -> Guarantee | None:
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
     def is_enough(epsilon: Fraction) -> bool:
-        variant = replace(asked, request=asked.request.but(epsilon=epsilon))
+        variant = replace(asked, request=asked.request.but(Protect.epsilon, epsilon))
         try:
             expected = variant.statistic.expected_error(variant.prepared, variant.sizes)
         except OptionError:  # so small that no noise fits
             return False
-        return isinstance(expected, ExpectedError) and expected.worst <= error
+        return expected.worst is not None and expected.worst <= error
 
     least = bisect_left(grid, True, key=is_enough)
     if least == len(grid):

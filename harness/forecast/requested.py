@@ -44,7 +44,7 @@ from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.request.plans import DEFAULT_ERROR, FILE, IN_PLAN, Expected
 from fairshares.harness.request.readers import parse_shares
 from fairshares.harness.request.releases import ReleaseCall
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Request, Trust
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 
@@ -151,7 +151,7 @@ def _stages(
         cap = Cap(1)
     any_model = _models_of(request)[0]
     stage = ExpectedRelease(
-        request=request if request.security else request.but(security=any_model),
+        request=request if request.security else request.but(Trust.security, any_model),
         statistic=statistic_of(request),
         clients=clients,
         records=records,
@@ -208,7 +208,7 @@ def _shares_of(names: Sequence[str], sizes: npt.NDArray[np.int64], total: int) -
 def expected_of(call: ReleaseCall, sizes: Mapping[str, str]) -> Expected:
     """Return the sizes with which a command plans: those that the call declares, and those of its plan.
 
-    `sizes` are texts of fields of `Expected`, as `parse_plan` reads them.
+    `sizes` are texts of fields of `Expected`, as those of `AskedPlan`.
 
     Raises OptionError if there are both records and a number of clients, or neither; or as `Expected`.
     """

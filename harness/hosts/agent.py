@@ -48,6 +48,8 @@ from fairshares.harness.hosts.party_run import Running, RunState
 from fairshares.harness.hosts.policy import FILE
 from fairshares.harness.hosts.runs import noise_proposed, trial_proposed
 from fairshares.harness.hosts.states import HostState, NoRun, State, Stepping
+from fairshares.harness.pipeline.sources import request_of_run
+from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.system.signals import take_interrupts, uninterrupted
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.json_values import JsonObject
@@ -261,7 +263,7 @@ class Work(wire.Answers):
         return limit_s(self.state.NAME, kind)
 
     def note(self, event: Event, request: str, said: str) -> None:
-        self.host.log.write(event, request, said)
+        self.host.log.write(event, request, said, self.state.run)
 
     def ends(self, request: str, how: str) -> None:
         self.host.ends(request, how)
@@ -278,10 +280,12 @@ class Work(wire.Answers):
         Raises as `release_proposed`.
         """
         self._take(release_proposed(self.host, message))
+        self.note(Event.ANSWERED, Propose.name(), _described("A release", message.asked))
 
     def preprocess(self, message: Preprocess) -> None:
         """Take a run that makes noise ahead, in place of the last such run. Raises as `noise_proposed`."""
         self._take(noise_proposed(self.host, message))
+        self.note(Event.ANSWERED, Preprocess.name(), _described("Noise for a release", message.asked))
 
     def run_trial(self, message: RunTrial) -> None:
         """Take a run on made-up records or integers, in place of the last such run.
@@ -294,6 +298,7 @@ class Work(wire.Answers):
         """
         self.host.ask_owner(Benchmark(message.trial.title, message.trial.foreign_program))
         self._take(trial_proposed(self.host, message))
+        self.note(Event.ANSWERED, RunTrial.name(), f"A benchmark run in model {message.trial.title}.")
 
     def _take(self, state: RunState) -> None:
         """Take a run in place of the last one, which ends; a refused one never gets here."""
@@ -303,16 +308,22 @@ class Work(wire.Answers):
 
     def _end_party(self) -> None:
         """End the run's party with the run's place, which the connection's end closes, or the next run."""
+        run = self.state.run
         with uninterrupted():
-            self.state = self.state.ended(self.host.note_ended_party)
+            self.state = self.state.ended(lambda: self.host.note_ended_party(run))
 
     def forget(self, message: Forget) -> None:
         """Remove a run's opened values."""
         local_host.place_of(self.host.directory, message.run).unlink(missing_ok=True)
+        said = "What the run opened is no longer kept here."
+        self.host.log.write(Event.ANSWERED, Forget.name(), said, message.run)
 
     def collect(self, _message: Collect) -> list[Signed]:
         """Return the signed statements of runs whose results were not read."""
-        return local_host.signed_runs(self.host.directory)
+        signed = local_host.signed_runs(self.host.directory)
+        said = f"It was told the results that this host keeps: {len(signed)}."
+        self.note(Event.ANSWERED, Collect.name(), said)
+        return signed
 
     def clean(self, _message: Clean) -> Removed:
         """End the processes of other connections, and remove their remains; return how many there were."""
@@ -320,7 +331,16 @@ class Work(wire.Answers):
         removed = local_host.clean(self.host.directory, kept)
         if removed.processes:
             self.note(Event.ENDED, Clean.name(), f"It ended other connections: {removed.processes}.")
+        said = f"Directories of dead runs removed: {removed.directories}; results: {removed.records}."
+        self.note(Event.ANSWERED, Clean.name(), said)
         return removed
+
+
+def _described(what: str, asked: RequestTexts) -> str:
+    """Return a sentence on a release that was accepted, from the texts of its request."""
+    request = request_of_run(asked)
+    population = f"of population {request.population!r}" if request.population else "of no population"
+    return f"{what}, {request.task} {population} in model {request.model.title}."
 
 
 @dataclass(frozen=True)

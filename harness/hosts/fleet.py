@@ -21,8 +21,9 @@ from fairshares.harness.errors import (
     PolicyError,
 )
 from fairshares.harness.hosts.connection import HostConnection, refusal_of
+from fairshares.harness.hosts.health import LEAST_FREE_BYTES
 from fairshares.harness.hosts.inventory import Host
-from fairshares.harness.hosts.local_host import CODE, PROGRAMS, SOURCES, reach
+from fairshares.harness.hosts.local_host import CODE, NONCE_BYTES, PROGRAMS, SOURCES, is_accepted, reach
 from fairshares.harness.hosts.messages import (
     Check,
     Clean,
@@ -306,8 +307,8 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
     return [to_builtins(counts) for counts in removed]
 
 
-LEAST_FREE_BYTES = 1 << 29
 SHOWN = 17  # of a fingerprint
+_NO_GREETING = "00" * NONCE_BYTES  # which no agent says
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 
@@ -365,6 +366,8 @@ class Finding:
                 "engine_version": None,
                 "party_can": [],
                 "free_bytes": None,
+                "ledger_bytes": None,
+                "expires": {},
                 "environment": None,
             }
         facts = self.answer.facts
@@ -375,6 +378,8 @@ class Finding:
             "engine_version": facts.engine_version,
             "party_can": [protection.value for protection in facts.unprotected],
             "free_bytes": facts.free_bytes,
+            "ledger_bytes": facts.ledger_bytes,
+            "expires": dict(facts.expires),
             "environment": as_json(facts.environment),
         }
 
@@ -430,6 +435,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
         looked_at = at_once(connect, hosts)
         reached = [host for host in looked_at if isinstance(host, ReachedHost)]
         answered = check_connected(reached, model, progress)
+        _find_early_acceptance(answered, engine_of(model))
         progress("clients")
         at_once(_reach_as_clients, [host for host in answered if host.host.client_port])
     return [host.finding if isinstance(host, ReachedHost) else host for host in looked_at]
@@ -537,6 +543,11 @@ def _note_faults(host: Host, answer: HostAnswer, faults: dict[str, str]) -> None
             f"{host.title}: {facts.free_bytes // 10**6} MB are free for {host.directory}, less than "
             f"{LEAST_FREE_BYTES / 1e6:.0f} MB."
         )
+    if facts.cache_free_bytes < LEAST_FREE_BYTES and "directory" not in faults:
+        faults["directory"] = (
+            f"{host.title}: {facts.cache_free_bytes // 10**6} MB are free for compiled programs (in "
+            f"$XDG_CACHE_HOME), less than {LEAST_FREE_BYTES / 1e6:.0f} MB."
+        )
 
 
 def _compare_versions(answered: Sequence[Answered]) -> None:
@@ -569,6 +580,39 @@ def _compare_certificates(answered: Sequence[Answered]) -> None:
                 )
 
 
+def _called_by(number: int, hosts: Sequence[T], engine: Engine) -> Sequence[T]:
+    """Return those of some hosts, in the parties' order, to which the party of one of them connects."""
+    return hosts[:number] if engine.connects_down else hosts[number + 1 :]
+
+
+_IN_FRONT = (
+    "something in front of it accepts connections while nothing listens there, as some proxies and load "
+    "balancers do; who calls before it listens would take that for it, and end. Have that pass connections "
+    "on, or be reached without it."
+)
+
+
+def _find_early_acceptance(answered: Sequence[Answered], engine: Engine) -> None:
+    """Have hosts call each other while none listens, and note a fault of each that seems to accept.
+
+    A party that calls early tries again while it is refused. A proxy that accepts in the place of a party
+    that does not listen yet ends the caller, after the charge.  [test: tests/commands/test_hosts.py]
+    """
+    hosts = [host for host in answered if not {"directory", "policy", "port"} & host.faults.keys()]
+
+    def call(number: int) -> None:
+        """Have a host call those others that its party will connect to."""
+        called = _called_by(number, hosts, engine)
+        others = [listener(other.host, _NO_GREETING) for other in called]
+        faults = answers_of_each(hosts[number].connection, Reach(others=others), others)
+        for other, fault in zip(called, faults, strict=True):
+            if is_accepted(fault):
+                address, port = other.host.reached
+                other.faults.setdefault("port", f"{other.host.title}: at {address}:{port} {_IN_FRONT}")
+
+    at_once(call, range(len(hosts)))
+
+
 def _reach_as_clients(reached: ReachedHost) -> None:
     """Call a host's port for clients from this machine, and note a fault if it cannot be reached."""
     host = reached.host
@@ -582,6 +626,8 @@ def _reach_as_clients(reached: ReachedHost) -> None:
             f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
             "port to clients, or correct client_reached_at in hosts.toml."
         )
+    elif is_accepted(reach(address, port, _NO_GREETING)):
+        reached.faults["clients"] = f"{host.title}: at {address}:{port} {_IN_FRONT}"
 
 
 def _reach_each_other(reached: Sequence[ReachedHost], engine: Engine) -> None:

@@ -30,7 +30,14 @@ from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.pipeline.sources import PartyInputs, read_terms, request_of_run, sent_inputs, terms_of
 from fairshares.harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, ChargedRun, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.ledger.populations import LedgerState, PrivacyEvent, Status, uncovered
+from fairshares.harness.privacy.ledger.populations import (
+    AskedRun,
+    LedgerState,
+    PrivacyEvent,
+    Status,
+    spent_text,
+    uncovered,
+)
 from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic, statistic_of
 from fairshares.harness.request.request import Request
@@ -317,7 +324,8 @@ class GuardedJob:
         except HostUnfitError as error:
             raise HostUnfitError(f"{error}{lost_piece('it', self.event.piece)}") from None
         self._check_head()
-        event = replace(self.event, run=own.digest)
+        asked_by = AskedRun(own.run, self.guard.coordinator)
+        event = replace(self.event, run=own.digest, asked_by=asked_by)
         account = self.guard.account(event)
         with charging_for(self.guard.stock, event.piece):
             return GuardedCharge(self.guard, event, ChargedRun(account, event, agreed))
@@ -344,6 +352,16 @@ class GuardedCharge:
     guard: Guard
     event: PrivacyEvent
     charged: ChargedRun
+
+    @property
+    def sentence(self) -> str:
+        """A sentence on what was charged to whom, without anything that the run will reveal."""
+        loss = spent_text(self.event.exact)
+        if self.charged.population is None:
+            return f"It spends {loss}, charged to no population."
+        charge = "" if self.charged.number is None else f", as charge {self.charged.number}"
+        chain = f", once for all runs of chain {self.event.chain!r}" if self.event.chain else ""
+        return f"It spends {loss}, charged to population {self.charged.population.name!r}{charge}{chain}."
 
     def settle(self, status: Status) -> None:
         """Write the outcome; the charge stays."""

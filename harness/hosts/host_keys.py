@@ -48,6 +48,15 @@ def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
     return {int(name): value for name, value in by_name.items()}
 
 
+def party_of(directory: Path) -> int:
+    """Return the number of the party for which a host was set up. Raises HostUnfitError before its set-up."""
+    file = directory / DIRECTORY / _PARTY
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        raise HostUnfitError(f"{file} names no party; run ./inv hosts.setup.") from None
+
+
 def own_certificates(directory: Path, party: int) -> dict[str, str]:
     """Return this host's certificates by engine, or none before its set-up.
 

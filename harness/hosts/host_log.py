@@ -1,7 +1,7 @@
-"""A host's log: what its agents refused, and how they and their parties failed, for the host's owner.
+"""A host's log, for the host's owner: what was asked of its agents, what they did, and how runs ended.
 
 Each line of the file is an object in JSON. No line has a secret: its sentences are those that the coordinator
-was told, too, or name what ended a run.
+was told, too, or name a run, a charge, a key that was renewed, or what ended a run.
 """
 
 import fcntl
@@ -23,20 +23,28 @@ from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, o
 FILE = "log.jsonl"  # in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before
 MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
-MOST_OF_A_CONNECTION = 1000  # refusals that are written
+MOST_OF_A_CONNECTION = 1000  # lines of a connection about requests, which cost its coordinator nothing
 _MOST_REASONS = 3  # that are written of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
 _LINE = Limits.for_size(1 << 14)
-_NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} refusals here; no more of them are written."
+_NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} requests here; no more of them are written."
 _TRIES = 100  # to read both files without a change between them
 
 
 class Event(StrEnum):
     """The kinds of lines."""
 
+    ANSWERED = "answered"  # a request that begins a run, or shows, removes or reaches something
+    CHANGED = "changed"  # the host's keys, policy or ledger, by its owner
+    CHARGED = "charged"  # a run, in the host's ledger
+    BEGAN = "began"  # a party
+    DONE = "done"  # a party that had begun, and ended well
     REFUSED = "refused"  # a request, which changed nothing
     FAILED = "failed"  # a party that had begun
     ENDED = "ended"  # a connection by the host, or a party that had begun and would have gone on
+
+
+_AT_WILL = frozenset({Event.REFUSED, Event.ANSWERED})
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,8 @@ class LogLine:
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         process: The number of the agent's process, which the lines of one connection have in common.
         request: What the coordinator asked for; "" where nothing was asked.
-        said: Why, in the sentences that the coordinator was told.
+        said: What was done, or why, in the sentences that the coordinator was told.
+        run: The name of the run that the line is about; "" if it has none yet, or the line is about no run.
     """
 
     time: str
@@ -58,15 +67,16 @@ class LogLine:
     process: int
     request: str
     said: str
+    run: str = ""
 
 
 class HostLog:
     """The log of one connection.
 
     Guarantees: each of the two files has at most `MOST_BYTES`. A line is written as a whole or not at all,
-    however many agents write at once, and stays until `MOST_BYTES` of later lines have been written. How a
-    run ended is written, however many requests of the connection were refused. A disk without room, or a file
-    of another kind in its place, changes no answer to the coordinator.
+    however many agents write at once, and stays until `MOST_BYTES` of later lines have been written. What a
+    run cost and how it ended is written, however many requests the connection had. A disk without room, or a
+    file of another kind in its place, changes no answer to the coordinator.
     [test: tests/harness/hosts/test_host_log.py]
     """
 
@@ -74,21 +84,21 @@ class HostLog:
         self._file = directory / FILE
         self._older = directory / OLDER
         self._coordinator = coordinator
-        self._refused = 0
+        self._requests = 0
         self._writing = threading.Lock()  # time limits end in threads of their own
 
-    def write(self, event: Event, request: str, said: str) -> None:
-        """Add a line about this connection, unless it is one refusal too many."""
+    def write(self, event: Event, request: str, said: str, run: str = "") -> None:
+        """Add a line about this connection, unless it is about one request too many."""
         with self._writing:
-            if event is Event.REFUSED:
-                self._refused += 1
-                if self._refused > MOST_OF_A_CONNECTION:
+            if event in _AT_WILL:
+                self._requests += 1
+                if self._requests > MOST_OF_A_CONNECTION:
                     return
-                if self._refused == MOST_OF_A_CONNECTION:
+                if self._requests == MOST_OF_A_CONNECTION:
                     said = _NO_MORE
             time = datetime.now(UTC).isoformat(timespec="seconds")
             text = " ".join(said.split())[:_LONGEST_TEXT]
-            line = LogLine(time, event, self._coordinator, os.getpid(), request, text)
+            line = LogLine(time, event, self._coordinator, os.getpid(), request, text, run)
             with suppress(OSError):
                 self._append(json.dumps(asdict(line)).encode() + b"\n")
 

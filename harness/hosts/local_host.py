@@ -12,18 +12,20 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
 from fairshares.harness.engines.execution import PROJECT
-from fairshares.harness.engines.mpspdz.compiler import git
+from fairshares.harness.engines.mpspdz.compiler import cache_directory, git
 from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.engines.program_hash import sources_hash
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import FairSharesError, HostUnfitError
 from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
+from fairshares.harness.hosts.expiries import Expiry, certificates_of, soon
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import (
     Answering,
@@ -31,12 +33,13 @@ from fairshares.harness.hosts.messages import (
     HostFacts,
     LinkTimes,
     Listen,
+    Listener,
     Reach,
     Removed,
     StopListening,
     TimeLinks,
 )
-from fairshares.harness.hosts.policy import ask_owner, read_policy
+from fairshares.harness.hosts.policy import LEDGER, ask_owner, read_policy
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.security_models import get_model
 from fairshares.harness.system.documents import Refusal, as_type, read_json
@@ -56,6 +59,12 @@ SOURCES = {
 TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # within which a run begins, from the connection's turn or the end of its last run on
+_ENDING_S = 300.0  # within which an agent ends that has to
+_STUCK = (
+    f"The agent did not end within {_ENDING_S:g} s, as a disk or a mount that it reads may hang, and was "
+    "killed."
+)
+_NOTING_S = 1.0  # for a line in the log of an agent that is killed, as the log's disk may hang, too
 _TURNLESS_S = 600.0  # within which a connection takes the turn
 BY_HOST = "which the host ended"
 _AT_ONCE = 64  # the most connections to a listening agent, so that they take little memory
@@ -151,15 +160,30 @@ class LocalHost:
             self._idle.cancel()
 
     def ends(self, request: str, how: str) -> None:
-        """Learn how the connection ends, as `Answers.ends`."""
+        """Learn how the connection ends, as `Answers.ends`.
+
+        Guarantees: the process is gone some time later, and with it its party and the host's turn, whatever
+        system call does not return.  [test: tests/harness/hosts/test_stalled_mounts.py]
+        """
         if self.ending is None:
             self.ending = ConnectionEnd(request, how)
+            timer = ContextTimer(_ENDING_S, self._kill, [])
+            timer.daemon = True
+            self._until_the_end.callback(timer.cancel)
+            timer.start()
 
-    def note_ended_party(self) -> None:
-        """Note that a party that had begun was ended with the connection."""
+    def _kill(self) -> None:
+        """Kill this process, which did not end by itself, with a line in the log if that can be written."""
+        noting = ContextThread(target=self.log.write, args=(Event.ENDED, "", _STUCK), daemon=True)
+        noting.start()
+        noting.join(_NOTING_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def note_ended_party(self, run: str) -> None:
+        """Note that a party of a run, which had begun, was ended with the connection."""
         ending = _BY_A_SIGNAL if self.ending is None else self.ending
         sentence = f"A party that had begun was ended with its connection, {ending.how}."
-        self.log.write(Event.ENDED, ending.request, sentence)
+        self.log.write(Event.ENDED, ending.request, sentence, run)
 
     def _end_after(self, seconds: float, why: str) -> None:
         """End this connection after some time, in place of an earlier such limit.
@@ -198,6 +222,9 @@ class LocalHost:
             policy = _fault(lambda: self.ask_owner(Look(chosen.title)))
         run_keys = host_keys.RunKeys(self.directory, chosen)
         own_keys = None if directory else _fault(lambda: run_keys.check(message.party))
+        expiries = [] if directory else _certificates_at(self.directory)
+        notices += soon(expiries, datetime.fromtimestamp(now, UTC))
+        ledger = self.directory / LEDGER
         return HostFacts(
             time=now,
             programs=sources_hash(*SOURCES[PROGRAMS]),
@@ -210,12 +237,15 @@ class LocalHost:
             unprotected=list(missing()),
             directory=directory,
             free_bytes=0 if directory else shutil.disk_usage(self.directory).free,
+            cache_free_bytes=_free_for_cache(),
             port=turn or port,
             clients=clients,
             keys=own_keys,
             fingerprints={} if directory or own_keys else run_keys.fingerprints(message.party),
             policy=policy,
             notices=notices,
+            expires={expiry.title: expiry.ends.isoformat(timespec="seconds") for expiry in expiries},
+            ledger_bytes=ledger.stat().st_size if ledger.exists() else 0,
         )
 
     def _check_ports(self, name: str, ports: Sequence[int]) -> None:
@@ -257,6 +287,7 @@ class LocalHost:
 
     def reach(self, message: Reach) -> list[str | None]:
         """Call other parties' ports; return a fault for each, or None if its agent answers."""
+        self._note_called(Reach.name(), message.others)
         return [reach(other.address, other.port, other.greeting) for other in message.others]
 
     def time_links(self, message: TimeLinks) -> list[LinkTimes | None]:
@@ -268,7 +299,14 @@ class LocalHost:
         """
         self.ask_owner(Benchmark(None))
         self.take_turn()
+        self._note_called(TimeLinks.name(), message.others)
         return [time_link(other.address, other.port, other.greeting) for other in message.others]
+
+    def _note_called(self, request: str, others: Sequence[Listener]) -> None:
+        """Tell the host's owner which addresses this host is asked to call."""
+        if others:
+            called = ", ".join(f"{other.address}:{other.port}" for other in others)
+            self.log.write(Event.ANSWERED, request, f"It calls {called}.")
 
 
 @contextmanager
@@ -350,6 +388,22 @@ def _fault(check: Callable[[], object]) -> str | None:
     except FairSharesError as error:
         return str(error)
     return None
+
+
+def _free_for_cache() -> int:
+    """Return the free bytes of the disk on which this user's compiled programs are, or will be."""
+    place = cache_directory().absolute()
+    while not place.is_dir():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _certificates_at(directory: Path) -> list[Expiry]:
+    """Return the certificates in a host's directory that can be read; what keeps others off is a fault."""
+    try:
+        return [*certificates_of(directory)]
+    except FairSharesError:
+        return []
 
 
 def _greet_callers(listening: socket.socket, greeting: str) -> None:
@@ -458,6 +512,8 @@ def _end(pid: int) -> None:
             return
 
 
+_SOMETHING_ELSE = "something else answers there"
+_ACCEPTS = "it accepts the connection, and then: "
 _TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
 _PIECE_BYTES = 1 << 16  # that are sent or received at once
@@ -504,11 +560,20 @@ def _pieces(size: int) -> Iterator[int]:
 def reach(address: str, port: int, greeting: str) -> str | None:
     """Call a listening agent; return why that fails, or None if the greeting comes back."""
     try:
-        with socket.create_connection((address, port), PATIENCE_S) as reached:
-            answer = reached.makefile("rb").read(len(greeting))
+        reached = socket.create_connection((address, port), PATIENCE_S)
     except OSError as error:
         return error.strerror or str(error)
-    return None if answer == greeting.encode() else "something else answers there"
+    with reached:
+        try:
+            answer = reached.makefile("rb").read(len(greeting))
+        except OSError as error:
+            return f"{_ACCEPTS}{error.strerror or error}"
+    return None if answer == greeting.encode() else _SOMETHING_ELSE
+
+
+def is_accepted(fault: str | None) -> bool:
+    """Return whether a call that ended with this fault was accepted, by whatever is there."""
+    return fault is None or fault == _SOMETHING_ELSE or fault.startswith(_ACCEPTS)
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:

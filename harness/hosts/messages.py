@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Address, HostName, NumberOfParties, Port, Positive, Seconds, Size
-from fairshares.harness.engines.execution import Printed
+from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts.states import (
@@ -294,12 +294,15 @@ class HostFacts(Struct, frozen=True, kw_only=True):
         unprotected: What a party's process could do there that it should not be able to.
         directory: The fault of the host's directory.
         free_bytes: The bytes that are free on the directory's disk.
+        cache_free_bytes: Those of the disk that takes compiled programs.
         port: The fault of the port where its party would listen, or why the connection has not got the turn.
         clients: The fault of the ports for clients.
         keys: The fault of the keys and certificates.
         fingerprints: The fingerprints of all parties' certificates that the host holds, by party.
         policy: The fault of the owner's policy, or why it refuses the model.
-        notices: Sentences about the policy that are no faults.
+        notices: Sentences about the policy, and about what expires soon, that are no faults.
+        expires: When certificates expire, in UTC and ISO 8601, by what each is.
+        ledger_bytes: The bytes of the host's ledger.
     """
 
     time: Annotated[float, Meta(ge=0, lt=1e12)]
@@ -313,12 +316,15 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     unprotected: Annotated[list[Protection], Meta(max_length=64)]
     directory: Text | None
     free_bytes: Size
+    cache_free_bytes: Size
     port: Text | None
     clients: Text | None
     keys: Text | None
     fingerprints: Annotated[dict[str, Text], Meta(max_length=64)]
     policy: Text | None
     notices: Texts
+    expires: Annotated[dict[str, Text], Meta(max_length=256)]
+    ledger_bytes: Size
 
 
 class Check(Message[HostFacts], tag="check", frozen=True, kw_only=True):
@@ -606,29 +612,21 @@ class Go(Message[None], tag="go", frozen=True, kw_only=True):
     agreed: SignedByParty
 
 
-class PartyReport(Struct, frozen=True, kw_only=True):
-    """A party's state, with lines that may be shown; see `PartyState`."""
-
-    lines: Annotated[tuple[str, ...], Meta(max_length=1 << 15)] = ()
-    peak_memory_bytes: Size | None = None
-    stopped: bool = False
-    no_room: bool = False
-    printed: Printed | None = None
-
-
-class PartyEnd(PartyReport, frozen=True, kw_only=True):
-    """A party's last state, which a host tells unasked.
+class PartyEnd(Struct, frozen=True, kw_only=True):
+    """The end of a party, which a host tells unasked.
 
     Attributes:
+        state: The party's last state.
         code: The party's exit code, or minus the signal that killed it.
         signed: What the host signs of a run that ended well, else None.
     """
 
+    state: PartyState
     code: Annotated[int, Meta(ge=-255, le=255)]
     signed: Signed | None = None
 
 
-class GetReport(Message[PartyReport], tag="state", frozen=True, kw_only=True):
+class GetReport(Message[PartyState], tag="state", frozen=True, kw_only=True):
     """Asks for the party's state."""
 
     STATES = WITH_PARTY - {State.PREPARED}

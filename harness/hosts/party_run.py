@@ -22,8 +22,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Generic, Self
 
-from msgspec import structs
-
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.parties.certificates import RUN_CERTIFICATE_LASTS, check
@@ -41,7 +39,6 @@ from fairshares.harness.hosts.messages import (
     Go,
     Kill,
     PartyEnd,
-    PartyReport,
     Prepare,
     RunFacts,
     Start,
@@ -300,20 +297,13 @@ class WithParty(RunState, Generic[RunAhead]):
     planned: PlannedRun[RunAhead]
     prepared: PreparedParty
 
+    @property
+    def run(self) -> str:
+        return self.prepared.run
+
     def kill(self, _message: Kill) -> Step[None]:
         """End the party."""
         return Step(self.ended(_tell_nobody), None)
-
-
-def report_of(state: PartyState) -> PartyReport:
-    """Return a party's state as a host tells it."""
-    return PartyReport(
-        lines=state.lines,
-        peak_memory_bytes=state.peak_memory_bytes,
-        stopped=state.stopped,
-        no_room=state.no_room,
-        printed=state.printed,
-    )
 
 
 def _tell_nobody() -> None:
@@ -362,9 +352,9 @@ class Waiting(WithParty[RunAhead]):
             self.process.close()
             return Over(self.place, self.process.state())
 
-    def report(self, _message: GetReport) -> Step[PartyReport]:
+    def report(self, _message: GetReport) -> Step[PartyState]:
         """Answer with the party's state, and its filtered lines."""
-        return Step(self, report_of(self.process.state()))
+        return Step(self, self.process.state())
 
 
 @dataclass(frozen=True)
@@ -511,18 +501,17 @@ class Agreed(Waiting[RunAhead], Chargeable):
         if self.planned.job.is_foreign:
             limit = TimeLimit.from_now(read_policy(self.place.host.directory).benchmark_program_seconds)
         begun = self.planned.begin(self.intent, others, self)
-        charged = Beginning(
+        running = Running(
             place=self.place,
+            name=self.run,
             party=self.prepared.party,
             process=self.process,
-            port=self.port,
             begun=begun,
-            certificates=certificates,
             owners=self.owners,
             meeting=MeetingTime(time.monotonic() + _MEET_S),
             limit=limit,
         )
-        return Step(charged, None)
+        return Step(Beginning(self.place, running, self.port, certificates), None)
 
 
 @dataclass(frozen=True)
@@ -590,22 +579,20 @@ class Running(RunState):
     """A run that has begun: it can't be made without what its beginning wrote.
 
     Attributes:
+        name: The run's name.
         party: The host's party.
         process: The party's process.
-        port: The party's port, which is held until the process has it.
         begun: The run's charge, or what else was written as it began.
-        certificates: The certificates of the other parties' keys for this run, by party.
         owners: The certificates of the other parties' owners, by party.
         meeting: The time that the party has to meet all others, or what was found at its end.
         met: The parties that this one has met, as far as that has been written.
         limit: The time of a program of the coordinator's, or that it was exceeded.
     """
 
+    name: str
     party: int
     process: LocalProcess = field(compare=False)
-    port: socket.socket = field(compare=False)
     begun: Begun
-    certificates: Mapping[int, str]
     owners: Mapping[int, str]
     meeting: MeetingTime | MeetingOver
     met: frozenset[int] = frozenset()
@@ -613,13 +600,17 @@ class Running(RunState):
 
     NAME = State.RUNNING
 
+    @property
+    def run(self) -> str:
+        return self.name
+
     def steps(self) -> Sequence[Stepping]:
         return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
 
-    def report(self, _message: GetReport) -> Step[PartyReport]:
+    def report(self, _message: GetReport) -> Step[PartyState]:
         """Answer with the party's state, with filtered lines."""
         looked = self.looked()
-        return Step(looked, report_of(looked.last_state()))
+        return Step(looked, looked.last_state())
 
     def last_state(self) -> PartyState:
         """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
@@ -677,13 +668,16 @@ class Running(RunState):
         signed = None
         if code == 0:
             after, signed = self.begun.ended_well(self, last)
-        report = structs.asdict(report_of(last))
-        return Step(after, PartyEnd(code=code, signed=signed, **report))
+        return Step(after, PartyEnd(state=last, code=code, signed=signed))
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
+        return Step(self.ended(self._note_kill), None)
+
+    def _note_kill(self) -> None:
+        """Tell the host's owner that the coordinator ended the party."""
         why = "A party that had begun was ended, as its coordinator asked."
-        return Step(self.ended(lambda: self.place.host.log.write(Event.ENDED, Kill.name(), why)), None)
+        self.place.host.log.write(Event.ENDED, Kill.name(), why, self.name)
 
     def ended(self, note: Callable[[], None]) -> HostState:
         with uninterrupted():
@@ -703,40 +697,55 @@ class Running(RunState):
         self.begun.settle(code)
         self.place.host.expect_run()
 
+    def note_done(self, said: str) -> None:
+        """Tell the host's owner that the party has ended well, and what that has left at the host."""
+        self.place.host.log.write(Event.DONE, "", said, self.name)
+
     def _note_failure(self, code: int) -> None:
         """Tell the host's owner why the party that has ended failed, if it failed."""
         if code:
-            self.place.host.log.write(Event.FAILED, "", why_failed(code, self.last_state().lines))
+            why = why_failed(code, self.last_state().lines)
+            self.place.host.log.write(Event.FAILED, "", why, self.name)
 
 
 @dataclass(frozen=True)
-class Beginning(Running):
+class Beginning(RunState):
     """A run whose beginning is written, and whose party is let go next.
 
     Whatever ends it from now on ends a run that has begun: nothing takes a charge back.
+
+    Attributes:
+        running: The run, as it is once its party is let go.
+        port: The party's port, which is held until the process has it.
+        certificates: The certificates of the other parties' keys for this run, by party.
     """
+
+    running: Running
+    port: socket.socket = field(compare=False)
+    certificates: Mapping[int, str]
+
+    NAME = State.RUNNING
+
+    def steps(self) -> Sequence[Stepping]:
+        return self.running.steps()
 
     def entered(self) -> HostState:
         """Let the party begin. If it cannot, its exit code says so later."""
         host = self.place.host
         self.port.close()
         host.stop_listening()
+        process = self.running.process
         try:
-            self.process.go(self.certificates)
+            process.go(self.certificates)
         except OSError:
-            self.process.kill()
+            process.kill()
         host.run_begins()
-        return Running(
-            place=self.place,
-            party=self.party,
-            process=self.process,
-            port=self.port,
-            begun=self.begun,
-            certificates=self.certificates,
-            owners=self.owners,
-            meeting=self.meeting,
-            limit=self.limit,
-        )
+        host.log.write(Event.BEGAN, Go.name(), f"Party {self.running.party} began.", self.running.name)
+        return self.running
+
+    def ended(self, note: Callable[[], None]) -> HostState:
+        self.port.close()
+        return self.running.ended(note)
 
 
 @dataclass(frozen=True)
@@ -754,9 +763,9 @@ class Over(RunState):
     def steps(self) -> Sequence[Stepping]:
         return [GetReport.leads_by(self.report), Kill.leads_by(self.kill)]
 
-    def report(self, _message: GetReport) -> Step[PartyReport]:
+    def report(self, _message: GetReport) -> Step[PartyState]:
         """Answer with the party's last state."""
-        return Step(self, report_of(self.last))
+        return Step(self, self.last)
 
     def kill(self, _message: Kill) -> Step[None]:
         """Do nothing: the party has ended."""

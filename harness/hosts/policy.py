@@ -68,7 +68,7 @@ delta_per_run = "2^-36"
 # Each model is another program that reads what the other parties' owners send: see `./inv security`.
 # Its name means its usual number of parties; others are named as "semi2k of 5 parties".
 security = {models}
-# tasks = ["weights"]        # weights, confusion, thresholds, gap, count, cap; without this line, all
+# tasks = ["weights"]        # {tasks}; without this line, all
 # unit = "client"            # or "record"; without this line, either
 # relation = "zero_out_one"  # or "add_or_remove_one", "replace_one"; without this line, any
 # chains = true              # runs of a chain spend ε once together, as these clients share each record once.
@@ -81,7 +81,7 @@ _WAY_OUT = f"correct it, or see what one may say by {COMMAND}"
 
 def first_policy(models: Sequence[str]) -> str:
     """Return the text of a host's first policy, which accepts these models and no other."""
-    return _DEFAULT.replace("{models}", json.dumps([*models]))
+    return _DEFAULT.replace("{models}", json.dumps([*models])).replace("{tasks}", ", ".join(REQUESTS))
 
 
 _Limit = int | float | str

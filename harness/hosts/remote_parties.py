@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from fairshares.harness.bounds import Address
-from fairshares.harness.engines.execution import EngineResult, Job, PreparedJob, Progress
+from fairshares.harness.charged import Permission
+from fairshares.harness.engines.execution import EngineResult, Job, PreparedJob, Progress, check_permission
 from fairshares.harness.engines.links import Network
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
@@ -41,7 +42,6 @@ from fairshares.harness.hosts.messages import (
     Go,
     Kill,
     Message,
-    PartyReport,
     Prepare,
     RunFacts,
     Sending,
@@ -131,14 +131,12 @@ class RemoteProcess(_RemoteParty, PartyProcess):
         return None
 
     def state(self) -> PartyState:
-        report: PartyReport | None = self._connection.party_end()
-        if report is None:
-            report = PartyReport()
-            with suppress(HostUnreachableError):
-                report = self._connection.ask(GetReport())
-        return PartyState(
-            report.lines, report.peak_memory_bytes, report.stopped, report.no_room, report.printed
-        )
+        ended = self._connection.party_end()
+        if ended is not None:
+            return ended.state
+        with suppress(HostUnreachableError):
+            return self._connection.ask(GetReport())
+        return PartyState()
 
     def signed_end(self) -> Signed | None:
         """Return what its host signed of the run's end, if anything."""
@@ -169,13 +167,14 @@ class AgreedParties:
     hosts: Sequence[Host]
     began: float
 
-    def finish(self) -> EngineResult:
+    def finish(self, permission: Permission) -> EngineResult:
         """Let the parties go, and return what they revealed, and what it took.
 
         Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError.
         """
         addresses = [host.client_reached for host in self.hosts]
-        states = self.waiting.finish(self.prepared.job.sending, addresses, self.agreed)
+        check_permission(permission, self.prepared.job)
+        states = self.waiting.finish(permission, self.prepared.job.sending, addresses, self.agreed)
         seconds = time.monotonic() - self.began
         return engine_of(self.prepared.model).result(self.prepared, states, seconds)
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairshares.harness.charged import Permission
+from fairshares.harness.computation import Preprocessing
 from fairshares.harness.engines.execution import (
     Backend,
     Conditions,
@@ -23,7 +25,7 @@ from fairshares.harness.engines.execution import (
     Runner,
 )
 from fairshares.harness.engines.parties.certificates import fingerprint
-from fairshares.harness.errors import StockError, named
+from fairshares.harness.errors import HostUnfitError, StockError, named
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import ask_all, at_once, connected, fit_hosts
 from fairshares.harness.hosts.inventory import Host
@@ -261,16 +263,16 @@ class _ReadyAtHosts(ReadyParties):
     def __init__(self, parties: AgreedParties) -> None:
         self._parties = parties
 
-    def _finish(self) -> EngineResult:
-        return signed_result(self._parties)
+    def _finish(self, permission: Permission) -> EngineResult:
+        return signed_result(self._parties, permission)
 
 
-def signed_result(parties: AgreedParties) -> EngineResult:
+def signed_result(parties: AgreedParties, permission: Permission) -> EngineResult:
     """Let parties at hosts go, and return what they revealed, with what each host signed of it.
 
     Raises as `AgreedParties.finish`; HostUnfitError if a host signed nothing, or something else.
     """
-    result = parties.finish()
+    result = parties.finish(permission)
     names = [host.name for host in parties.hosts]
     agreed = [parties.agreed[party] for party in range(len(names))]
     ended = parties.signed_ends()
@@ -302,9 +304,18 @@ def preprocess(
         progress(f"piece {number + 1}")
         hosts.ask_each(message)
         with hosts.agreed_parties(job, timeout_s, progress) as parties:
-            result = signed_result(parties)
+            result = signed_result(parties, job)
+        noise = noise_made(result)
         hosts.ask_each(Keep(made=by_number(dict(enumerate(result.signed)))))
-        noise = result.preprocessing
-        assert noise is not None  # hosts sign which noise they make
         pieces.append(MadePiece.by(result, noise.attempts, noise.piece))
     return pieces
+
+
+def noise_made(result: EngineResult) -> Preprocessing:
+    """Return what hosts signed of the noise that they made; HostUnfitError if they signed of none."""
+    if result.preprocessing is None:
+        raise HostUnfitError(
+            "What the hosts signed names no piece of noise, although they made one, so it is not kept; all "
+            "hosts need the same version of FairShares as this machine."
+        )
+    return result.preprocessing

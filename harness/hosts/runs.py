@@ -30,6 +30,7 @@ from fairshares.harness.hosts.local_host import LocalHost
 from fairshares.harness.hosts.messages import (
     Agree,
     GetReport,
+    Go,
     Keep,
     Kill,
     Prepare,
@@ -190,6 +191,7 @@ class PlannedRelease(PlannedRun[Intent]):
 
     def begin(self, own: Intent, others: Mapping[int, Intent], agreed: Chargeable) -> "BegunRelease":
         charge = self.guarded.charged(own, others, agreed)
+        self.place.host.log.write(Event.CHARGED, Go.name(), charge.sentence, own.run)
         return BegunRelease(self.place, own, others, charge)
 
 
@@ -301,7 +303,7 @@ class BegunRelease(Begun):
         try:
             outputs = parse_outputs([last.lines], guard.release.program_of(guard.statistic.spec).outputs)
         except OutputError as error:
-            self.place.host.log.write(Event.FAILED, "", str(error))
+            self.place.host.log.write(Event.FAILED, "", str(error), running.name)
             return after, None
         signed = _signed_end(
             self.own,
@@ -313,6 +315,7 @@ class BegunRelease(Begun):
         kept = local_host.place_of(self.place.host.directory, self.own.run)
         with suppress(OSError):  # no room for it; the coordinator gets it in any case
             write_whole(kept, json.dumps(asdict(signed)).encode())
+        running.note_done(f"Party {running.party} ended well, and this host signed the result.")
         return after, signed
 
 
@@ -441,6 +444,7 @@ class BegunNoise(Begun):
 
     def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
         signed = _signed_end(self.own, running, last, spent=("0", "0"), outputs={})
+        running.note_done(f"Party {running.party} ended well, with noise that is not in the stock yet.")
         made = Made(self.planned.place, last, self.planned, self.own, running.process, running.owners)
         return made, signed
 
@@ -479,6 +483,8 @@ class Made(Over):
         stock.keep(
             self.planned.terms, self.own.piece, self.planned.made_at, record, counted=self.planned.counted
         )
+        said = "The noise is in the stock."
+        self.place.host.log.write(Event.ANSWERED, Keep.name(), said, self.own.run)
         return Step(Over(self.place, self.last), None)
 
 
@@ -693,4 +699,5 @@ class BegunTrial(Begun):
     """A benchmark run that has begun, of which nothing is written."""
 
     def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+        running.note_done(f"Party {running.party} of a benchmark run ended well.")
         return Over(running.place, last), None

@@ -57,12 +57,17 @@ class Setup(wire.Answers):
             PolicyError: The policy is invalid.
         """
         policy.check_models(message.models)
+        had_policy = (self._directory / policy.FILE).exists()
         certificates = host_keys.make_keys(self._directory, message.party, renew=message.renew)
-        if message.policy_text is not None or not (self._directory / policy.FILE).exists():
+        is_written = message.policy_text is not None or not had_policy
+        if is_written:
             text = message.policy_text
             if text is None:  # and there is no policy yet
                 text = policy.first_policy(message.models)
             policy.write_policy(self._directory, text, message.port, message.client_port)
+        keys = "Keys were renewed" if message.renew and had_policy else "Keys are there"
+        rules = "the policy was written" if is_written else "the policy is as it was"
+        self.note(Event.CHANGED, SetUp.name(), f"{keys}; {rules}.")
         return certificates
 
     def successors(self, message: GetSuccessors) -> dict[str, list[Signed]]:
@@ -77,6 +82,7 @@ class Setup(wire.Answers):
             {name: host_keys.by_party(texts) for name, texts in message.certificates.items()},
             {name: host_keys.by_party(signed) for name, signed in message.successors.items()},
         )
+        self.note(Event.CHANGED, Pin.name(), "Certificates of all parties were accepted.")
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,9 @@ def set_up_here(
             {name: {other: signed} for name, signed in export.successors.items()},
             lost,
         )
+        why = ", as it lost its key" if other in lost else ""
+        said = f"Certificates of party {other} were accepted{why}."
+        host.note(Event.CHANGED, Pin.name(), said)
     accepted = host_keys.pinned(directory)
     return {name: {party: text, **accepted[name]} for name, text in own.items()}
 

@@ -492,7 +492,7 @@ def _compare(path: Path, fields: JsonObject, *, in_part: bool, intervals: bool) 
     """
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
     in_file = as_type(JsonFields, read_json(path, wrong), wrong)
-    follows: JsonObject = json.loads(json.dumps(fields))
+    follows = as_type(JsonFields, parse_json(json.dumps(fields).encode(), wrong), wrong)
     if not intervals:
         in_file = as_type(JsonFields, without_intervals(in_file), wrong)
         follows = as_type(JsonFields, without_intervals(follows), wrong)

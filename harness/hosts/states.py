@@ -68,6 +68,11 @@ class HostState(ABC):
     def kind(self) -> RunKind:
         """The kind of the connection's run."""
 
+    @property
+    def run(self) -> str:
+        """The name of the connection's run, "" while it has none."""
+        return ""
+
     @abstractmethod
     def steps(self) -> Sequence["Stepping"]:
         """Return how it answers each kind of messages that leads on from it, or asks for what it holds."""

@@ -20,7 +20,7 @@ from fairshares.harness.system.documents import MESSAGE, number_as_text, strict_
 from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.protocols.json_values import JsonObject
 
-VERSION = 19  # of requests and answers; rises with each change of them
+VERSION = 20  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between two signs of life
 SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
 _PIECE_BYTES = 1 << 16  # of a line that are read at once

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.charged import Chargeable, Charged
+from fairshares.harness.charged import Chargeable, Charged, Permission
 from fairshares.harness.errors import (
     ClientError,
     MaskError,
@@ -28,7 +28,7 @@ from fairshares.harness.errors import (
     named,
 )
 from fairshares.harness.online import masks, messages as wire
-from fairshares.harness.online.messages import Channel
+from fairshares.harness.online.messages import Announced, Channel, FirstMessage
 from fairshares.harness.online.session import Server, check_servers
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from fairshares.harness.system.files import create_file, scratch_directory, working_directory
@@ -37,7 +37,7 @@ from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.system.threads import ContextPool
 from fairshares.protocols.arrays import Words
 from fairshares.protocols.circuits.clients import CHECKS, MOST_CHECKS
-from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
+from fairshares.protocols.json_values import JsonFields, JsonObject
 
 T = TypeVar("T")
 
@@ -108,6 +108,8 @@ def _said_of_parties(sender: Sender) -> Iterator[None]:
             f"Client {sender.number}: a party refused or ended the connection; is this client part of the "
             "run, has it not sent before, and do the parties still run?"
         ) from None
+    except wire.OtherProtocolError:
+        raise _other_terms(sender, "protocol") from None
     except (wire.WrongLengthError, ValueError):
         raise ClientError(f"Client {sender.number}: a party speaks another protocol or version.") from None
 
@@ -129,11 +131,11 @@ class ReadyToSend(Chargeable):
             LedgerError: The charge was made for something else, or these values were sent before.
             ClientError: A party ended the connection, leaves this client out, or confirms nothing.
         """
-        charged.begin(self)
-        return await self._send()
+        return await self._send(charged.begin(self))
 
-    async def _send(self) -> int:
-        """Send the values: on a charge, or in a run of this process, which is charged for all clients."""
+    async def _send(self, permission: Permission) -> int:
+        """Send the values by the permission of their own charge, or of that of a run for all its clients."""
+        del permission  # it is what its type says
         with _said_of_parties(self._sender):
             return await self._conversation.send(self._own_masks)
 
@@ -150,17 +152,19 @@ class _Conversation:
         """
         self._sender = sender
         self._servers = servers
-        # TLS accepts any party's certificate. `_terms_of` compares it with that of the party that it wants.
+        # TLS accepts any party's certificate. `_first_message_of` compares it with that of the wanted party.
         trusted = "".join(server.certificate for server in servers)
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
-        self._terms: dict[int, JsonObject] = {}  # of the parties that are connected, by party
+        self._first_messages: dict[int, FirstMessage] = {}  # of the parties that are connected, by party
 
     @property
     def unreached(self) -> dict[int, Server]:
         """The gateways of the parties that have not told their terms, by party."""
-        return {party: server for party, server in enumerate(self._servers) if party not in self._terms}
+        return {
+            party: server for party, server in enumerate(self._servers) if party not in self._first_messages
+        }
 
     async def connect(self) -> None:
         """Connect to all parties at once, and take their terms; raises as `_connect_to`."""
@@ -177,10 +181,10 @@ class _Conversation:
             OSError: The party refuses the connection, or shows another certificate.
         """
         try:
-            terms = None
-            while terms is None:
-                terms = await self._terms_of(server)
-            self._terms[party] = terms
+            message = None
+            while message is None:
+                message = await self._first_message_of(server)
+            self._first_messages[party] = message
         except OSError as error:
             unreachable = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
             if error.errno not in unreachable | {socket.EAI_NONAME, socket.EAI_AGAIN}:
@@ -190,8 +194,8 @@ class _Conversation:
                 f"{error.strerror}."
             ) from None
 
-    async def _terms_of(self, server: Server) -> JsonObject | None:
-        """Connect to a party's gateway; return its terms, or None if it ended the connection before them."""
+    async def _first_message_of(self, server: Server) -> FirstMessage | None:
+        """Connect to a party's gateway; return its message, or None if it ended the connection before it."""
         channel = await wire.connected(
             server.host,
             server.port,
@@ -204,7 +208,7 @@ class _Conversation:
         if channel.peer_certificate != ssl.PEM_cert_to_DER_cert(server.certificate):
             raise ConnectionAbortedError("another party's certificate")
         try:
-            return await channel.receive_terms()
+            return await channel.receive_first()
         except (ConnectionResetError, BrokenPipeError, asyncio.IncompleteReadError):
             self._channels.remove(channel)
             await wire.close_all([channel])
@@ -214,8 +218,10 @@ class _Conversation:
     async def checked_masks(self, expected: JsonObject) -> Words:
         """Return a mask for each value, once all parties agree on the terms, and the masks are checked."""
         sender = self._sender
-        terms = [self._terms[party] for party in sorted(self._terms)]
-        parts, sums = _check_terms(sender, terms, expected)
+        messages = [self._first_messages[party] for party in sorted(self._first_messages)]
+        announced = _check_first_messages(sender, messages, expected)
+        parts = announced.parts
+        sums = announced.sums
         own = _add_up(await self._told(len(sender.values) * masks.WORD_BYTES))
         offsets = _add_up(await self._told(sums * parts * masks.WORD_BYTES))
         seed = secrets.token_bytes(masks.SEED_BYTES)
@@ -299,38 +305,45 @@ def check_masks(
         )
 
 
-def _check_terms(sender: Sender, announced: Sequence[JsonObject], expected: JsonObject) -> tuple[int, int]:
-    """Return the numbers of parts and sums that all parties state, if all their terms are as expected.
+def _check_first_messages(
+    sender: Sender, messages: Sequence[FirstMessage], expected: JsonObject
+) -> Announced:
+    """Return what all parties announce alike, if all their terms are as expected.
 
     Args:
         sender: The client.
-        announced: The terms of each party.
+        messages: What each party said first.
         expected: The terms that the client was told beforehand.
 
     Raises:
         ClientError: The terms differ, or have a number that cannot be.
     """
-    own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
-    for name, value in own.items():
-        if any(name not in terms or terms[name] != value for terms in announced):
-            raise ClientError(
-                f"Client {sender.number}: the parties run with another {name} than this client was told."
-            )
-    if any(terms != announced[0] for terms in announced):
+    announced = messages[0].announced
+    for message in messages:
+        said = message.announced
+        is_alike = {
+            "client": said.client == sender.number,
+            "values": said.values == len(sender.values),
+        }
+        for name, alike in is_alike.items():
+            if not alike:
+                raise _other_terms(sender, name)
+    for name, value in expected.items():
+        if any(name not in message.terms or message.terms[name] != value for message in messages):
+            raise _other_terms(sender, name)
+    if any(message != messages[0] for message in messages):
         raise _unfit_terms(sender, "do not agree on what they compute")
-    parts = announced[0].get("parts", 0)
-    values = len(sender.values)
-    if not _is_integer(parts) or not 0 < parts <= values or values % parts:
+    if not 0 < announced.parts <= announced.values or announced.values % announced.parts:
         raise _unfit_terms(sender, "name a number of parts that does not fit")
-    sums = announced[0].get("sums", 0)
-    if not _is_integer(sums) or not CHECKS <= sums <= MOST_CHECKS:
+    if not CHECKS <= announced.sums <= MOST_CHECKS:
         raise _unfit_terms(sender, "name a number of sums that does not fit")
-    return parts, sums
+    return announced
 
 
-def _is_integer(value: JsonValue) -> TypeGuard[int]:
-    """Return whether a value of JSON is an integer; `true` is none, though Python counts it among them."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def _other_terms(sender: Sender, name: str) -> ClientError:
+    return ClientError(
+        f"Client {sender.number}: the parties run with another {name} than this client was told."
+    )
 
 
 def _unfit_terms(sender: Sender, fault: str) -> ClientError:
@@ -347,8 +360,8 @@ def _add_up(shares: Sequence[bytes]) -> Words:
 class LocalClients:
     """Clients that send from this process.
 
-    The run of these parties is charged for all of its clients (`Ready.go`), before any party takes a client.
-    So these clients have no charge of their own.
+    The run of these parties is charged for all of its clients before any party takes a client. So these
+    clients have no charge of their own, and send by the run's permission.
 
     Attributes:
         senders: The clients.
@@ -361,7 +374,7 @@ class LocalClients:
     seconds: float
 
     @contextmanager
-    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:
         """Have the clients send in another thread, for the time of the block.
 
         Guarantees: afterwards all their connections are closed, also if one client fails as nobody foresaw.
@@ -369,7 +382,7 @@ class LocalClients:
         """
         runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # which leaves this thread's loop alone
         loop = runner.get_loop()
-        task = loop.create_task(self._send_all(servers))
+        task = loop.create_task(self._send_all(servers, permission))
         with ContextPool(1) as pool:
             pool.submit(_run_to_the_end, runner, task)
             try:
@@ -378,14 +391,14 @@ class LocalClients:
                 with suppress(RuntimeError):  # the clients have sent, and the loop is closed
                     loop.call_soon_threadsafe(task.cancel)
 
-    async def _send_all(self, servers: Sequence[Server]) -> None:
+    async def _send_all(self, servers: Sequence[Server], permission: Permission) -> None:
         """Have all clients send at once, as parties need them at the same time."""
-        await asyncio.gather(*(self._send(sender, servers) for sender in self.senders))
+        await asyncio.gather(*(self._send(sender, servers, permission) for sender in self.senders))
 
-    async def _send(self, sender: Sender, servers: Sequence[Server]) -> None:
+    async def _send(self, sender: Sender, servers: Sequence[Server], permission: Permission) -> None:
         with suppress(ClientError, MaskError):
             async with ready_to_send(sender, servers, self.terms, self.seconds) as ready:
-                await ready._send()
+                await ready._send(permission)
 
 
 def _run_to_the_end(runner: asyncio.Runner, task: asyncio.Task[None]) -> None:
@@ -469,7 +482,7 @@ class Invitations:
     directory: Path
 
     @contextmanager
-    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:  # noqa: ARG002
         """Write `client-<k>.json` for each client, and remove them after the run. Raises WriteError."""
         directory = self.directory
         paths = _paths(directory, len(self.pairs))

@@ -7,7 +7,6 @@ compare digests of their clients' messages, so that all gateways leave out the s
 
 import asyncio
 import hashlib
-import json
 import os
 import resource
 import secrets
@@ -399,15 +398,14 @@ class Front:
         end = self._ends[client + 1]
         first_part = begin // self._part
         end_of_parts = end // self._part
-        terms = {
-            **json.loads(self._config.terms),
-            "protocol": wire.PROTOCOL,
-            "client": client,
-            "values": end - begin,
-            "parts": end_of_parts - first_part,
-            "sums": self._checks,
-        }
-        await channel.send(json.dumps(terms, sort_keys=True).encode())
+        announced = wire.Announced(
+            protocol=wire.PROTOCOL,
+            client=client,
+            values=end - begin,
+            parts=end_of_parts - first_part,
+            sums=self._checks,
+        )
+        await channel.send(wire.FirstMessage(announced, self._config.terms).to_bytes())
         if client in self._present:  # its other connection goes on
             await channel.send(wire.LEFT_OUT)
             return

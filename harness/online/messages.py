@@ -5,13 +5,19 @@ Before TLS a client sends its gateway a *knock*, by which the gateway tells it f
 
 import asyncio
 import hashlib
+import json
 import ssl
 import struct
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple, Self
 
-from fairshares.harness.system.documents import SMALL, strict_json
+import msgspec
+from msgspec import Struct
+
+from fairshares.harness.bounds import Size
+from fairshares.harness.system.documents import SMALL, as_json, strict_json
 from fairshares.protocols.json_values import JsonObject
 
 PROTOCOL = "fairshares-client-3"
@@ -36,6 +42,70 @@ def knock(gateway: str, client: str) -> bytes:
     """
     certificates = b"".join(ssl.PEM_cert_to_DER_cert(pem) for pem in (gateway, client))
     return hashlib.sha256(b"fairshares:client:3:knock\n" + certificates).digest()
+
+
+class Announced(Struct, frozen=True, kw_only=True):
+    """What a gateway says of one client, beside the terms of the run, when a conversation begins.
+
+    Attributes:
+        protocol: The version of the conversation, `PROTOCOL`.
+        client: The client's number.
+        values: The number of its values.
+        parts: The number of equally long parts of these.
+        sums: The number of sums of masks for each part.
+    """
+
+    protocol: str
+    client: Size
+    values: Size
+    parts: Size
+    sums: Size
+
+
+class FirstMessage(NamedTuple):
+    """The message that opens a conversation.
+
+    On the wire it is one object in JSON, whose fields are those of both.
+
+    Attributes:
+        announced: What concerns one client.
+        terms: The terms of the run, which the client compares with what it was told.
+    """
+
+    announced: Announced
+    terms: JsonObject
+
+    def to_bytes(self) -> bytes:
+        """Return the message."""
+        return json.dumps({**self.terms, **as_json(self.announced)}, sort_keys=True).encode()
+
+    @classmethod
+    def read(cls, message: bytes) -> Self:
+        """Return what a gateway has sent.
+
+        Raises:
+            OtherProtocolError: The gateway speaks another version, whose further fields may be others.
+            ValueError: It is no such message.
+        """
+        wrong = ValueError("no message that opens a conversation")
+        try:
+            fields = strict_json(message, SMALL)
+        except RecursionError:
+            raise wrong from None
+        if not isinstance(fields, dict):
+            raise wrong
+        if fields.get("protocol") != PROTOCOL:
+            raise OtherProtocolError
+        try:
+            announced = msgspec.convert(fields, Announced)
+        except msgspec.ValidationError:
+            raise wrong from None
+        own = Announced.__struct_fields__
+        return cls(announced, {name: value for name, value in fields.items() if name not in own})
+
+
+class OtherProtocolError(Exception):
+    """The other side speaks another version of the conversation."""
 
 
 class WrongLengthError(Exception):
@@ -152,20 +222,14 @@ class Channel:
         self.received += _LENGTH.size + length
         return await self.reader.readexactly(length)
 
-    async def receive_terms(self) -> JsonObject:
-        """Return the message that opens a conversation, an object in JSON.
+    async def receive_first(self) -> FirstMessage:
+        """Return the message that opens a conversation.
 
         Raises:
             WrongLengthError: The message is too long.
-            ValueError: It is no object in JSON.
+            OtherProtocolError, ValueError: As `FirstMessage.read`.
         """
-        try:
-            terms = strict_json(await self._receive(range(MAX_TERMS + 1)), SMALL)
-        except RecursionError:
-            raise ValueError("too many values within values") from None
-        if not isinstance(terms, dict):
-            raise ValueError("no object")
-        return terms
+        return FirstMessage.read(await self._receive(range(MAX_TERMS + 1)))
 
     def close(self) -> None:
         """Begin to close the connection without a goodbye of TLS, which could keep the socket for 30 s."""

@@ -1,12 +1,12 @@
 """The public facts on which parties and clients of a run agree before it."""
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import gcd
 from typing import Protocol
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.uploads.signatures import Signed, is_signed
@@ -103,15 +103,24 @@ def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
 class Clients(Protocol):
     """Clients that send to the parties of one run, as seen by whoever runs the parties."""
 
-    def begin(self, servers: Sequence[Server], /) -> AbstractContextManager[None]:
-        """Return a context that is entered while the parties run, whose servers these are."""
+    def begin(self, servers: Sequence[Server], permission: Permission, /) -> AbstractContextManager[None]:
+        """Return a context that is entered while the parties run.
+
+        Args:
+            servers: The run's parties, as clients find them.
+            permission: By which the parties compute, and clients of this process send.
+        """
         ...
 
 
 class StartedElsewhere(Clients):
     """Clients that another process starts."""
 
-    def begin(self, servers: Sequence[Server]) -> AbstractContextManager[None]:  # noqa: ARG002
+    def begin(
+        self,
+        servers: Sequence[Server],  # noqa: ARG002
+        permission: Permission,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -153,7 +162,7 @@ class ClientInputs:
             machine_port=machine_port,
             uploads=tuple(upload.values for upload in self.uploads),
             certificates=tuple(upload.certificate for upload in self.uploads),
-            terms=json.dumps(self.terms),
+            terms=self.terms,
             seconds=timeout_s * _TO_COME,
             seconds_to_send=timeout_s * _TO_SEND,
             most_failures=max(1, len(self.uploads) // _MOST_FAILURES),

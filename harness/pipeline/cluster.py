@@ -6,7 +6,6 @@ That process is one of its own, which shuts itself off from its owner's files an
 """
 
 import importlib.util
-import json
 import os
 import signal
 import subprocess
@@ -16,18 +15,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Literal, NoReturn
 from urllib.parse import urlsplit
+
+import msgspec
 
 from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.errors import ShareError, named
 from fairshares.harness.pipeline import cluster_client
-from fairshares.harness.pipeline.cluster_client import APART, FAILED, HEAD, OPENED, READY, TOGETHER, TOLD
+from fairshares.harness.pipeline.cluster_client import (
+    APART,
+    FAILED,
+    HEAD,
+    OPENED,
+    READY,
+    TOGETHER,
+    TOLD,
+    ClusterRun,
+    ClusterSize,
+)
 from fairshares.harness.system.files import working_directory
 from fairshares.harness.uploads.counting import OpenedBatch, Opener, Opening, OpeningPool, unpacked
+from fairshares.protocols.json_values import JsonFields
 
 PROJECT = Path(__file__).resolve().parents[2]
-SCHEMES = ("tcp", "tls")
 USUAL_PORT = 8786  # of a scheduler
 _LENGTH_BYTES = 8  # of the length of the answers
 _WORD_BYTES = 8
@@ -51,13 +62,13 @@ class Cluster:
 
     Attributes:
         address: The scheduler's, as it was given.
-        scheme: How it is reached, of `SCHEMES`.
+        scheme: How it is reached.
         host: Its machine.
         port: Its port.
     """
 
     address: str
-    scheme: str
+    scheme: Literal["tcp", "tls"]
     host: str
     port: int
 
@@ -65,13 +76,10 @@ class Cluster:
     def opening(self, opener: Opener) -> Iterator[OpeningPool]:
         """Yield what opens envelopes by an opener. Raises ShareError if the cluster fails."""
         with _client(self.address) as client:
-            told = {
-                "scheme": self.scheme,
-                "host": self.host,
-                "port": self.port,
-                "opener": opener.to_json(),
-            }
-            threads = client.begin(json.dumps(told).encode())
+            run = ClusterRun(
+                scheme=self.scheme, host=self.host, port=self.port, opener=JsonFields(opener.to_json())
+            )
+            threads = client.begin(run)
             yield _OnCluster(client, opener, 2 * threads)
 
 
@@ -83,13 +91,14 @@ def on_cluster(address: str) -> Cluster:
         port = parts.port or USUAL_PORT
     except ValueError:  # its port is none
         host = None
-    if parts.scheme not in SCHEMES or host is None:
-        raise ShareError(
-            f"{named('cluster')} {address} is no address of a scheduler; name one such as "
-            "tcp://10.0.0.1:8786, or tls://10.0.0.1:8786."
-        )
-
-    return Cluster(address, parts.scheme, host, port)
+    if parts.scheme == "tcp" and host is not None:
+        return Cluster(address, "tcp", host, port)
+    if parts.scheme == "tls" and host is not None:
+        return Cluster(address, "tls", host, port)
+    raise ShareError(
+        f"{named('cluster')} {address} is no address of a scheduler; name one such as "
+        "tcp://10.0.0.1:8786, or tls://10.0.0.1:8786."
+    )
 
 
 def unprotected() -> str | None:
@@ -114,13 +123,14 @@ class _Client:
         self._address = address
         self._process = process
 
-    def begin(self, told: bytes) -> int:
-        """Tell it about the run; return how many threads its cluster has."""
-        self.send(TOLD, told)
-        text = self._received(READY, _MOST_TEXT)
-        if not text.isdigit() or not 0 < len(text) < 6:
+    def begin(self, run: ClusterRun) -> int:
+        """Tell it about the run; return how many threads its cluster has, at least 1."""
+        self.send(TOLD, msgspec.json.encode(run))
+        try:
+            size = msgspec.json.decode(self._received(READY, _MOST_TEXT), type=ClusterSize)
+        except (msgspec.DecodeError, RecursionError):
             self._fail("it does not say how many threads it has")
-        return max(1, int(text))
+        return max(1, size.threads)
 
     def send(self, kind: int, content: bytes) -> None:
         """Send it a message."""

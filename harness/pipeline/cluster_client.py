@@ -4,7 +4,6 @@ Before it imports Dask's client, or hears anything of a cluster, it shuts itself
 but its own directory, and the scheduler's port. Imports at the top start no thread, which would stay free.
 """
 
-import json
 import os
 import queue
 import resource
@@ -12,12 +11,16 @@ import socket
 import struct
 import sys
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
+import msgspec
+from msgspec import Meta, Struct
+
+from fairshares.harness.bounds import Port
 from fairshares.harness.engines.parties import sandbox
 from fairshares.harness.system.processes import die_with_parent
 from fairshares.harness.system.threads import ContextThread
-from fairshares.protocols.json_values import JsonObject, JsonValue
+from fairshares.protocols.json_values import JsonFields, JsonObject
 
 HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
 # Kinds of messages to this process: about the run, and envelopes to open.
@@ -29,6 +32,32 @@ READY = 3
 OPENED = 4
 FAILED = 5
 _TLS = ("ca-file", "client.cert", "client.key")  # files that Dask's configuration names
+
+
+class ClusterRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What this process is told first.
+
+    Attributes:
+        scheme: How the scheduler is reached.
+        host: The scheduler's machine.
+        port: The scheduler's port.
+        opener: What workers open envelopes by, as `Opener.to_json` describes it; it has secret keys.
+    """
+
+    scheme: Literal["tcp", "tls"]
+    host: str
+    port: Port
+    opener: JsonFields
+
+    def __repr__(self) -> str:
+        """Return the scheduler's address, without keys."""
+        return f"ClusterRun({self.scheme}://{self.host}:{self.port})"
+
+
+class ClusterSize(Struct, frozen=True, forbid_unknown_fields=True):
+    """What this process says once the cluster is there: how many threads its workers have."""
+
+    threads: Annotated[int, Meta(ge=0, lt=10**5)]
 
 
 class _Found(Protocol):
@@ -70,31 +99,31 @@ def main() -> int:
     first = pipes.received()
     if first is None or first[0] != TOLD:
         return 1
-    told: JsonObject = json.loads(first[1])
     try:
-        address = _confined(str(told["scheme"]), str(told["host"]), int(str(told["port"])))
-        _serve(pipes, address, told["opener"])
+        run = msgspec.json.decode(first[1], type=ClusterRun)
+        _serve(pipes, _confined(run), run.opener)
     except Exception as error:  # noqa: BLE001  a cluster has Dask raise what it likes
         pipes.send(FAILED, (str(error) or type(error).__name__).encode()[:1000])
         return 1
     return 0
 
 
-def _confined(scheme: str, host: str, port: int) -> str:
+def _confined(run: ClusterRun) -> str:
     """Shut this process off, but for the scheduler; return the scheduler's numeric address."""
+    port = run.port
     from dask import config  # reads its files, of the owner's own directories; starts no thread
 
     names = [f"distributed.comm.tls.{name}" for name in _TLS]
     files = [Path(found) for name in names if (found := config.get(name, None))]
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)  # the sandbox asks no name server
+    found = socket.getaddrinfo(run.host, port, type=socket.SOCK_STREAM)  # the sandbox asks no name server
     family, _, _, _, reached = found[0]
     numeric = f"[{reached[0]}]" if family == socket.AF_INET6 else str(reached[0])
     sandbox.confine(sandbox.SandboxReach(directory=Path.cwd(), reads=tuple(files), listens=(), calls=(port,)))
     sandbox.signal_only(os.getpid())
-    return f"{scheme}://{numeric}:{port}"
+    return f"{run.scheme}://{numeric}:{port}"
 
 
-def _serve(pipes: Pipes, address: str, described: JsonValue) -> None:
+def _serve(pipes: Pipes, address: str, described: JsonObject) -> None:
     from distributed import Client  # loads NumPy, which starts threads that would stay free
 
     from fairshares.harness.uploads.counting import opener_from_json, packed
@@ -104,7 +133,8 @@ def _serve(pipes: Pipes, address: str, described: JsonValue) -> None:
     # By msgpack results are plain bytes, which are not unpickled.
     with Client(address, serializers=["msgpack"], deserializers=["msgpack"]) as client:
         answering = ContextThread(target=_answer, args=(pipes, waiting), daemon=True)
-        pipes.send(READY, str(sum(client.nthreads().values())).encode())
+        size = ClusterSize(sum(client.nthreads().values()))
+        pipes.send(READY, msgspec.json.encode(size))
         answering.start()
         while (message := pipes.received()) is not None:
             kind, envelopes = message

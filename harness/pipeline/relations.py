@@ -10,7 +10,7 @@ from fairshares.harness.pipeline.preprocessing import joint_noise_of, terms_of
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.base import Answer, PreparedRelease
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Request
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
 RECORD_RELATIONS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
@@ -30,7 +30,7 @@ def under_kept_relation(request: Request, domain: RecordDomain, account: Account
     kept = account.kept_relation(PrivacyUnit.RECORD)
     if kept is None:
         return request
-    return request.but(neighboring_relation=kept)
+    return request.but(Protect.neighboring_relation, kept)
 
 
 def new_default(request: Request, domain: RecordDomain, most: int) -> str:
@@ -69,7 +69,7 @@ def refuse_noise_of_another_relation(
         return
     for other in RECORD_RELATIONS:
         with suppress(OptionError):  # a form has one relation only, or no noise is for so small an ε
-            request = prepared.release.but(neighboring_relation=other)
+            request = prepared.release.but(Protect.neighboring_relation, other)
             if _has_noise(prepared.statistic.prepare(request, prepared.domain), stock):
                 raise noise_of_another_relation(stock, other, relation, account)
 

@@ -51,7 +51,7 @@ from fairshares.harness.releases.cap.statistic import (
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.readers import parse_cap
 from fairshares.harness.request.releases import DeclaredDomain, Invited, ReleaseCall
-from fairshares.harness.request.request import AccountOptions, Request, Where
+from fairshares.harness.request.request import AccountOptions, Inputs, Randomness, Request, Trust, Where
 from fairshares.harness.system.progress import Say
 from fairshares.harness.system.result_files import check_new
 from fairshares.protocols.accounting.calibration import PrivacyUnit
@@ -87,10 +87,10 @@ def settings_of(
     """
     request = call.request
     if invited is not None:
-        request = request.but(input_path=CLIENTS)
+        request = request.but(Inputs.input_path, CLIENTS)
     request.check_unit()
     _check_sources(call, invited, at_hosts=hosts is not None)
-    request = request.but(security=chosen_model(request.security, say, request.trust.parties))
+    request = request.but(Trust.security, chosen_model(request.security, say, request.trust.parties))
     if request.randomness.offline:
         _check_undivided(call)
     if chooses_cap(call):
@@ -119,8 +119,8 @@ def of_noise(call: ReleaseCall, hosts: Backend | None = None) -> PreparedRelease
     On this machine it is under the relation that its population has, if it names one.
     """
     _check_undivided(call)
-    request = call.request.but(offline=True)
-    request = request.but(security=request.security or choose_model(None, request.trust.parties))
+    request = call.request.but(Randomness.offline, True)
+    request = request.but(Trust.security, request.security or choose_model(None, request.trust.parties))
     statistic = statistic_of(request)
     declared = domain_of_noise(call.declares, statistic.kind)
     domain = with_cap(declared, request.protect.bound, request.protect.privacy_unit)
@@ -381,13 +381,15 @@ def run_with_chosen_cap(
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     """Return the request that chooses the bound."""
     path = request.inputs.input_path
-    any_release = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
-    return any_release.but(
+    return CapRequest(
+        epsilon=spends.epsilon,
+        delta=spends.delta,
+        release=request.task,
         release_epsilon=request.protect.epsilon,
         security=request.security,
         population=request.population,
         input_path=path if path in PI_CAP.input_paths else SHARES,
-    ).spending(spends)
+    )
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Answer]:

@@ -29,7 +29,7 @@ from fairshares.harness.online.session import ELSEWHERE, MAX_CONNECTIONS, Client
 from fairshares.harness.privacy.manifest import StatedInputs
 from fairshares.harness.privacy.stock import Piece
 from fairshares.harness.releases.registry import request_from_json
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import Refusal, as_json, as_type
 from fairshares.harness.system.files import create_file
@@ -448,7 +448,8 @@ class ClientTerms:
 
 def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, JsonValue]:
     """Return the terms for clients: the request, the domain, and the attempts to make noise ahead."""
-    public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
+    in_relation = request.but(Protect.neighboring_relation, request.relation_in(domain))
+    public_request = in_relation.but(Request.population, None)
     fields = _TermsFields(
         request=public_request.to_json(),
         domain=JsonFields(domain.to_json()),

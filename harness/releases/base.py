@@ -33,7 +33,7 @@ from fairshares.protocols.accounting.calibration import (
 from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
+from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.noise.added import LargeTableError, Noise, NoiseDistribution, mean_square_error
 from fairshares.protocols.spec import ProtocolSpec
 
@@ -63,8 +63,32 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 """A protocol, and those arguments of its program that its linear map depends on."""
 
 
+class ExpectedResult(ABC):
+    """What a plan expects of a release.
+
+    A release with expected errors of its own kind has a subclass in its folder, and `expected` in its view.
+    """
+
+    @property
+    def worst(self) -> float | None:
+        """The largest relative error, which more records or a larger ε make smaller.
+
+        None if the release keeps to an error of its own, or has none.
+        """
+        return None
+
+    @property
+    def count_rmse(self) -> float | None:
+        """The error of a count, by which kinds of noise are compared (RMS); None if no count has one."""
+        return None
+
+    @abstractmethod
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the field `errors` of a plan's JSON."""
+
+
 @dataclass(frozen=True)
-class ExpectedError:
+class ExpectedError(ExpectedResult):
     """Expected errors, as root mean squares over the noise.
 
     Attributes:
@@ -88,13 +112,23 @@ class ExpectedError:
         return max(self.each.values())
 
     @property
+    def count_rmse(self) -> float:
+        """The error of a count."""
+        return self.count
+
+    @property
     def known(self) -> bool:
         """Whether the noise is small enough for these figures."""
         return self.worst <= FIRST_ORDER
 
-    def records_for(self, records: int, error: float) -> int:
-        """Return how many records bring the worst error down to `error`."""
-        return math.ceil(records * self.worst / error)
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "count_rmse": self.count,
+            "of": self.what,
+            "rmse": dict(self.each),
+            "gap": self.gap,
+            "known": self.known,
+        }
 
 
 @dataclass(frozen=True)
@@ -124,33 +158,6 @@ class BoundedRelease:
     def cells(self) -> int:
         """The number of groups times that of labels."""
         return len(self.domain.groups) * len(self.domain.labels)
-
-
-@dataclass(frozen=True)
-class ExpectedCap:
-    """The fields of `ChosenCap` that are known before a choice."""
-
-    caps: tuple[int, ...]
-    above: int
-    noise: int
-
-
-@dataclass(frozen=True)
-class ExpectedCount:
-    """A count's size, expected relative error, and guarantee."""
-
-    records: float
-    error: float
-    guarantee: Guarantee
-
-
-@dataclass(frozen=True)
-class ExpectedCounts:
-    """Expected relative errors of counts, by group and label."""
-
-    each: Mapping[str, ExpectedCount]
-    distribution: ShiftedLog
-    target: ErrorTarget
 
 
 def deviation(noise: Noise, domain: RecordDomain) -> float:
@@ -354,9 +361,7 @@ class Statistic(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def expected_error(
-        self, prepared: PreparedRelease[Answer], sizes: Floats
-    ) -> ExpectedError | ExpectedCap | ExpectedCounts:
+    def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedResult:
         """Return the expected errors.
 
         Args:

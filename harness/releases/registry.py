@@ -32,6 +32,18 @@ CALLS: Mapping[str, type[ReleaseCall]] = {task: options.call.kind for task, opti
 REQUESTS: Mapping[str, type[Request]] = {task: call.request.kind for task, call in CALLS.items()}
 
 
+def one_of_releases() -> str:
+    """Return the words of help that list all releases, of which the first is the default."""
+    first, *others, last = RELEASES
+    return f"{first} (default), {', '.join(others)} or {last}"
+
+
+def releases_of_slots() -> str:
+    """Return the words of help that list the releases in which a client's cap is one of slots."""
+    *others, last = (task for task, request in REQUESTS.items() if request.slots)
+    return f"{', '.join(others)} and {last}"
+
+
 def offering(field: str) -> tuple[str, ...]:
     """Return the tasks whose commands have an option."""
     return tuple(task for task, options in RELEASES.items() if field in options.declared)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fairshares.harness.errors import OptionError, named
@@ -15,8 +16,22 @@ _SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
 _MORE = ",(?=(?:network|error|units)=)"
 
 
-def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
-    """Read a plan as texts of the fields of `fairshares.harness.request.plans.Expected`.
+@dataclass(frozen=True)
+class AskedPlan:
+    """A plan that a command is asked for.
+
+    Attributes:
+        name: The whole as users type it.
+        sizes: Texts of fields of `fairshares.harness.request.plans.Expected`, "" for what follows from
+            records.
+    """
+
+    name: str
+    sizes: Mapping[str, str]
+
+
+def parse_plan(text: str, option: str = "plan") -> AskedPlan:
+    """Read a plan.
 
     It begins with clients (`100`), clients and records (`100,300`) or `file`; `network=wan` may follow.
     """
@@ -28,11 +43,12 @@ def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
             f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
             f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
         )
-    return {
+    asked = {
         "clients": "" if match[1] == FILE else match[1],
         "records": match[2] or "",
         **dict(part.split("=", 1) for part in more),
     }
+    return AskedPlan(text, asked)
 
 
 class InsteadOfARun(Options):

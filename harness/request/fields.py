@@ -44,8 +44,8 @@ Reader = Callable[[str, str], T] | ReaderOfSeveral[T]
 """A function from what was given, and the field's name, to the value."""
 
 
-class Option(Generic[T_co]):
-    """A field of a request: the value on an instance, the option itself on the class.
+class Option(Generic[T]):
+    """A field of a request: the value, a `T`, on an instance, and the option itself on the class.
 
     Args:
         parse: The reader of a given value; None for a switch.
@@ -58,7 +58,7 @@ class Option(Generic[T_co]):
 
     def __init__(
         self,
-        parse: Reader[T_co] | None,
+        parse: Reader[T] | None,
         help: str,
         default: str = "",
         example: str = "",
@@ -78,13 +78,13 @@ class Option(Generic[T_co]):
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> "Option[T_co]": ...
+    def __get__(self, instance: None, owner: type) -> "Option[T]": ...
     @overload
-    def __get__(self, instance: object, owner: type) -> T_co: ...
-    def __get__(self, instance: object | None, owner: type) -> "Option[T_co] | T_co":
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> "Option[T] | T":
         if instance is None:
             return self
-        value: T_co = vars(instance)[self.attribute]
+        value: T = vars(instance)[self.attribute]
         return value
 
     def __set__(self, instance: object, value: Never) -> NoReturn:
@@ -104,18 +104,20 @@ class Option(Generic[T_co]):
             return self.help
         return f"{self.help}; default: {self.default}"
 
-    def but(self, **changes: object) -> "Option[T_co]":
-        """Return a copy with changes."""
+    def but(self, **changes: object) -> Self:
+        """Return a copy of the declaration with changes, such as another `help`."""
         refuse_unknown(changes, vars(self))
-        changed = Option(self.parse, self.help)
+        changed = object.__new__(type(self))
         vars(changed).update({**vars(self), **changes})
         return changed
 
-    def optional(self, **changes: object) -> "Option[T_co | None]":
-        """Return a copy with changes that has no default, and need not be given."""
-        return self.but(**{"example": "", "default": "", **changes})
+    def optional(self, **changes: object) -> "Option[T | None]":
+        """Return a copy of the declaration with changes that has no default, and need not be given."""
+        unchanged = Option[T | None](self.parse, self.help)
+        vars(unchanged).update(vars(self))
+        return unchanged.but(**{"example": "", "default": "", **changes})
 
-    def read(self, given: object) -> object:
+    def read(self, given: object) -> T | bool | None:
         """Return the given value, or None if there is nothing; raise OptionError if invalid."""
         if self.parse is None:
             return bool(given)
@@ -129,6 +131,31 @@ class Option(Generic[T_co]):
             return self.parse(given, self.attribute)
         text = given if isinstance(given, str) else as_text(given)
         return None if _is_nothing(text) else self.parse(text, self.attribute)
+
+    def read_again(self, value: T) -> T | bool | None:
+        """Return a value that `read` returns, as it was returned.
+
+        Raises OptionError for a value that the reader refuses, and TypeError for another value that it takes,
+        such as a text from which it makes a number.
+        [test: tests/project/test_requests.py::test_what_an_option_has_read_is_read_alike]
+        """
+        read = self.read(value)
+        if read != value:
+            shown = _shortened(repr(value))
+            raise TypeError(
+                f"{self.attribute!r} is no {shown} here, which is read as {_shortened(repr(read))}."
+            )
+        return read
+
+    def refuse_missing(self, given: Mapping[str, object]) -> None:
+        """Raise OptionError if this field has to be given, and is not among values by name."""
+        if not self.example or not _is_nothing(given.get(self.unless) or ""):
+            return
+        if _is_nothing(given.get(self.attribute)):
+            raise OptionError(
+                f"{named(self.attribute)} is missing; give it a value, for example "
+                f"{named(self.attribute, self.example)}."
+            )
 
 
 def required(parse: Reader[T], help: str, example: str) -> Option[T]:
@@ -254,11 +281,7 @@ class Options:
         refuse_unknown(given, self.declared)
         values = dict[str, object]()
         for name, option in self.declared.items():
-            needed = option.example and _is_nothing(given.get(option.unless) or "")
-            if needed and _is_nothing(given.get(name)):
-                raise OptionError(
-                    f"{named(name)} is missing; give it a value, for example {named(name, option.example)}."
-                )
+            option.refuse_missing(given)
             values[name] = option.read(given.get(name))
         self._hold(values)
 
@@ -306,28 +329,41 @@ class Options:
 
     def values(self) -> dict[str, object]:
         """Return all options' values by name."""
-        values = dict[str, object]()
+        return {name: self.value_of(name) for name in self.declared}
+
+    def but(self, field: Option[T], value: T) -> Self:
+        """Return a copy with another value of a field, as `request.but(Protect.epsilon, Fraction(1, 3))`.
+
+        Type checkers know by the field's declaration which names and values there are. The reader that the
+        field has here checks the value, so a copy is as legal as what a constructor makes.
+
+        Args:
+            field: A field that is declared here or in a part, under the same name.
+            value: A value as the field's reader returns it.
+
+        Raises:
+            OptionError: The reader refuses the value, it is missing, or it does not go with other fields.
+            TypeError: There is no such field here, or the reader returns no such value.
+        """
+        name = field.attribute
+        refuse_unknown([name], self.declared)
+        read = self.declared[name].read_again(value)
+        if read is None:
+            others = {**self.values(), name: read}
+            for option in self.declared.values():
+                option.refuse_missing(others)
+        return self._with(name, read)
+
+    def _with(self, name: str, value: object) -> Self:
+        """Return a copy with another value of the field of this name, which is of this class or of a part."""
+        changed = object.__new__(type(self))
         for attribute, member in self._members.items():
             held = vars(self)[attribute]
             if isinstance(member, OptionGroup):
-                within = held.values()
-                values |= {name: within[name] for name in member.options}
+                vars(changed)[attribute] = held._with(name, value) if name in member.options else held
             else:
-                values[attribute] = held
-        return values
-
-    def but(self, **values: object) -> Self:
-        """Return a copy with other values, which are not read; TypeError for a name that is not declared."""
-        refuse_unknown(values, self.declared)
-        changed = object.__new__(type(self))
-        for name, member in self._members.items():
-            held = vars(self)[name]
-            if isinstance(member, OptionGroup):
-                of_part = {field: value for field, value in values.items() if field in member.options}
-                vars(changed)[name] = held.but(**of_part) if of_part else held
-            else:
-                vars(changed)[name] = values.get(name, held)
-        changed._settle(values.keys())
+                vars(changed)[attribute] = value if attribute == name else held
+        changed._settle({name})
         return changed
 
     def is_usual(self, name: str) -> bool:

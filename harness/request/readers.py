@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -198,8 +199,10 @@ def parse_population(text: str, option: str = "population") -> str:
     return text
 
 
-def parse_heads(text: str, option: str = "seen") -> list[str]:
+@several("seen")
+def parse_heads(given: GivenValue, option: str) -> list[str]:
     """Read heads of a ledger, 64 hexadecimal digits each."""
+    text = as_text(given)
     heads = text.split(",")
     if not all(re.fullmatch("[0-9a-f]{64}", head) for head in heads):
         raise OptionError(
@@ -208,8 +211,10 @@ def parse_heads(text: str, option: str = "seen") -> list[str]:
     return heads
 
 
-def parse_lost(text: str, option: str = "lost") -> list[int]:
+@several("lost")
+def parse_lost(given: GivenValue, option: str) -> list[int]:
     """Read numbers of parties, separated by commas."""
+    text = as_text(given)
     parties = text.split(",")
     if not all(re.fullmatch("[0-9]{1,3}", party) for party in parties):
         raise OptionError(
@@ -218,13 +223,21 @@ def parse_lost(text: str, option: str = "lost") -> list[int]:
     return [int(party) for party in parties]
 
 
+@dataclass(frozen=True)
+class _WholeNumbers:
+    """The whole numbers from `least` to `most`."""
+
+    least: int
+    most: int
+
+    def have(self, value: Fraction) -> bool:
+        return self.least <= value <= self.most and value.denominator == 1
+
+
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    return NumberReader(
-        f"a whole number from {least} to {most}",
-        lambda value: least <= value <= most and value.denominator == 1,
-        int,
-    )(text, option)
+    numbers = _WholeNumbers(least, most)
+    return NumberReader(f"a whole number from {least} to {most}", numbers.have, int)(text, option)
 
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
@@ -339,9 +352,13 @@ def parse_shares(given: GivenValue, option: str) -> dict[str, Fraction]:
             raise wrong
         kind = option.removesuffix("s")
         return {f"{kind} {i}": Fraction(1, int(given)) for i in range(1, int(given) + 1)}
-    parts = parse_names(as_text(given) if isinstance(given, Mapping) else given, option)
-    names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
-    stated = [exact_number(part.rpartition(":")[2]) or Fraction(0) for part in parts if ":" in part]
+    if isinstance(given, Mapping):
+        names = parse_names([*given], option)
+        stated = [exact_number(as_text(share)) or Fraction(0) for share in given.values()]
+    else:
+        parts = parse_names(given, option)
+        names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
+        stated = [exact_number(part.rpartition(":")[2]) or Fraction(0) for part in parts if ":" in part]
     shares = stated or [Fraction(1, len(names))] * len(names)
     distinct = "" not in names and 2 <= len(set(names)) == len(names) == len(shares) <= _MOST_NAMES
     if not distinct or min(shares) <= 0 or sum(shares) != 1:

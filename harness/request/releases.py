@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -132,6 +133,9 @@ class ReleaseCall(Options):
         Args:
             clients_send: Whether clients are invited to send during the run.
         """
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise OptionError if columns, named by their roles, do not go with fields of this release alone."""
 
     def with_kind(self, domain: RecordDomain, kind: RecordKind) -> RecordDomain:
         """Return a domain of groups and labels as one of records of a kind.

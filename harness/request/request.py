@@ -7,7 +7,16 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from fairshares.harness.errors import OptionError, named
-from fairshares.harness.request.fields import OptionGroup, Options, as_text, optional, required, switch, usual
+from fairshares.harness.request.fields import (
+    Option,
+    OptionGroup,
+    Options,
+    as_text,
+    optional,
+    required,
+    switch,
+    usual,
+)
 from fairshares.harness.request.readers import (
     OneOf,
     Whole,
@@ -175,6 +184,20 @@ class Inputs(Options):
     input_path = usual("shares", parse_path_of_shares, AT_REST)
 
 
+class ChosenModel(Option["SecurityModel | None"]):
+    """The field of a security model: a text names the model alone, and a value has its number of parties."""
+
+    def read(self, given: object) -> SecurityModel | bool | None:
+        """Return the model, or None if there is nothing; raise OptionError for one that there is not."""
+        if given is None or isinstance(given, str):
+            return super().read(given)
+        from fairshares.harness.security_models import SecurityModel, get_model
+
+        if isinstance(given, SecurityModel):
+            return get_model(given.name, given.parties)
+        return super().read(given)
+
+
 class Trust(Options):
     """The security model of the parties that compute, and how many there are.
 
@@ -183,7 +206,7 @@ class Trust(Options):
     [test: tests/harness/test_numbers_of_parties.py]
     """
 
-    security = optional(parse_model, "see `./inv security`; default: ring if available, else mpyc")
+    security = ChosenModel(parse_model, "see `./inv security`; default: ring if available, else mpyc")
     parties = optional(
         parse_parties,
         "how many parties compute, in semi2k, spdz2k (2 to 16), shamir, mpyc (3 to 16) and malicious-shamir "
@@ -307,7 +330,7 @@ class Request(Options):
 
     def spending(self, guarantee: Guarantee) -> Self:
         """Return a copy with another budget."""
-        return self.but(epsilon=guarantee.epsilon, delta=guarantee.delta)
+        return self.but(Protect.epsilon, guarantee.epsilon).but(Protect.delta, guarantee.delta)
 
     @classmethod
     def programs(cls) -> dict[str, ProtocolSpec]:

@@ -6,16 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypedDict, TypeVar
+from typing import BinaryIO, Protocol, TypedDict, TypeVar
 
 from fairshares.harness.errors import MissingPackageError, ShareError
 from fairshares.harness.system.files import open_regular
 from fairshares.harness.system.threads import ContextPool, ContextThread
-
-if TYPE_CHECKING:
-    from paramiko import MissingHostKeyPolicy
 
 _LARGE = 1 << 20  # bytes of a file that is read as a stream
 _AT_ONCE = 64  # requests to a store
@@ -199,7 +196,11 @@ def store_of(url: str) -> tuple[Store, str]:
     try:
         from fsspec import url_to_fs
 
-        options = {"host_key_policy": _known_keys_only()} if url.startswith("sftp://") else {}
+        options = {}
+        if url.startswith("sftp://"):
+            from fairshares.harness.system.sftp_keys import KnownKeysOnly  # needs paramiko, of an extra
+
+            options["host_key_policy"] = KnownKeysOnly
         store, path = within(CONNECT_S, None, partial(url_to_fs, url, **options))
     except ImportError:
         raise MissingPackageError(
@@ -212,17 +213,3 @@ def store_of(url: str) -> tuple[Store, str]:
     except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
         raise ShareError(f"{url} cannot be reached: {error}; see that it runs, and lets you in.") from None
     return store, path
-
-
-@cache
-def _known_keys_only() -> "type[MissingHostKeyPolicy]":
-    """Return the rule for sftp servers' keys; fsspec's accepts any."""
-    from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
-
-    class KnownKeysOnly(MissingHostKeyPolicy):  # type: ignore[misc]  # it has no type information
-        def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:  # noqa: ARG002
-            file = Path.home() / ".ssh" / "known_hosts"
-            if not (file.exists() and HostKeys(str(file)).check(hostname, key)):
-                raise SSHException(f"its {key.get_name()} key is not in {file}, to which `ssh` adds it")
-
-    return KnownKeysOnly

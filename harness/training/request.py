@@ -251,5 +251,4 @@ class TrainRequest(Options):
         }
         if self.protect.privacy_unit is PrivacyUnit.RECORD:
             same["neighboring_relation"] = relation
-        spent = {"epsilon": budget.epsilon, "delta": budget.delta}
-        return part(epsilon=1, population=UNCHARGED).but(**same, **spent)
+        return part(**same, epsilon=budget.epsilon, delta=budget.delta, population=UNCHARGED)

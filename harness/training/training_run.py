@@ -72,7 +72,8 @@ from fairshares.harness.releases.base import Answer, Statistic, statistic_of
 from fairshares.harness.releases.files import files_to_json
 from fairshares.harness.releases.thresholds.statistic import Thresholds, ThresholdsStatistic
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
-from fairshares.harness.request.request import DISTRIBUTED, BesideTraining
+from fairshares.harness.request.releases import SourceOptions
+from fairshares.harness.request.request import DISTRIBUTED, BesideTraining, Randomness, Trust
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
@@ -724,7 +725,7 @@ def make_noise_ahead(request: TrainRequest, features: Features, runs: int, progr
     After an error, finished noise stays.
     """
     domain = domain_of_noise(request.declares)
-    request = request.but(offline=True, records=TABLE)  # of any records
+    request = request.but(Randomness.offline, True).but(SourceOptions.records, Path(TABLE))
     account = account_read(request.population, request.account.ledger)
     kept = account.kept_relation(PrivacyUnit.RECORD)
     relation = request.relation_in(domain.max_count, kept)
@@ -740,7 +741,7 @@ def _chosen_training(
 ) -> ChosenTraining:
     """Return what was asked of a training under a relation; OptionError if options conflict."""
     request.randomness.check_family()
-    request = request.but(security=request.security or choose_model(None, request.trust.parties))
+    request = request.but(Trust.security, request.security or choose_model(None, request.trust.parties))
     domain = request.declares.of_kind(RecordKind.NONE)
     grid = even_grid()
     if domain is not None and domain.thresholds:

@@ -5,6 +5,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -164,6 +165,39 @@ def envelopes_at_most(place: Path | str, task: Task, party: int) -> int:
     envelope_bytes = task.envelope_bytes(party)
     files = files_at(place, fetch=False)
     return sum(file.size // envelope_bytes for file in files if file.size <= most_bytes)
+
+
+@dataclass(frozen=True)
+class StoredUploads:
+    """What a place has, by the sizes of its files alone.
+
+    Attributes:
+        files: The number of files that whole envelopes fit into.
+        envelopes: The number of these envelopes.
+        size_bytes: The bytes of these files.
+        garbage_files: The number of other files: empty, too large, or no whole number of envelopes.
+    """
+
+    files: int
+    envelopes: int
+    size_bytes: int
+    garbage_files: int
+
+
+def stored_at(place: Path | str, task: Task, party: int) -> StoredUploads:
+    """Return what a place has for a party of a task; nothing is opened. Raises ShareError."""
+    most_bytes = task.most_file_bytes(party)
+    envelope_bytes = task.envelope_bytes(party)
+    number = 0
+    size_bytes = 0
+    garbage = 0
+    for file in files_at(place, fetch=False):
+        if 0 < file.size <= most_bytes and file.size % envelope_bytes == 0:
+            number += 1
+            size_bytes += file.size
+        else:
+            garbage += 1
+    return StoredUploads(number, size_bytes // envelope_bytes, size_bytes, garbage)
 
 
 def files_at(place: Path | str, *, fetch: bool = True) -> Iterator[File]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -280,6 +281,115 @@ def policy(
         yield "Nothing has been spent yet."
 
 
+class ShownExpiry(Protocol):
+    """Something that is valid up to a time."""
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+
+    @property
+    def name(self) -> str:
+        """Which one it is."""
+
+    @property
+    def ends(self) -> datetime:
+        """The end of its validity, in UTC."""
+
+
+class ShownUploads(Protocol):
+    """What a host stores of uploads."""
+
+    @property
+    def files(self) -> int:
+        """The number of files."""
+
+    @property
+    def envelopes(self) -> int:
+        """The number of envelopes in them."""
+
+    @property
+    def garbage_files(self) -> int:
+        """The number of files that hold no upload."""
+
+
+class ShownLedger(Protocol):
+    """How much a host's ledger has."""
+
+    @property
+    def charges(self) -> int:
+        """The number of charges."""
+
+    @property
+    def uploads(self) -> int:
+        """The number of uploads that runs have counted."""
+
+
+class ShownHealth(Protocol):
+    """What an owner was told of its host."""
+
+    @property
+    def directory(self) -> Path:
+        """The host's own directory."""
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """A sentence for each thing that keeps runs from their end."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Sentences on what will need care."""
+
+    @property
+    def expiries(self) -> Sequence[ShownExpiry]:
+        """What expires, the first to end first."""
+
+    @property
+    def free_bytes(self) -> int:
+        """The free bytes of the disk."""
+
+    @property
+    def ledger_bytes(self) -> int:
+        """The bytes of the ledger's file."""
+
+    @property
+    def ledger(self) -> ShownLedger:
+        """What is in it."""
+
+    @property
+    def uploads(self) -> ShownUploads | None:
+        """The uploads there; None without a task."""
+
+
+def health(found: ShownHealth) -> Iterator[Part]:
+    """Show what an owner is told of its host: figures, what expires, and a sentence per fault."""
+    yield Line("Host", str(found.directory))
+    rows = [
+        ["free on its disk", f"{found.free_bytes / 1e9:.1f} GB"],
+        ["ledger", f"{found.ledger_bytes / 1e6:.1f} MB"],
+        ["charges in it", f"{found.ledger.charges:,}"],
+        ["uploads that runs have counted", f"{found.ledger.uploads:,}"],
+    ]
+    if found.uploads is not None:
+        stored = f"{found.uploads.envelopes:,} in {_counted(found.uploads.files, 'file', 'files')}"
+        rows += [["uploads there", stored], ["other files among them", f"{found.uploads.garbage_files:,}"]]
+    yield Table(["what", "how much"], rows, "ll")
+    if found.expiries:
+        yield Table(
+            ["expires (UTC)", "what", "which"],
+            [
+                [f"{expiry.ends:%Y-%m-%d}", expiry.kind.replace("_", " "), expiry.name]
+                for expiry in found.expiries
+            ],
+            "lll",
+        )
+    yield from found.notices
+    for fault in found.faults.values():
+        yield Paragraph(f"{_WRONG} {fault}", strong=_WRONG)
+    if not found.faults:
+        yield "Nothing that is looked at on this host keeps runs from their end."
+
+
 class ShownLogLine(Protocol):
     """An event at a host."""
 
@@ -296,12 +406,19 @@ class ShownLogLine(Protocol):
         """The coordinator of the run."""
 
     @property
+    def run(self) -> str:
+        """The name of the run, "" without one."""
+
+    @property
     def request(self) -> str:
         """The request that the host was answering."""
 
     @property
     def said(self) -> str:
-        """The reason, as the host or the party said it."""
+        """What was done, or the reason, as the host or the party said it."""
+
+
+_SHOWN_OF_RUN = 8  # characters of a run's name
 
 
 def log(
@@ -322,21 +439,22 @@ def log(
             f"chmod 600 {file}."
         )
     if not events:
-        yield f"{file} names nothing that was refused or failed."
+        yield f"{file} has no events."
     else:
         yield Table(
-            ["time (UTC)", "event", "coordinator", "request", "why"],
+            ["time (UTC)", "event", "coordinator", "run", "request", "what or why"],
             [
                 [
                     event.time[:19].replace("T", " "),
                     event.event,
                     event.coordinator,
+                    event.run[:_SHOWN_OF_RUN],
                     event.request,
                     event.said,
                 ]
                 for event in events[-most:]
             ],
-            "lllll",
+            "llllll",
             caption=f"{min(most, len(events))} of {_counted(len(events), 'event', 'events')} in {file}.",
         )
     if unreadable:

@@ -87,6 +87,7 @@ def _population(population: Population) -> Iterator[Part]:
             if_wide=["results"],
         )
     yield f"Spent: {_spent_of(population, ', by basic composition')}.{_if_replaced(population)}"
+    yield from _runs_of_hosts(population)
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
     tighter = [
@@ -96,6 +97,17 @@ def _population(population: Population) -> Iterator[Part]:
     ]
     if tighter:
         yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
+
+
+def _runs_of_hosts(population: Population) -> Iterator[Part]:
+    """Show which runs of hosts were charged, and who asked for them."""
+    rows = [
+        [str(charge.id), run.name, run.coordinator, run.time.partition("+")[0].replace("T", " ")]
+        for charge in population.charges
+        for run in charge.runs
+    ]
+    if rows:
+        yield Table(["run", "name", "coordinator", "charged (UTC)"], rows, "llll", caption="Runs of hosts.")
 
 
 def _spent_of(population: Population, how: str = "") -> str:
@@ -169,4 +181,5 @@ def _charge_json(charge: Charge) -> JsonValue:
         "delta_exact": str(charge.exact.delta),
         "out": str(charge.out),
         "status": charge.status,
+        "runs": [{"name": run.name, "coordinator": run.coordinator, "time": run.time} for run in charge.runs],
     }

@@ -1,34 +1,24 @@
 """Plans: expected results, and costs in each model."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from fairshares.harness.forecast.plan import ExpectedRelease, ModelPlan, Needed, ReleasePlan
+from fairshares.harness.forecast.plan import ExpectedRelease, ModelPlan, Needed, ReleasePlan, WallClock
 from fairshares.harness.forecast.requested import RequestPlan
 from fairshares.harness.forecast.unit_costs import Cost, UnitCosts
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.privacy.statement import what_changes
-from fairshares.harness.releases.base import (
-    FIRST_ORDER,
-    ExpectedCap,
-    ExpectedCounts,
-    ExpectedError,
-    by_cell,
-)
-from fairshares.harness.releases.cap.view import doubt_of, noise_moves
-from fairshares.harness.releases.count.view import guarantee
 from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.result_files import SCHEMA
-from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
+from fairshares.harness.views.expected_errors import PlanSection, models_named, unit_of
+from fairshares.harness.views.parts import Bad, Findings, Good, Heading, Part, Table
 from fairshares.harness.views.rendering.plots import intervals, with_ends
-from fairshares.harness.views.run_summary import at_every_epsilon
+from fairshares.harness.views.run_summary import at_every_epsilon, view_of
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up, float_up
-from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 from fairshares.protocols.json_values import JsonValue
 
-_MOST_ROWS = 20
 _WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
@@ -52,24 +42,11 @@ def plan(asked_for: RequestPlan) -> Iterator[Part]:
         yield _UNPROTECTED
     for number, release in enumerate(releases, 1):
         yield _heading(release, chooses_cap)
-        expected = release.found
-        if isinstance(expected, ExpectedCap):
-            caps = ", ".join(str(cap) for cap in expected.caps)
-            yield (
-                f"The least of {caps} that, by noisy counts, {expected.above:,} clients or fewer exceed. "
-                f"{noise_moves(expected.noise)}."
-            )
-            yield from doubt_of(expected.above, expected.noise, release.asked.clients)
-        elif isinstance(expected, ExpectedCounts):
-            errors = {name: count.error for name, count in expected.each.items()}
-            yield from _drawn(release, number, "relative error of the count (mean)", errors)
-            yield from _counts(expected)
-        else:
-            yield from _drawn(release, number, f"error of the {expected.what} (RMS)", expected.each)
-            yield from _errors(release, expected, chooses_cap)
+        expected = view_of(release.asked.request.task).expected
+        yield from expected(PlanSection(release, number, chooses_cap))
     guarantees = {}
     for release in releases:
-        name = f"{release.asked.request.task}{_models(release)}"
+        name = f"{release.asked.request.task}{models_named(release)}"
         guarantees[name] = release.asked.prepared.plan.exact
     yield at_every_epsilon(guarantees)
     yield from _costs(stages, asked_for.models, asked_for.network, asked_for.units)
@@ -87,140 +64,11 @@ def _heading(release: ReleasePlan, names_task: bool) -> Heading:
         existence = (
             f"; for what it says, ε = {digits_up(replaced.epsilon, 4)} and δ = {digits_up(replaced.delta, 4)}"
         )
+    changed = what_changes(noise.unit, noise.relation)
     return Heading(
         f"What would come out{task}",
-        f"{_models(release)}, at ε = {epsilon} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
-        f"{existence}",
+        f"{models_named(release)}, at ε = {epsilon} and δ = {delta}, {changed}{existence}",
     )
-
-
-def _models(release: ReleasePlan) -> str:
-    """Name the models that a release's figures are for, unless they are for all."""
-    if release.alone:
-        return ""
-    names = ", ".join(model.title for model in release.models)
-    return f", in {names}"
-
-
-def _worst(errors: Mapping[str, float]) -> str:
-    """Return whose error is the largest."""
-    return max(errors, key=lambda name: errors[name])
-
-
-def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, float]) -> Iterator[Part]:
-    """Picture a release's errors, by whose they are; `number` counts the releases from 1."""
-    worst = _worst(errors)
-    yield Findings([f"The largest {what} is {_share(errors[worst])} ({worst}){_models(release)}."])
-    names = list(errors)[:_MOST_ROWS]
-    percentages = [min(100 * errors[name], 100.0) for name in names]
-    whose = "" if release.asked.held is None else "\nfrom the file itself, for its owner only"
-    yield intervals(
-        "errors" if number == 1 else f"errors_{number}",
-        names,
-        {"": with_ends(percentages, None)},
-        f"{what}, %{whose}",
-        "Expected errors; those over 100 % are drawn there. Beyond the dotted line it is mostly noise.",
-        at=100 * FIRST_ORDER,
-        logarithmic=True,
-    )
-
-
-def _counts(counts: ExpectedCounts) -> Iterator[Part]:
-    target = counts.target
-    yield (
-        f"A count from {target.least:,} to {target.most:,} has a mean relative error of at most "
-        f"{_share(target.relative)}; the more records a cell has, the smaller the ε of each."
-    )
-    rows = []
-    for name, cell in list(counts.each.items())[:_MOST_ROWS]:
-        epsilon, delta = guarantee(cell.guarantee.epsilon, cell.guarantee.delta)
-        rows.append([name, f"{cell.records:,.0f}", _share(cell.error), epsilon, delta])
-    if len(counts.each) > _MOST_ROWS:
-        rows.append([f"… {len(counts.each) - _MOST_ROWS} more", "", "", "", ""])
-    yield Table(["group, label", "records", "error, relative (mean)", "ε of one of them", "δ"], rows)
-
-
-def _errors(release: ReleasePlan, errors: ExpectedError, chooses_cap: bool) -> Iterator[Part]:
-    """Show a release's expected errors, where they come from, and what would make them smaller."""
-    stage = release.asked
-    yield from _cap_of(stage, chooses_cap)
-    yield f"Count {errors.counted}: off by {errors.count:,.3g} (RMS)."
-    yield from _center_of_noise(stage)
-    yield from _table_of_errors(stage, errors)
-    if errors.gap is not None:
-        yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
-    if not errors.known:
-        yield Paragraph(
-            "Mostly noise: above 10 % these figures say only that the error is large.", strong="Mostly noise"
-        )
-    needed = release.needed
-    if needed is not None:
-        epsilon = "no ε up to 20"
-        if needed.guarantee is not None:
-            epsilon = f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
-        yield (
-            f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(stage)} at this ε, or "
-            f"{epsilon} with these {stage.people:,}."
-        )
-    by_noise = release.by_noise
-    if by_noise:
-        best = min(by_noise, key=lambda name: by_noise[name])
-        others = [f"{name}: {error:,.3g}" for name, error in by_noise.items() if name != best]
-        others += [f"{name}: {error:,.3g} (not built)" for name, error in release.elsewhere.items()]
-        yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)}."
-
-
-def _cap_of(stage: ExpectedRelease, chosen: bool) -> Iterator[Part]:
-    """Describe a release's cap on the records of a client, if it has one; `chosen` is one by a release."""
-    cap = stage.cap
-    if not cap or stage.statistic.kind is RecordKind.VALUE:
-        return
-    per_client = f"{stage.records / stage.clients:,.3g}"
-    sentence = f"{cap.described}."
-    if chosen:
-        sentence = f"if all clients have {per_client} records, the cap is about this; {sentence}"
-    yield f"{sentence[0].upper()}{sentence[1:]}"
-    if not cap.weight_one and stage.records > stage.clients * cap.slots:
-        yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
-
-
-def _center_of_noise(stage: ExpectedRelease) -> Iterator[Part]:
-    """Say about which value joint noise is symmetric."""
-    coins = stage.prepared.plan.coins
-    if not coins:
-        return
-    if family_of(coins) is NoiseFamily.SYMMETRIC:
-        yield "Joint noise: symmetric about 0, so revealed values are whole."
-    else:
-        yield "Joint noise: symmetric about −½, to which half is added, so revealed values end in .5."
-
-
-def _table_of_errors(stage: ExpectedRelease, errors: ExpectedError) -> Iterator[Part]:
-    """Show the error of each group or pair; of a file's own records also whether the worst survives."""
-    worst = _worst(errors.each)
-    rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
-    if len(errors.each) > _MOST_ROWS:
-        rows.append(
-            [f"… {len(errors.each) - _MOST_ROWS} more; the worst: {worst}", _share(errors.each[worst])]
-        )
-    by_group = errors.each.keys() == set(stage.domain.groups)
-    yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
-    if stage.held is None:
-        return
-    if by_group:
-        counting = stage.sizes[stage.domain.groups.index(worst)].sum()
-    else:
-        counting = by_cell(stage.domain, stage.sizes)[worst]
-    verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-    yield f"The worst is {worst}, with {counting:,.0f} {_unit(stage)} that count: it {verdict}."
-
-
-def _unit(release: ExpectedRelease) -> str:
-    return "clients" if release.by_clients else "records"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.2g} %" if value < 1 else "over 100 %"
 
 
 def _costs(
@@ -376,46 +224,17 @@ def _release_json(release: ReleasePlan) -> dict[str, JsonValue]:
         "task": stage.request.task,
         "models": [model.title for model in release.models],
         "privacy": privacy,
-        "errors": _errors_json(release.found),
+        "errors": release.found.to_json(),
     }
     if release.by_noise:
         described["count_rmse_by_noise"] = {**release.by_noise, **release.elsewhere}
-    described["needed"] = None if release.needed is None else _needed_json(release.needed, _unit(stage))
+    described["needed"] = None if release.needed is None else _needed_json(release.needed, unit_of(stage))
     return described
 
 
 def _needed_json(needed: Needed, unit: str) -> dict[str, JsonValue]:
     epsilon = None if needed.guarantee is None else float_up(needed.guarantee.epsilon)
     return {"error": needed.error, unit: needed.people, "epsilon": epsilon}
-
-
-def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[str, JsonValue]:
-    if isinstance(errors, ExpectedCap):
-        return {"of": "cap", "caps": list(errors.caps), "allowed_above": errors.above, "noise": errors.noise}
-    if isinstance(errors, ExpectedCounts):
-        return {
-            "of": "count, relative",
-            "mean": {name: cell.error for name, cell in errors.each.items()},
-            "privacy": {
-                name: {
-                    "records": cell.records,
-                    "epsilon": float_up(cell.guarantee.epsilon),
-                    "delta": float_up(cell.guarantee.delta),
-                }
-                for name, cell in errors.each.items()
-            },
-            "relative_error": errors.target.relative,
-            "error_from": errors.target.least,
-            "error_to": errors.target.most,
-            "offset": errors.distribution.offset,
-        }
-    return {
-        "count_rmse": errors.count,
-        "of": errors.what,
-        "rmse": dict(errors.each),
-        "gap": errors.gap,
-        "known": errors.known,
-    }
 
 
 def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[str, JsonValue]:
@@ -425,8 +244,7 @@ def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[s
         "tolerates": planned.model.tolerates,
     }
     described.update(_cost_json(planned.cost))
-    for name in _WALL_CLOCK:
-        described[name] = getattr(planned.wall, name, None)
+    described.update(_wall_json(planned.wall))
     runs: dict[str, JsonValue] = {}
     for stage, cost in zip(stages, planned.costs or (), strict=False):
         runs[stage.request.task] = _cost_json(cost)
@@ -437,6 +255,20 @@ def _model_json(stages: Sequence[ExpectedRelease], planned: ModelPlan) -> dict[s
     if planned.ahead:
         described["preprocessing"] = _cost_json(planned.ahead)
     return described
+
+
+def _wall_json(wall: WallClock | None) -> dict[str, JsonValue]:
+    if wall is None:
+        return dict.fromkeys(_WALL_CLOCK)
+    return {
+        "wall_s": wall.wall_s,
+        "start_s": wall.start_s,
+        "design_s": wall.design_s,
+        "read_s": wall.read_s,
+        "share_s": wall.share_s,
+        "compile_s": wall.compile_s,
+        "derive_s": wall.derive_s,
+    }
 
 
 def _number_json(model: SecurityModel) -> dict[str, JsonValue]:

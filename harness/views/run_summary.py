@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from fairshares.harness.computation import Computation
-from fairshares.harness.errors import named, named_command
+from fairshares.harness.errors import FairSharesError, named, named_command
 from fairshares.harness.privacy.manifest import Columns, Manifest, ReleaseManifest, given, read_statement
 from fairshares.harness.privacy.statement import SHIFTED, bounds_shown
 from fairshares.harness.releases.base import Answer
@@ -20,6 +20,7 @@ from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.security_models import title_of
 from fairshares.harness.uploads.lists import described
 from fairshares.harness.uploads.task import ANYONE
+from fairshares.harness.views.expected_errors import PlanSection, noise_errors
 from fairshares.harness.views.parts import (
     PAGE,
     Bad,
@@ -69,6 +70,9 @@ class ReleaseView:
         show: Shows a result, given its manifest.
         hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
         records: Returns sentences on how a call's own fields had the records read, given the result.
+        expected: Shows what a plan expects of the release; by default errors that noise makes.
+        problem: Returns why a result falls short although its ε is spent, or None.
+        chain: Returns sentences on how a run protects together with others of its chain, given its manifest.
     """
 
     steps: Mapping[str, str]
@@ -76,6 +80,9 @@ class ReleaseView:
     show: Callable[[Any, ReleaseManifest], Iterator[Part]]
     hints: Callable[[ReleaseCall, Path | None, Any], Sequence[Part]] = lambda *_: ()
     records: Callable[[ReleaseCall, Answer], Sequence[str]] = lambda *_: ()
+    expected: Callable[[PlanSection], Iterator[Part]] = noise_errors
+    problem: Callable[[Answer], FairSharesError | None] = lambda _: None
+    chain: Callable[[ReleaseManifest], Sequence[str]] = lambda _: ()
 
 
 def view_of(task: str) -> ReleaseView:
@@ -137,14 +144,10 @@ def subtitle(manifest: ReleaseManifest) -> str:
     )
 
 
-def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
-    """Show the bound that the first run chose."""
-    epsilon, _ = bounds_shown(manifest.releases["cap"].privacy.exact)
-    yield (
-        f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
-        f"of its own with ε = {epsilon} of the total. Its files:"
-    )
-    yield Line("", str(directory))
+def epsilon_of_part(manifest: Manifest, task: str) -> str:
+    """Return the ε that a release within a run spent, as it is shown."""
+    epsilon, _ = bounds_shown(manifest.releases[task].privacy.exact)
+    return epsilon
 
 
 def one_machine(saw_records: bool) -> str:

@@ -11,10 +11,10 @@ from tests.conftest import PROJECT
 
 def test_table_2_is_whole() -> None:
     paper = privfairfl()
-    mp_spdz = [model for model in MODELS.values() if model.paper_name]
-    assert list(paper.parties) == [model.name for model in mp_spdz]
-    assert paper.parties == {model.name: model.parties for model in mp_spdz}
-    assert len(paper.table2) == len(mp_spdz) * 2 * 2
+    assert list(paper.schemes) == [name for name in MODELS if name in paper.schemes]
+    assert paper.schemes["ring"] == "Replicated2k"
+    assert paper.parties == {name: MODELS[name].parties for name in paper.schemes}
+    assert len(paper.table2) == len(paper.schemes) * 2 * 2
     assert str(paper.table2["spdz2k", "ads", "pi_roc"]) == "1,199,060.00"
     assert paper.shapes["ads"].records == paper.shapes["ads"].clients * 300 * 8 // 10
 

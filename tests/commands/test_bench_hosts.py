@@ -19,7 +19,7 @@ from fairshares.harness.hosts.fleet import set_up
 from fairshares.harness.hosts.host_log import FILE as LOG
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.security_models import MODELS, SecurityModel
-from tests.support.command import call, files_below, finish, processes_below, start, succeed
+from tests.support.command import CODES, call, files_below, finish, processes_below, start, succeed
 from tests.support.midway import ended, have_party_0_stop, parent, party_on, wait_until_midway
 from tests.support.running import model_parameters, until
 from tests.support.ssh import Site, copy_of_project, site
@@ -349,7 +349,7 @@ def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts
     with refusing(hosts, 2) as reason:
         done = call(*over, cwd=hosts.home)
     by_model = {cell["cell"]["security"]: cell for cell in json.loads(done.stdout)}
-    assert done.returncode == 1 and "1 failed" in done.stderr, done.stderr
+    assert done.returncode in CODES and "1 failed" in done.stderr, done.stderr
     assert by_model["semi2k"]["ok"] == by_model["ring"]["failed"] == 1
     assert by_model["ring"]["reason"].startswith(reason)
     succeed("bench.run", "--resume", "results", cwd=hosts.home)

@@ -23,7 +23,7 @@ from fairshares.protocols.accounting.calibration import (
 )
 from fairshares.protocols.noise.truncated import error_bound
 from fairshares.protocols.spec import ENFORCED, HONEST
-from tests.support.command import call, read_json, refused, succeed
+from tests.support.command import CODES, call, read_json, refused, succeed
 from tests.support.running import model_parameters
 
 DELTA = Fraction(1, 2**40)
@@ -198,7 +198,7 @@ def test_a_cap_that_is_paid_for_stays(with_scores: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("fairshares.harness.pipeline.release.run_release", fails_second)
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", cwd=with_scores)
-    assert done.returncode == 1 and not (with_scores / "out").exists()
+    assert done.returncode in CODES and not (with_scores / "out").exists()
     chosen = read_json(with_scores / "out-cap" / "cap.json")["cap"]
     rest = f"--cap {chosen} --epsilon 16 --delta {DELTA * 4 / 5}"
     assert f"repeat it with {rest}. That keeps to the total if" in " ".join(done.stderr.split())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from fairshares.harness.charged import Permission
 from fairshares.harness.engines.execution import PrivateJob
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
@@ -60,7 +61,7 @@ class Attacked:
     work: Path
 
     @contextmanager
-    def begin(self, servers: Sequence[Server]) -> Iterator[None]:
+    def begin(self, servers: Sequence[Server], permission: Permission) -> Iterator[None]:
         told = {
             "servers": [asdict(server) for server in servers],
             "attacks": self.attacks,
@@ -73,7 +74,7 @@ class Attacked:
         with subprocess.Popen([*limit, *command], stdout=subprocess.PIPE) as attacker:
             try:
                 assert attacker.stdout and attacker.stdout.readline() == b"ready\n"
-                with self.clients.begin(servers):
+                with self.clients.begin(servers, permission):
                     yield
             finally:
                 attacker.kill()
@@ -97,7 +98,7 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
         machine_port=0,
         uploads=(3,),
         certificates=(client.read_text(),),
-        terms="{}",
+        terms={},
         seconds=600.0,
         seconds_to_send=75.0,
         most_failures=1,
@@ -112,7 +113,7 @@ async def greeted(server: Server, client: Path) -> wire.Channel:
     knocks = wire.knock(server.certificate, client.read_text())
     channel = await wire.connected("127.0.0.1", server.port, lambda: True, tls=tls, knocks=knocks)
     try:
-        await channel.receive_terms()
+        await channel.receive_first()
     except BaseException:
         channel.close()
         raise
@@ -138,7 +139,7 @@ def test_strangers_end_connections_of_their_own_address_only(
         tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
         early.sendall(wire.knock(server.certificate, client.read_text()))
         channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
-        await channel.receive_terms()
+        await channel.receive_first()
         channel.close()
         (await greeted(server, client)).close()
         accepting.cancel()

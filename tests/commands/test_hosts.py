@@ -3,7 +3,10 @@
 import json
 import re
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +18,7 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts.connection import HostConnection
+from fairshares.harness.hosts.host_log import FILE as LOG
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.security_models import MODELS
 from tests.conftest import PROJECT
@@ -53,7 +57,7 @@ def faults(hosts: Site, model: str = "mpyc") -> dict[tuple[int, str], str]:
     by_party = {
         (one["party"], name): said for one in json.loads(done.stdout) for name, said in one["faults"].items()
     }
-    assert done.returncode == bool(by_party)
+    assert done.returncode == (4 if by_party else 0)
     assert all(said.startswith(f"Host 127.0.0.1 (party {party})") for (party, _), said in by_party.items())
     return by_party
 
@@ -84,7 +88,7 @@ def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
         places = {f"keys/{engine}{below}" for engine in ENGINES for below in ("", "/peers")}
         assert (
             files_below(hosts.directory(i))
-            == {"keys", "keys/party", "policy.toml", TURN} | own | peers | places
+            == {"keys", "keys/party", "policy.toml", LOG, TURN} | own | peers | places
         )
     assert files_below(hosts.home) == {"hosts.toml"}
 
@@ -125,6 +129,51 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
     assert f"There is no directory {tmp_path / 'none'}" in named[0, "directory"]
     assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in named[1, "port"]
     assert f"it for clients at 127.0.0.1:{port}: something else answers there" in named[1, "clients"]
+
+
+@contextmanager
+def accepting_early(port: int) -> Iterator[int]:
+    """Pass connections on to a port, as a proxy does that accepts first; yield where it listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as passed:
+
+        def copy(source: socket.socket, target: socket.socket) -> None:
+            with suppress(OSError):
+                while content := source.recv(1 << 16):
+                    target.sendall(content)
+                target.shutdown(socket.SHUT_WR)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    near, _ = listening.accept()
+                    passed.enter_context(near)
+                    try:
+                        far = passed.enter_context(socket.create_connection(("127.0.0.1", port)))
+                    except OSError:
+                        near.close()
+                        continue
+                    for pair in ((near, far), (far, near)):
+                        threading.Thread(target=copy, args=pair, daemon=True).start()
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        serving.join()
+
+
+def test_a_proxy_that_accepts_for_nobody_is_a_fault(hosts: Site) -> None:
+    """It passes all on while an agent listens, and would end a party that calls before its peer listens."""
+    last = hosts.hosts[2]
+    with accepting_early(last.port) as of_parties, accepting_early(last.client_port) as of_clients:
+        behind = {
+            "reached_at": f"127.0.0.1:{of_parties}",
+            "client_reached_at": f"127.0.0.1:{of_clients}",
+        }
+        named = faults(hosts.with_host(2, **behind))
+    assert named.keys() == {(2, "port"), (2, "clients")}
+    assert f"at 127.0.0.1:{of_parties} something in front of it accepts" in named[2, "port"]
+    assert f"at 127.0.0.1:{of_clients} something in front of it accepts" in named[2, "clients"]
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:

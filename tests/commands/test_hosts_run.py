@@ -36,6 +36,7 @@ from fairshares.protocols.accounting.calibration import (
 )
 from fairshares.protocols.noise.added import BITS, NoiseDistribution
 from tests.support.command import (
+    CODES,
     call,
     files_below,
     finish,
@@ -215,7 +216,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     assert "its 'weights' is another; do not use" in refused("verify", "results", cwd=hosts.home)
 
     again = call(*RUN[:-1], "again", *ledger, cwd=hosts.home)
-    assert again.returncode == 1 and "budget" in again.stderr and not (hosts.home / "again").exists()
+    assert again.returncode in CODES and "budget" in again.stderr and not (hosts.home / "again").exists()
 
     assert "(agree)" in succeed("hosts.collect", "--out", "collected", cwd=hosts.home)
     (record,) = (json.loads(path.read_text()) for path in (hosts.home / "collected").iterdir())
@@ -292,7 +293,8 @@ class Hit:
     def ends(self, code: int) -> str:
         """Check that command, parties and agents end, and leave no result; return what was said."""
         done = finish(self.process)
-        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+        codes = CODES if code == 1 else {code}
+        assert done.returncode in codes and "Traceback" not in done.stderr, done.stderr
         until(lambda: not any(self.processes(i) for i in range(MODEL.parties)))
         assert not (self.hosts.home / "results").exists()
         return done.stderr
@@ -356,7 +358,7 @@ def test_of_two_coordinators_at_once_the_second_is_refused_and_the_first_goes_on
     charged = [len(charges(hosts.directory(i))) for i in range(MODEL.parties)]
     second = call(*RUN[:-1], "second", *PEOPLE, "--ledger", "second.sqlite", cwd=hosts.home)
     said = " ".join(second.stderr.split())
-    assert second.returncode == 1 and "Another run is under way on it (process " in said
+    assert second.returncode in CODES and "Another run is under way on it (process " in said
     assert "wait for its end, or end it by ./inv hosts.clean." in said and "No party was started." in said
     os.kill(run.party(0), signal.SIGCONT)
     done = finish(run.process)
@@ -391,7 +393,7 @@ def test_clients_send_to_hosts(hosts: Site, tmp_path: Path) -> None:
     forged, known = tmp_path / "forged.json", tmp_path / "known.txt"
     forged.write_text(json.dumps({**json.loads(invitations[0].read_text()), **own}))
     by_a_stranger = call("send", "--records", "0.csv", "--invitation", str(forged), cwd=hosts.home)
-    assert by_a_stranger.returncode == 1 and "refused or ended the connection" in by_a_stranger.stderr
+    assert by_a_stranger.returncode in CODES and "refused or ended the connection" in by_a_stranger.stderr
     right = json.loads(invitations[0].read_text())
     right["servers"][1]["certificate"] = make_key(tmp_path, "P1", "P1").read_text()
     forged.write_text(json.dumps(right))  # by a coordinator with a server of its own
@@ -418,7 +420,9 @@ def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) ->
     (agent,) = agents(hosts.directory(1))
     os.kill(agent, signal.SIGKILL)
     done = finish(run)
-    assert done.returncode == 1 and "Error: Party 1 (on 127.0.0.1) went away: the connection" in done.stderr
+    assert (
+        done.returncode in CODES and "Error: Party 1 (on 127.0.0.1) went away: the connection" in done.stderr
+    )
     assert files_below(hosts.home / "invited") == set() and not (hosts.home / "results").exists()
     until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)))
     assert call("hosts.clean", cwd=hosts.home).stdout.count("1 directory removed") == 1

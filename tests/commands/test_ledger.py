@@ -24,6 +24,7 @@ from fairshares.protocols.circuits.coins import design_noise
 from fairshares.protocols.noise.truncated import guarantee
 from fairshares.protocols.spec import PI_LAP
 from tests.support.command import (
+    CODES,
     call,
     command,
     files_below,
@@ -122,7 +123,7 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
     }
     for options, message in refusals.items():
         done = call(*weights(model, *options), cwd=here)
-        assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"Error: {message}")
+        assert done.returncode in CODES and done.stderr.splitlines()[-1].startswith(f"Error: {message}")
     assert in_ledger(here)[0]["charges"] == []
     done = call(*weights(model, "--population", "none", "--out", "after"), cwd=here)
     assert f"{UNCOUNTED}\n" in done.stdout and in_ledger(here)[0]["charges"] == []
@@ -213,7 +214,7 @@ def test_a_run_that_was_stopped_stays_charged(
     until(lambda: processes_below(here) == {})
     assert "Runs that were aborted" in call("ledger", cwd=here).stdout
     done = call(*weights(model, "--population", "loans"), cwd=here)
-    assert done.returncode == 1 and "left of its budget of 1, after 1 run; this run" in done.stderr
+    assert done.returncode in CODES and "left of its budget of 1, after 1 run; this run" in done.stderr
 
 
 @pytest.mark.mpspdz("ring")
@@ -221,7 +222,9 @@ def test_a_run_that_no_party_saw_is_not_charged(here: Path) -> None:
     """Its program cannot be compiled, as there is no place for what comes out."""
     run = weights(MODELS["ring"], "--population", "loans", "--budget", "1")
     done = command(*run, cwd=here, environment={"XDG_CACHE_HOME": str(here / "records.csv")})
-    assert done.returncode == 1 and "set XDG_CACHE_HOME to another" in done.stderr and in_ledger(here) == []
+    assert (
+        done.returncode in CODES and "set XDG_CACHE_HOME to another" in done.stderr and in_ledger(here) == []
+    )
 
 
 def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +279,7 @@ def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: P
 
     with waiting_parties(job, setups, here / "work", 600.0) as waiting:
         assert len(processes_below(here)) == 2 and not any(map(has_gone, range(2)))
-        states = waiting.finish()
+        states = waiting.finish(job)
     assert [state.lines for state in states] == [("OUT x 1",)] * 2
 
     def refused() -> None:

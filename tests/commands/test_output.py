@@ -20,7 +20,7 @@ from fairshares.harness.security_models import MODELS
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from tests.harness.cli.test_plan import UNMEASURED
 from tests.harness.views.test_html import Page
-from tests.support.command import call, files_below, refused, succeed
+from tests.support.command import CODES, call, files_below, refused, succeed
 from tests.support.requests import request_of
 from tests.support.running import QUICKEST
 
@@ -58,7 +58,7 @@ def test_quiet_leaves_the_answer(here: Path) -> None:
         word in done.stdout for word in ("Revealed", "Guarantee", "Trust", "ledger", "Results", "Cost")
     )
     done = call(*WEIGHTS, "--epsilon", "1", "--quiet", cwd=here)  # the directory is there already
-    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("Error: ")
+    assert done.returncode in CODES and done.stdout == "" and done.stderr.startswith("Error: ")
 
 
 def test_json_is_alone(here: Path) -> None:
@@ -75,7 +75,7 @@ def test_json_is_alone(here: Path) -> None:
     ):
         done = call(*WEIGHTS[:5], "--epsilon", "1", "--json", *wrong, cwd=here)
         (line,) = done.stderr.splitlines()
-        assert (done.returncode, done.stdout) == (1, "") and list(json.loads(line)) == ["error"]
+        assert done.returncode in CODES and done.stdout == "" and list(json.loads(line)) == ["error"]
     assert call(*WEIGHTS, "--epsilon", "1", "--json", "--quiet", cwd=here).stderr == ""
     for wrong in (("weights", "--epsilom=2"), ("aggregate", "--party", "0")):  # of which one prints no JSON
         said = call("--json", *wrong, cwd=here).stderr
@@ -119,7 +119,7 @@ def test_a_run_that_the_ledger_refuses_at_last_has_spent_nothing(
 
     monkeypatch.setattr(Ledger, "charge", charge)
     done = call(*WEIGHTS, "--epsilon", "1", "--population", "p", "--ledger", "l.sqlite", cwd=here)
-    assert done.returncode == 1 and not (here / "results").exists()
+    assert done.returncode in CODES and not (here / "results").exists()
     assert "It is refused." in done.stderr and "Spent" not in done.stderr
 
 
@@ -279,6 +279,6 @@ def test_a_page_that_does_not_fit_leaves_the_results(
     monkeypatch.setattr("fairshares.harness.cli.report.write_page", full)
     said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST, "--plot")
     done = call("weights", *said, "--out", "full", cwd=of_all_kinds)
-    assert done.returncode == 1 and "noisy count" in done.stdout
+    assert done.returncode in CODES and "noisy count" in done.stdout
     assert "Cannot write the report into full: No space left on device; the results are there." in done.stderr
     assert files_below(of_all_kinds / "full") == {"weights.json", "manifest.json"}

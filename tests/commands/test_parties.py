@@ -314,7 +314,7 @@ def test_a_front_calls_itself_by_another_number_at_every_party_and_start(tmp_pat
             machine_port=port,
             uploads=(1,),
             certificates=(certificate,),
-            terms="{}",
+            terms={},
             seconds=30.0,
             seconds_to_send=30.0,
             most_failures=1,

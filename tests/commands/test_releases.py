@@ -40,7 +40,7 @@ from fairshares.protocols.mechanisms.count_tree import CountTree
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.noise.truncated import error_bound
 from fairshares.protocols.spec import SPLIT
-from tests.support.command import call, files_below, flat, processes_below, read_json, succeed
+from tests.support.command import CODES, call, files_below, flat, processes_below, read_json, succeed
 from tests.support.requests import request_of
 from tests.support.running import (
     QUICKEST,
@@ -245,7 +245,7 @@ def test_curves_are_kept_where_no_thresholds_follow(scored: Path) -> None:
     options = ["--domain", "domain.json", "--security", QUICKEST, "--deterministic", "--tolerance", "0"]
     run = ("thresholds", "--records", "records.csv", "--epsilon", "2", *options, "--out", "results")
     done = call(*run, cwd=scored)
-    assert done.returncode == 1 and "Error: Without randomization, equalized_odds within" in done.stderr
+    assert done.returncode in CODES and "Error: Without randomization, equalized_odds within" in done.stderr
     assert files_below(scored / "results") == {"curves.json", "manifest.json"}
     assert "./inv thresholds --curves results chooses again on these curves" in done.stdout
     succeed("thresholds", "--curves", "results", "--out", "again", cwd=scored)

@@ -41,7 +41,7 @@ from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import Answer, PreparedRelease, statistic_of
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.request.readers import parse_model
-from fairshares.harness.request.request import Trust
+from fairshares.harness.request.request import Inputs, Trust
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model, model_titled
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.noise.added import NoiseDistribution
@@ -141,7 +141,9 @@ def test_a_machine_that_is_no_model_has_its_name_for_a_title() -> None:
 def test_a_request_holds_a_model_of_its_number(
     asked: dict[str, object], changes: dict[str, object], model: SecurityModel | None, parties: int | None
 ) -> None:
-    request = WeightsRequest(epsilon=1, **asked).but(**changes)
+    request = WeightsRequest(epsilon=1, **asked)
+    for name, value in changes.items():
+        request = request.but(request.declared[name], value)
     assert (request.security, request.trust.parties) == (model, parties)
 
 
@@ -160,7 +162,7 @@ def test_a_number_that_a_model_does_not_take_is_refused(asked: dict[str, object]
     if says.startswith("Model"):
         with pytest.raises(OptionError, match=says):
             WeightsRequest(epsilon=1, parties=asked["parties"]).but(
-                security=parse_model(str(asked["security"]))
+                Trust.security, parse_model(str(asked["security"]))
             )
 
 
@@ -194,7 +196,7 @@ def test_a_ledgers_event_names_the_number() -> None:
 def test_a_request_on_its_way_to_hosts_and_clients_keeps_its_number() -> None:
     asked = WeightsRequest(epsilon=1, security="semi2k", parties=5)
     assert request_of_run(asked.to_json()).model == OF_FIVE
-    sent = asked.but(input_path=CLIENTS)
+    sent = asked.but(Inputs.input_path, CLIENTS)
     terms = told(sent, RecordDomain(("a", "b"), ("0", "1"), 1))
     assert read_terms(terms, "terms").request.model == OF_FIVE
     trial = ReleaseTrial(

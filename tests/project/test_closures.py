@@ -2,8 +2,13 @@
 
 A function that was packed into a value, returned or kept can hold what is bound only later. No reader sees
 from the value's type what the function needs, or when it is called. The search covers all that users install:
-nested functions, lambdas, and calls of `partial`. A function may be given to a call that is done with it when
-it returns.
+nested functions, lambdas, calls of `partial`, and classes that a function makes, whose methods hold its
+variables. A function may be given to a call that is done with it when it returns. Those of ours that take one
+are read here, too: they only call it, or give it to such a call.
+
+A bound method is a value of a type already, and may be kept. So may a listener, whose type stands in
+`docs/explanation/architecture.md`: `Progress` in `RunContext` and `Conditions` is told the names of steps as
+they begin, and `Say` sentences. A listener returns nothing, so no step depends on what it holds.
 """
 
 import ast
@@ -17,26 +22,29 @@ import pytest
 from tests.conftest import PROJECT
 
 PACKAGES = ("fairshares", "harness", "protocols")
-# What calls a function that it is given before it returns, by the last part of its name.
-AT_ONCE = {
-    "sorted", "min", "max", "sort", "map", "filter",
-    "at_once",  # asks all hosts at the same time, and returns their answers
-    "_everywhere",  # the same for a client's connections
-    "_fault",  # says why a check fails
-    "_apply",  # applies an operator to the values of a circuit
-    "_maximise",
-    "tell",  # makes a command's JSON only if it is asked for
-    "within",  # a call of a store's method within a time
-    "share",  # makes what a party shares, as it shares it
-    "read_line",
-    "connected",
-    "share_and_add_up",
-    "_between", "NumberReader",  # read a number
-    "ended",  # a host's run
-    "takewhile",  # as map and filter, whose values are taken where they are made
-    "least_value", "_reach",  # look for a number
-    "_prefixes", "table",  # combine secret values
+# What calls a function that it is given before it returns, by the last part of its name: Python's own,
+PYTHONS = {
+    "sorted", "min", "max", "sort", "bisect", "bisect_left",
+    "map", "filter", "takewhile",  # whose values are taken where they are made
 }  # fmt: skip
+# and ours, each with one of the parameters that may be a function.
+OURS = {
+    "at_once": "function",  # asks all hosts at the same time, and returns their answers
+    "_everywhere": "step",  # the same for a client's connections
+    "_fault": "check",  # says why a check fails
+    "_apply": "operation",  # applies an operator to the values of a circuit
+    "_maximise": "function",
+    "tell": "fields",  # makes a command's JSON only if it is asked for
+    "within": "act",  # a call of a store's method within a time
+    "share": "read",  # makes what a party shares, as it shares it
+    "read_line": "longest",
+    "connected": "is_awaited",
+    "share_and_add_up": "progress",
+    "_between": "good",  # reads a number
+    "least_value": "function", "_reach": "inside",  # look for a number
+    "_prefixes": "combine", "table": "count",  # combine secret values
+}  # fmt: skip
+AT_ONCE = PYTHONS | OURS.keys()
 RUNS_IT = {"ContextThread"}  # for as long as the function takes
 
 INTERFACE = "MP-SPDZ's language, MPyC, asyncio, invoke or Python takes functions here"
@@ -95,8 +103,6 @@ class Source:
         """Whether a function is there for later where this expression has it: returned, stored or packed."""
         parent = self.parents[node]
         if isinstance(parent, ast.keyword):
-            if parent.arg == "key":
-                return False
             parent = self.parents[parent]
         if isinstance(parent, ast.Call):
             if parent.func is node:
@@ -122,12 +128,24 @@ class Source:
             around = self.function_around(node)
             if around is None:
                 continue
-            if isinstance(node, Function):
+            if isinstance(node, ast.ClassDef):
+                yield around.name
+            elif isinstance(node, Function) and isinstance(self.parents[node], ast.ClassDef):
+                continue  # a method, found by its class
+            elif isinstance(node, Function):
                 is_decorated = bool(node.decorator_list)
                 if is_decorated or self._is_name_kept(node.name, around):
                     yield around.name
             elif is_function_value(node) and self.is_kept(node):
                 yield around.name
+
+    def keepers(self) -> Iterator[tuple[str, bool]]:
+        """Yield each function that `OURS` names, and whether it keeps the function that it is given."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, Function) and node.name in OURS:
+                names = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+                if OURS[node.name] in names:
+                    yield node.name, self._is_name_kept(OURS[node.name], node)
 
 
 def is_function_value(node: ast.AST) -> bool:
@@ -189,6 +207,17 @@ def test_no_function_is_made_for_later_use() -> None:
     assert EXCEPTIONS.keys() - found == set(), "It is an exception no longer."
 
 
+def test_a_function_that_is_given_one_is_done_with_it_when_it_returns() -> None:
+    found: dict[str, bool] = {}
+    for package in PACKAGES:
+        for path in sorted((PROJECT / package).rglob("*.py")):
+            for name, keeps in Source.of(path.read_text(encoding="utf-8")).keepers():
+                found[name] = keeps or found.get(name, False)
+    assert found == dict.fromkeys(OURS, False)
+    kept = "class A:\n    def share(self, read):\n        self.read = read"
+    assert [*Source.of(kept).keepers()] == [("share", True)]
+
+
 KEPT = {
     "returned": "def f(client):\n    return lambda: client.opened()",
     "returned by name": "def f(x):\n    def opened(opener):\n        return x\n    return opened",
@@ -199,6 +228,9 @@ KEPT = {
     "in a method's attribute": "class A:\n    def f(self, x):\n        self.end = lambda: x",
     "decorated": "def f(data):\n    @cache\n    def scores(seed):\n        return data\n    scores(1)",
     "yielded": "def f(x):\n    yield partial(audit, x)",
+    "of a class": "def f(x):\n    class A:\n        def g(self):\n            return x\n    return A",
+    "a key that is kept": "def f(x):\n    return Table(key=lambda row: x[row])",
+    "in a reader": "def f(x):\n    return NumberReader('a number', lambda y: y < x, int)",
     "in a dict": "def f(x):\n    for name in x:\n        every = {name: lambda: x}\n    return every",
 }
 FINE = {

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, fields as fields_of, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,11 +14,15 @@ from msgspec import to_builtins
 
 import fairshares as fs
 from benchmarks.emulation.links import as_measured
+from fairshares.harness.charged import BegunCharge
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
+from fairshares.harness.hosts.health import look_at
 from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
 from fairshares.harness.hosts.inventory import Host
+from fairshares.harness.hosts.local_host import LocalHost
+from fairshares.harness.hosts.messages import Check
 from fairshares.harness.hosts.policy import Policy, PopulationEntry
 from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
@@ -28,10 +33,16 @@ from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import terms_of
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
+from fairshares.harness.privacy.ledger.entries import Ledger
+from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
+from fairshares.harness.uploads.envelope_files import StoredUploads
+from fairshares.harness.uploads.locked_keys import LockedKeys
 from fairshares.harness.uploads.signatures import Signed
+from fairshares.harness.views.ledger import to_json
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.spec import SPLIT
 from tests.conftest import PROJECT
@@ -213,7 +224,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         unit=PrivacyUnit.RECORD,
     )
     server = Server("h", 1, "c", Signed("said", "signature", "certificate"))
-    with Invitations([("certificate", "key")], terms_of(asked, domain), place).begin([server]):
+    with Invitations([("certificate", "key")], terms_of(asked, domain), place).begin([server], BegunCharge()):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
     yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()
@@ -225,9 +236,24 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     kept = [fleet.KeptStatement(said, asked) for said in (statement, *others)]
     yield "<run>.json", to_builtins(fleet.leftover_run(kept))
     yield "<run>.json", to_builtins(fleet.leftover_run(kept[:1]))
+    loss = Guarantee(Fraction(1), Fraction(0))
+    event = PrivacyEvent("weights", "ring", loss, PrivacyUnit.RECORD, NeighboringRelation.REPLACE_ONE, place)
+    ledger = Ledger(place / "ledger-of-a-host.sqlite")
+    ledger.charge("people", None, replace(event, asked_by=AskedRun("0" * 32, "alice")))
+    yield "ledger --json", to_json(ledger.path, ledger.populations())
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
-    yield "log.jsonl", json.loads((place / "host" / LOG).read_text())
+    for line in (place / "host" / LOG).read_text().splitlines():
+        yield "log.jsonl", json.loads(line)
+    yield "keys.locked", to_builtins(LockedKeys(salt="", nonce="", sealed=""))
+    broken = fleet.Finding(Host(party=0, address="h", directory="/d", project="/p", port=1), {"ssh": "why"})
+    facts = LocalHost(place / "host", ExitStack(), "").check(
+        Check(party=0, security="mpyc", parties=None, port=0, client_ports=[])
+    )
+    sound = fleet.Finding(broken.host, {}, fleet.HostAnswer(facts, 0.0))
+    yield "hosts.check --json", [broken.to_json(), sound.to_json()]
+    found = replace(look_at(place / "host"), uploads=StoredUploads(1, 1, 1, 0), faults={"log": "why"})
+    yield "hosts.check --directory --json", found.to_json()
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}
     signed = sign(statement, own)
@@ -259,7 +285,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for name, value in [*shared(place), *others(place)]:
         fields.setdefault(name, set()).update(written_in(value))
     ledger = call("ledger", "--json", "--ledger", "ledger.sqlite", cwd=place)
-    fields["ledger --json"] = set(written_in(json.loads(ledger.stdout)))
+    fields.setdefault("ledger --json", set()).update(written_in(json.loads(ledger.stdout)))
     return fields
 
 

@@ -32,7 +32,7 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.request import BY_EPSILON
+from fairshares.harness.request.request import BY_EPSILON, Randomness, Request
 from fairshares.harness.uploads.client import share as sealed
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.accounting.rounding import float_up
@@ -51,7 +51,7 @@ HOSTS = [  # fingerprints of their owners' certificates
     "E5:FF:DD:BF:8B:82:14:8C:84:4D:04:39:27:A6:02:BC:28:D1:C3:C5:72:4F:A7:08:01:2B:F8:61:A4:33:B4:B5",
 ]
 FORM = PI_RW.input_forms["split"].by(SHARES)
-RELEASE = request_of(MODEL, FORM, Fraction(1), Fraction(1, 2**40)).but(population="loans")
+RELEASE = request_of(MODEL, FORM, Fraction(1), Fraction(1, 2**40)).but(Request.population, "loans")
 RESULTS: dict[str, tuple[Callable[[Any], float], float]] = {
     "weights": (lambda result: result.weights["women", "ill"], 1.2858394672274798),
     "confusion": (lambda result: result.rates.true_positive_rate["women", "ill"], 0.897163),
@@ -176,7 +176,7 @@ def test_a_request_of_1_0_had_signed_noise_at_every_epsilon() -> None:
     request = request_from_json({**manifest["request"], "epsilon": "4"})
     assert "noise_family" not in manifest["request"]
     assert request.randomness.family is NoiseFamily.SIGNED
-    again = request_from_json(request.but(noise_family=BY_EPSILON).to_json())
+    again = request_from_json(request.but(Randomness.noise_family, BY_EPSILON).to_json())
     assert again.randomness.family is None
 
 

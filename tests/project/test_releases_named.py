@@ -4,9 +4,12 @@ A new release would be left out there, or taken for another one, without a word.
 """
 
 import ast
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -16,6 +19,8 @@ from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, with
 from tests.conftest import PROJECT
 
 PACKAGES = ("harness", "protocols", "fairshares")
+EXPORTS = "fairshares/__init__.py"  # names of the package's functions, which no code may make up
+LIST = 5  # so many releases named in one place are a list of them
 OF_RELEASES = "harness/releases/"  # a release's own folder may name the release, and no other one
 # A word that is a release's name, and a field's or a mitigation's, too: where it is asked for such a one.
 OTHER_WORDS = ("declared", "sizes", "model")
@@ -24,7 +29,28 @@ MODULES = {statistic_class(task).__module__ for task in REQUESTS}
 STATISTICS = [statistic for statistic in Statistic.__subclasses__() if statistic.__module__ in MODULES]
 NAMES = {"train", *REQUESTS, *PROTOCOLS, *(statistic.name for statistic in STATISTICS)}
 FILE_TYPES = {kind for statistic in STATISTICS for kind in statistic.file_types}
-CLASSES = (*REQUESTS.values(), *CALLS.values(), *RELEASES.values(), *STATISTICS, *FILE_TYPES)
+
+
+def _results() -> set[type]:
+    """Return the classes of results and of expected errors that one release alone has.
+
+    They are what its statistic returns. Two statistics in one folder are of one release.
+    """
+    modules = defaultdict[type, set[str]](set)
+    for statistic in STATISTICS:
+        for method in (statistic.read_opened, statistic.expected_error):
+            modules[get_type_hints(method)["return"]].add(statistic.__module__)
+    return {kind for kind, of_kind in modules.items() if len(of_kind) == 1}
+
+
+CLASSES = (
+    *REQUESTS.values(),
+    *CALLS.values(),
+    *RELEASES.values(),
+    *STATISTICS,
+    *FILE_TYPES,
+    *_results(),
+)
 TYPES = {kind.__name__ for kind in CLASSES}
 
 
@@ -116,6 +142,29 @@ def questions(text: str, named: Named = ANY) -> Iterator[int]:
                 yield node.lineno
 
 
+def listed(text: str) -> Iterator[int]:
+    """Yield the lines of texts that list releases, which a new release would be missing from.
+
+    Docstrings are left out: editors show them as they are written, and tests compare them with signatures.
+    """
+    tree = ast.parse(text)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        words: set[str] = set()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            words = {*re.findall("[a-z]+", node.value)}
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            words = {str(part.value) for part in node.elts if isinstance(part, ast.Constant)}
+        if isinstance(node, ast.expr) and len(REQUESTS.keys() & words) >= LIST:
+            yield node.lineno
+
+
 def named_in(file: str) -> Named:
     """Return what a file may not ask for: any release, or any other one than that in whose folder it is."""
     task = file.removeprefix(OF_RELEASES).partition("/")[0] if file.startswith(OF_RELEASES) else ""
@@ -135,6 +184,25 @@ def places(root: Path) -> list[str]:
 
 def test_no_code_asks_which_release_it_is() -> None:
     assert places(PROJECT) == []
+
+
+def test_no_code_lists_releases_but_the_registry() -> None:
+    found = []
+    for package in PACKAGES:
+        for file in sorted((PROJECT / package).rglob("*.py")):
+            name = file.relative_to(PROJECT).as_posix()
+            if not name.startswith((OF_RELEASES, EXPORTS)):
+                found += [f"{name}:{line}" for line in listed(file.read_text(encoding="utf-8"))]
+    assert found == []
+    assert list(listed('help = "what runs may release: weights, confusion, thresholds, gap, cap or count"'))
+    assert list(listed('CALLS = frozenset({"cap", "confusion", "count", "gap", "ledger", "thresholds"})'))
+    assert not list(listed('def load():\n    """Load weights, confusion, thresholds, gap, cap or count."""'))
+
+
+def test_what_one_release_has_is_defined_in_its_folder() -> None:
+    assert [kind for kind in CLASSES if not kind.__module__.startswith("fairshares.harness.releases.")] == []
+    general = {"base", "files", "programs", "registry"}
+    assert [kind for kind in CLASSES if kind.__module__.split(".")[3] in general] == []
 
 
 def test_a_releases_own_folder_may_ask_for_it_and_for_no_other_one() -> None:
@@ -173,6 +241,8 @@ def test_a_releases_own_folder_may_ask_for_it_and_for_no_other_one() -> None:
         'if "weights" in request.parts: pass',
         'if "weights" not in self.parts: pass',
         "if CurvesFile not in file_types: pass",
+        "if isinstance(expected, ExpectedCap): pass",
+        "match found:\n    case GroupCounts(): pass",
         "if file_in(earlier.files, CurvesFile) is not None: pass",
     ],
 )

@@ -2,8 +2,13 @@
 
 import ast
 import inspect
+import math
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
+from importlib import import_module
 from inspect import isfunction
 from pathlib import Path
 from typing import Any
@@ -13,13 +18,17 @@ import pytest
 import fairshares
 from fairshares.harness import __version__
 from fairshares.harness.engines.execution import PROJECT
-from fairshares.harness.errors import OptionError
+from fairshares.harness.errors import FairSharesError, OptionError
 from fairshares.harness.inputs.record_schema import Cap
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
+from fairshares.harness.releases.thresholds.request import EarlierCurves
+from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.request.fields import OptionGroup, Options, as_text
 from fairshares.harness.request.plans import Expected
-from fairshares.harness.request.request import AccountOptions, Protect, Request
+from fairshares.harness.request.releases import DeclaredDomain
+from fairshares.harness.request.request import AccountOptions, Protect, Request, Trust, Where
+from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.training.request import TrainRequest
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
@@ -194,11 +203,12 @@ def test_a_field_of_one_value_refuses_several(name: str, given: Any) -> None:
 def test_a_fixed_field_is_no_choice_and_has_its_value() -> None:
     request = CapRequest(**FIRST, release_epsilon="1")
     assert request.protect.privacy_unit is PrivacyUnit.CLIENT
-    assert request.but(epsilon=Fraction(2)).protect.privacy_unit is PrivacyUnit.CLIENT
+    assert request.but(Protect.epsilon, Fraction(2)).protect.privacy_unit is PrivacyUnit.CLIENT
     assert "privacy_unit" not in request.to_json()
-    for changed in (CapRequest, request.but):
-        with pytest.raises(TypeError, match="no argument 'privacy_unit' here"):
-            changed(**FIRST, release_epsilon="1", privacy_unit="record")
+    with pytest.raises(TypeError, match="no argument 'privacy_unit' here"):
+        CapRequest(**FIRST, release_epsilon="1", privacy_unit="record")
+    with pytest.raises(TypeError, match="no argument 'privacy_unit' here"):
+        request.but(Protect.privacy_unit, PrivacyUnit.RECORD)
 
 
 def test_a_whole_holds_what_its_parts_read() -> None:
@@ -210,21 +220,160 @@ def test_a_whole_holds_what_its_parts_read() -> None:
         Budget(Fraction(3)),
         Path("x"),
     )
-    assert call.but(cap="auto").request.protect.chooses_cap and call.but(cap="auto").declares == call.declares
+    of_chosen_cap = call.but(Protect.cap, "auto")
+    assert of_chosen_cap.request.protect.chooses_cap and of_chosen_cap.declares == call.declares
     assert call.values().keys() == call.declared.keys()
 
 
 def test_a_copy_has_the_changed_values_and_shares_the_other_parts() -> None:
     call = CALLS["weights"](**FIRST, groups="a,b", labels="0,1")
-    changed = call.but(epsilon=Fraction(1, 3), population=None, out=Path("y"))
-    assert changed.values() == {
-        **call.values(),
-        "epsilon": Fraction(1, 3),
-        "population": None,
-        "out": Path("y"),
-    }
+    in_place = call.but(Where.out, Path("y")).but(Request.population, "loans")
+    changed = in_place.but(Protect.epsilon, Fraction(1, 3)).but(Request.population, None)
+    assert in_place.values() == {**call.values(), "population": "loans", "out": Path("y")}
+    assert changed.values() == {**call.values(), "epsilon": Fraction(1, 3), "out": Path("y")}
     assert changed.request.protect.epsilon == Fraction(1, 3) != call.request.protect.epsilon
     assert changed.declares is call.declares and changed.request.randomness is call.request.randomness
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("epsilon", Fraction(500), "epsilon= must be a number above 0 and at most 20"),
+        ("epsilon", Fraction(0), "epsilon= must be a number above 0 and at most 20"),
+        ("epsilon", None, "epsilon= is missing; give it a value, for example epsilon=1"),
+        ("delta", Fraction(1), "delta= must be a number between 0 and 1"),
+        ("max_count", 0, "max_count= must be a whole number of at least 1"),
+        ("noise", "none", "noise= must be joint, distributed or distributed-gaussian"),
+        ("population", " loans", "population= must be a name"),
+        ("timeout", math.inf, "timeout= must be a number of seconds above 0"),
+        ("budget", Budget(Fraction(-1)), "budget= must be a total ε, of at least 0"),
+        ("security", replace(MODELS["ring"], name="rings"), "There is no model 'rings'"),
+        ("parties", 17, "parties= must be a whole number from 2 to 16"),
+    ],
+)
+def test_a_copy_is_refused_a_value_that_no_constructor_takes(name: str, value: object, said: str) -> None:
+    """Also one that a type checker lets pass."""
+    call = CALLS["weights"](epsilon="1")
+    with pytest.raises(OptionError, match=re.escape(said)):
+        call.but(call.declared[name], value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", "1/3"),
+        ("delta", None),
+        ("offline", "yes"),
+        ("privacy_unit", None),
+        ("groups", "a,b"),
+        ("out", "runs"),
+        ("budget", 3),
+        ("security", "mpyc"),
+        ("security", replace(MODELS["mpyc"], corruptions=2)),
+        ("input_path", None),
+    ],
+)
+def test_a_copy_takes_values_as_readers_return_them(name: str, value: object) -> None:
+    """So no value changes on its way, as a text would that becomes a number."""
+    call = CALLS["weights"](epsilon="1")
+    with pytest.raises(TypeError, match=f"'{name}' is no .* here, which is read as "):
+        call.but(call.declared[name], value)
+
+
+def test_a_field_that_another_one_stands_for_can_be_left_out() -> None:
+    options = RELEASES["thresholds"](curves="runs/earlier")
+    assert options.but(options.declared["epsilon"], None) == options
+    with pytest.raises(OptionError, match="epsilon= is missing"):
+        options.but(EarlierCurves.curves, None)
+
+
+# Texts of every kind of field; which of them are values of a field, its reader says.
+TEXTS = (
+    *("1", "2", "3", "7", "100", "1000", "0.5", "1/3", "2^-40", "1e-3", "0,1", "0.3,0.5", "1,2", "-0.1,1e9"),
+    *("a,b", "a:0.7,b:0.3", "a:1/3,b:2/3", "loans", "3,1e-6", "3,1e-6,renyi", "3,1/3,5", "0"),
+    *("client", "record", "auto", "weight-one", "add_or_remove_one", "zero_out_one", "clients", "replicated"),
+    *("split", "x.csv", "s3://a/b", "lan", "none", "40ms,100Mbit", "100,300,network=wan", "file"),
+    *("ring", "ring,semi2k", "2027-12-31", "weights,thresholds", "distributed", "signed", "ab" * 32, "tree"),
+    *("equalized_odds", "accuracy_score", "balanced", "counts", "histogram", "x25519", "weights"),
+    *("published", "pi_rw", "mascot"),
+)
+
+
+def all_options() -> list[type[Options]]:
+    """Return the classes of options of all commands and calls, benchmarks' and parts' among them."""
+    for module in ("benchmarks.commands.options", "fairshares.harness.cli.options"):
+        import_module(module)
+    found: list[type[Options]] = []
+    classes = [Options]
+    while classes:
+        below = classes.pop().__subclasses__()
+        classes += below
+        found += [kind for kind in below if not kind.__module__.startswith("tests.")]
+    return found
+
+
+def test_what_an_option_has_read_is_read_alike() -> None:
+    """Each value of each reader: `but` takes what an instance holds, and a constructor does so, too."""
+    unread = set()
+    for kind in all_options():
+        for name, option in kind.declared.items():
+            values = []
+            for text in ("", option.default, option.example, *TEXTS):
+                with suppress(FairSharesError):
+                    values.append(option.read(text))
+            for value in values:
+                assert option.read_again(value) == value, (kind, name)
+                assert option.read(as_text(value)) == value, (kind, name)
+            if not any(values):
+                unread.add((kind.__name__, name))
+    assert unread == set()
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_model_of_any_number_is_read_alike(model: SecurityModel) -> None:
+    """Its text has no number, so a constructor takes the number beside it, or the model itself."""
+    for number in model.numbers.taken if model.numbers else [model.parties]:
+        numbered = model.with_parties(number)
+        assert Trust.security.read_again(numbered) == numbered
+        asked = WeightsRequest(epsilon=1).but(Trust.security, numbered)
+        assert asked.trust == Trust(security=numbered) == Trust(**asked.trust.values())
+        assert asked == request_from_json(asked.to_json()) and asked.model == numbered
+
+
+def test_names_with_commas_are_read_alike() -> None:
+    """In a list, or with their shares; a text would divide them."""
+    named_groups = ["a,b", "c:d", "e"]
+    assert DeclaredDomain.groups.read_again(named_groups) == named_groups
+    shares = {name: Fraction(1, 3) for name in named_groups}
+    assert Expected.groups.read_again(shares) == shares
+
+
+def names_given(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each name by which a call in a module's text gives a class of options a value, and the class."""
+    classes = {kind.__name__ for kind in all_options()}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called in classes:
+                yield from ((called, keyword.arg) for keyword in node.keywords if keyword.arg is not None)
+
+
+def test_constructors_are_called_with_names_that_are_declared() -> None:
+    """What type checkers can't see, as a constructor takes texts by the names of all parts' fields."""
+    assert [*names_given("a.TrainRequest(detla=1, **x), Other(detla=1)")] == [("TrainRequest", "detla")]
+    declared = {kind.__name__: kind.declared for kind in all_options()}
+    assert len(declared) == len(all_options())
+    given = set[tuple[str, str]]()
+    for package in ("harness", "fairshares", "benchmarks"):
+        for path in sorted(PROJECT.joinpath(package).rglob("*.py")):
+            given |= {*names_given(path.read_text(encoding="utf-8"))}
+    assert {called for called, _ in given} >= {
+        "WeightsRequest",
+        "TrainRequest",
+        "CapRequest",
+        "AccountOptions",
+    }
+    assert [(called, name) for called, name in given if name not in declared[called]] == []
 
 
 def test_options_for_runs_alone_are_declared_so() -> None:
@@ -266,7 +415,7 @@ def test_a_request_does_not_change() -> None:
         request.population = "others"  # type: ignore[assignment]
     with pytest.raises(AttributeError, match="does not change"):
         request.protect = Protect(epsilon=2)  # type: ignore[assignment]
-    assert request.but(population="loans") != request == REQUESTS["weights"](**FIRST)
+    assert request.but(Request.population, "loans") != request == REQUESTS["weights"](**FIRST)
     assert len({request, REQUESTS["weights"](**FIRST)}) == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import fairshares
 from fairshares import _types
-from fairshares.harness.errors import CALLS as AS_FUNCTIONS, OptionError
+from fairshares.harness.errors import OptionError, is_function
 from fairshares.harness.inputs.columns import ROLES
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.request.fields import Option, Options
@@ -18,7 +18,7 @@ from fairshares.harness.request.plans import Expected
 from fairshares.harness.request.request import AccountOptions
 from fairshares.harness.training.request import TrainRequest
 
-IN_PYTHON = {task: call for task, call in CALLS.items() if task in AS_FUNCTIONS}  # others are commands alone
+IN_PYTHON = {task: call for task, call in CALLS.items() if is_function(task)}  # others are commands alone
 DECLARED: Mapping[str, type[Options]] = {**IN_PYTHON, "train": TrainRequest}
 COLUMNS = {
     "records",

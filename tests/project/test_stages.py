@@ -35,6 +35,7 @@ from tests.support.type_checks import check_lines
 
 EVENT = a_run(model="mpyc")
 BEFORE = """
+from fractions import Fraction
 from pathlib import Path
 from benchmarks.measure.over_hosts import BenchmarkRunner
 from fairshares.harness.charged import Charged
@@ -42,16 +43,19 @@ from fairshares.harness.engines.execution import (
     Conditions, MadeUpJob, MadeUpRunner, PrivateJob, ReadyParties, Runner,
 )
 from fairshares.harness.engines.engine import ReadyRounds
-from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess
-from fairshares.harness.hosts.remote_parties import ConnectedHosts
-from fairshares.harness.hosts.runner import HostsBackend, HostsRunner, HostsSource, propose
+from fairshares.harness.engines.parties.handle import LaidOutParty, LocalProcess, PartyProcess
+from fairshares.harness.engines.parties.supervisor import CertifiedParties, WaitingParties
+from fairshares.harness.hosts.remote_parties import AgreedParties, ConnectedHosts
+from fairshares.harness.hosts.runner import (
+    HostsBackend, HostsRunner, HostsSource, propose, signed_result,
+)
 from fairshares.harness.online.client import ReadyToSend
 from fairshares.harness.pipeline.run import Allowed, ChargedRelease, Delivered, ReadyRelease, charge
 from fairshares.harness.privacy.ledger.charge import Entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.privacy.stock import Stock
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Randomness, Request, Trust
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.training import sums
 from fairshares.harness.training.training_run import AllowedTraining, PlannedTraining, allow_training
@@ -68,10 +72,13 @@ def run(runner: Runner, of_noise: MadeUpRunner, hosts: HostsRunner, benchmark: B
         charged_sums: sums.ChargedSums, training: PlannedTraining, allowed_training: AllowedTraining,
         ready: ReadyParties, rounds: ReadyRounds, client: ReadyToSend, charged: Charged,
         private: PrivateJob, made_up: MadeUpJob, model: SecurityModel, request: Request,
-        chosen: HostsBackend, connected: ConnectedHosts, laid_out: LaidOutParty[PartyProcess]) -> None:
+        chosen: HostsBackend, connected: ConnectedHosts, laid_out: LaidOutParty[PartyProcess],
+        waiting: WaitingParties, certified: CertifiedParties[LocalProcess],
+        agreed: AgreedParties) -> None:
     {line}
 """
 RIGHT = [
+    "request.but(Protect.epsilon, Fraction(1, 3)).but(Trust.security, model).but(Request.population, None)",
     "ready.go(charged)",
     "rounds.go(charged)",
     "charge(ready_release, entry, None).go()",
@@ -94,8 +101,21 @@ RIGHT = [
     "HostsSource(propose(connected, request))",
     "laid_out.start().certificate(1.0)",
     "laid_out.start().go({})",
+    "waiting.finish(charged.begin(ready))",
+    "waiting.finish(made_up)",
+    "waiting.rounds(charged.begin(rounds))",
+    "certified.go(charged.begin(ready))",
+    "agreed.finish(charged.begin(ready))",
+    "signed_result(agreed, made_up)",
 ]
 WRONG = [
+    "request.but(Protect.epsilon, 500)",
+    "request.but(Protect.epsilon, '1/3')",
+    "request.but(Protect.epsilon, None)",
+    "request.but(Protect.epsilonn, Fraction(1, 3))",
+    "request.but(Randomness.offline, 'yes')",
+    "request.but(Trust.security, 'ring')",
+    "request.but(population=None)",
     "ready.go(None)",
     "ready.go(ready)",
     "ready.go()",
@@ -134,11 +154,37 @@ WRONG = [
     "laid_out.go({})",
     "laid_out.exit_code()",
     "laid_out.start().start()",
+    "waiting.finish()",
+    "waiting.finish(private)",
+    "waiting.finish(charged)",
+    "waiting.rounds()",
+    "waiting.rounds(rounds)",
+    "certified.go()",
+    "certified.finish()",
+    "certified.finish(charged)",
+    "agreed.finish()",
+    "signed_result(agreed)",
+    "signed_result(agreed, private)",
+    "ready._finish()",
+    "ready._finish(charged)",
+    "client._send()",
 ]
 
 
 def test_what_runs_uncharged_is_a_type_error(tmp_path: Path) -> None:
     check_lines(BEFORE, RIGHT, WRONG, tmp_path)
+
+
+PERMISSIONS = {"Permission", "BegunCharge", "MadeUpJob"}  # by which parties that wait compute
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the name that an expression ends in, without its module; "" for one that is no name."""
+    if isinstance(node, ast.Subscript):  # of a generic class
+        return name_of(node.value)
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def test_the_ledger_alone_has_classes_of_charges() -> None:
@@ -148,11 +194,16 @@ def test_the_ledger_alone_has_classes_of_charges() -> None:
         for path in (PROJECT / place).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.ClassDef):
-                    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
-                    if bases & {"Charged", "ChargedRun", "ChargedSeries"}:
+                    bases = {name_of(base) for base in node.bases}
+                    if bases & {"Charged", "ChargedRun", "ChargedSeries", *PERMISSIONS}:
                         found.add((str(path.relative_to(PROJECT)), node.name))
-    names = ("ChargedRun", "ChargedSeries")
-    assert found == {("harness/privacy/ledger/charge.py", name) for name in names}
+    assert found == {
+        ("harness/privacy/ledger/charge.py", "ChargedRun"),
+        ("harness/privacy/ledger/charge.py", "ChargedSeries"),
+        ("harness/charged.py", "BegunCharge"),
+        ("harness/engines/execution.py", "MadeUpJob"),  # which has no place for inputs
+        ("harness/engines/compiled.py", "CompiledJob"),
+    }
 
 
 # Where a call makes a charge, or a value that holds one: by file, the function and what it calls.
@@ -160,6 +211,7 @@ CHARGING = {
     ("harness/privacy/ledger/charge.py", "__init__", "charge"),  # the ledger's file, by making a ChargedRun
     ("harness/privacy/ledger/charge.py", "charge", "ChargedRun"),
     ("harness/privacy/ledger/charge.py", "charge", "ChargedSeries"),
+    ("harness/privacy/ledger/charge.py", "begin", "BegunCharge"),  # of a `ChargedRun` that waited for this
     ("harness/hosts/guard.py", "charged", "ChargedRun"),  # on which all hosts have agreed
     ("harness/pipeline/run.py", "charge", "charge"),
     ("harness/pipeline/run.py", "charge", "ChargedRelease"),
@@ -177,13 +229,13 @@ def charging_in(path: Path) -> set[tuple[str, str, str]]:
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(function):
-            called = ""
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                called = node.func.id if node.func.id.startswith("Charged") else ""
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                is_shown = isinstance(node.func.value, ast.Name) and node.func.value.id in SHOWN
-                called = node.func.attr if node.func.attr == "charge" and not is_shown else ""
-            if called:
+            if not isinstance(node, ast.Call):
+                continue
+            called = name_of(node.func)
+            is_method = isinstance(node.func, ast.Attribute)
+            is_shown = isinstance(node.func, ast.Attribute) and name_of(node.func.value) in SHOWN
+            is_charge = called == "charge" and is_method and not is_shown
+            if called.startswith("Charged") or called in PERMISSIONS - {"MadeUpJob"} or is_charge:
                 found.add((str(path.relative_to(PROJECT)), function.name, called))
     return found
 

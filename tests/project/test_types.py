@@ -48,6 +48,9 @@ def test_a_module_without_a_reason_is_found() -> None:
         "def f() -> 'object': ...": "object",
         "x = cast(int, y)": "cast",
         "x = f(y)  # type: ignore[arg-type]": "type: ignore",
+        "problem = getattr(run.found, 'problem', None)": "getattr",
+        "fields: JsonObject = json.loads(text)": "json.loads",
+        "fields = json.load(file)": "json.loads",
     }.items(),
 )
 def test_each_kind_is_counted(source: str, kind: str) -> None:
@@ -61,6 +64,8 @@ def test_each_kind_is_counted(source: str, kind: str) -> None:
         "x = np.array(y, dtype=object)",
         "x = y.astype(object)",
         "object.__setattr__(self, 'x', y)",
+        "value = getattr(self, name)",
+        "json.dumps(fields)",
         "class A:\n    def __eq__(self, other: object) -> bool: ...",
     ],
 )

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import socket
 import ssl
 import struct
@@ -116,7 +115,7 @@ class Run:
                 machine_port=listening.getsockname()[1],
                 uploads=tuple(len(values) for values in self.values),
                 certificates=tuple(sender.certificate.read_text() for sender in self.senders),
-                terms=json.dumps(self.terms[i]),
+                terms=self.terms[i],
                 seconds=self.seconds,
                 seconds_to_send=self.to_send,
                 most_failures=self.most_failures,

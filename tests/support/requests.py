@@ -34,7 +34,7 @@ def request_of(
     distribution: NoiseDistribution | None = None,
 ) -> WeightsRequest:
     """Return a request. Args: distribution: of distributed noise; None: joint noise."""
-    return _of_form(form)(epsilon=1).but(
+    return _of_form(form)(
         epsilon=epsilon,
         delta=delta,
         security=model,

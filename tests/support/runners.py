@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from fairshares.harness.charged import BegunCharge, Permission
 from fairshares.harness.engines.execution import (
     Conditions,
     EngineResult,
@@ -22,7 +23,7 @@ from fairshares.protocols.spec import InputForm, ProtocolSpec
 def run_parties(job: Job, setups: Sequence[PartySetup], work: Path, timeout_s: float) -> list[PartyState]:
     """Run a process per setup to its end; return their states."""
     with waiting_parties(job, setups, work, timeout_s) as waiting:
-        return waiting.finish()
+        return waiting.finish(BegunCharge())
 
 
 class StandInRunner(Runner):
@@ -49,5 +50,5 @@ class _Waits(ReadyParties):
     def __init__(self, runner: StandInRunner, job: PrivateJob, model: SecurityModel) -> None:
         self._runner, self._job, self._model = runner, job, model
 
-    def _finish(self) -> EngineResult:
+    def _finish(self, permission: Permission) -> EngineResult:
         return self._runner.opens(self._job, self._model)

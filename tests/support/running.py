@@ -17,7 +17,7 @@ from _pytest.mark import ParameterSet
 
 from benchmarks.emulation import links
 from benchmarks.measure.given_numbers import Given, engine_giving
-from fairshares.harness.charged import Chargeable, Charged
+from fairshares.harness.charged import BegunCharge, Chargeable, Charged
 from fairshares.harness.engines.engine import Engine
 from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, PrivateJob
 from fairshares.harness.engines.registry import choose_model
@@ -127,8 +127,9 @@ def run(
 class ChargedToNobody(Charged):
     """What an engine asks for, without a charge: a test's records are nobody's."""
 
-    def begin(self, waiting: Chargeable) -> None:
+    def begin(self, waiting: Chargeable) -> BegunCharge:
         """Begin any run."""
+        return BegunCharge()
 
 
 def no_progress(_step: str) -> None:

@@ -20,6 +20,7 @@ from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.security_models import SecurityModel
 from tests.conftest import PROJECT
 from tests.support.command import succeed
+from tests.support.planted import check_logs_below
 from tests.support.running import until
 from tests.support.sharing import to_hosts, trial_by_command
 
@@ -135,6 +136,7 @@ def _site(directory: Path, port: int, ports: list[int], client_ports: list[int])
     finally:
         process.terminate()
         process.wait()
+    check_logs_below(directory)
 
 
 def set_up(made: Site, model: SecurityModel, policy: str = POLICY) -> None:

@@ -1,5 +1,8 @@
 """Places of the code whose types say nothing: `Any`, `object`, `cast` and `type: ignore`.
 
+So are `getattr` with a name that is written there, of which no type says whether it exists, and a bare
+`json.loads`, whose result is of any type: `documents.strict_json` returns a `JsonValue` in its place.
+
 python -m tests.support.untyped    # prints the numbers of each module, as tests/untyped.toml lists them
 """
 
@@ -15,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("fairshares", "data", "harness", "protocols")
 FILE = ROOT / "tests" / "untyped.toml"
-KINDS = ("Any", "object", "cast", "type: ignore")
+KINDS = ("Any", "object", "cast", "type: ignore", "getattr", "json.loads")
 _GIVEN_BY_PYTHON = ("__contains__", "__eq__", "__ne__")  # they take any object, whatever a class wants
 _IGNORED = re.compile(r"#\s*type:\s*ignore")
 
@@ -57,7 +60,7 @@ def numbers_in(source: str) -> Numbers:
 
 
 class _Places(ast.NodeVisitor):
-    """Counts uses of the names `Any`, `object` and `cast`, in quoted types, too."""
+    """Counts uses of the names `Any`, `object` and `cast`, in quoted types, too, and calls without a type."""
 
     def __init__(self) -> None:
         self.numbers: Counter[str] = Counter()
@@ -71,6 +74,11 @@ class _Places(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
+        called = ast.unparse(node.func)
+        if called in ("json.load", "json.loads"):
+            self.numbers["json.loads"] += 1
+        if called == "getattr" and isinstance(node.args[1], ast.Constant):
+            self.numbers["getattr"] += 1
         for part in (node.func, *node.args, *node.keywords):
             if not (isinstance(part, ast.Name) and part.id == "object"):  # as `array.astype(object)`
                 self.visit(part)

@@ -123,7 +123,7 @@ def _release(name: str, options: AuditOptions) -> Audited:
     if distribution:
         model = chosen_model(options.trust.security, cli.announce, options.trust.parties)
         distributed = (distribution, model.parties, model.corruptions)
-    sizes = {size: getattr(options, size) for size in target.sizes if getattr(options, size)}
+    sizes = {name: size for name, size in options.sizes.items() if name in target.sizes}
     return audit_command(
         name,
         sizes,
@@ -144,7 +144,7 @@ def noise(options: NoiseOptions) -> None:
         chosen = joint_sampler(options.epsilon, delta)
     else:
         chosen = own_sampler(distribution, options.epsilon, delta, model)
-    settings = RunSettings(NoiseRequest(epsilon=1).but(security=model), options.timeout)
+    settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         summary, manifest = open_noise(chosen, options.n, settings, target, begin)

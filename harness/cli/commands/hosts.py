@@ -18,9 +18,10 @@ from fairshares.harness.cli.options import (
     VerifyOptions,
 )
 from fairshares.harness.engines.registry import choose_model
-from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError
+from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError, WriteError, cannot
 from fairshares.harness.hosts.fleet import LOOKED_AT, Finding, check_hosts, clean_up, leftover_runs, set_up
-from fairshares.harness.hosts.host_log import FILE as LOG, read_log
+from fairshares.harness.hosts.health import look_at, write_metrics
+from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog, read_log
 from fairshares.harness.hosts.inventory import default_model, hosts_for, read_hosts
 from fairshares.harness.hosts.local_host import turn_at
 from fairshares.harness.hosts.policy import (
@@ -50,7 +51,12 @@ from fairshares.protocols.guarantee import Guarantee
 
 
 def check(options: HostsCheckOptions) -> None:
-    """Check every host of a file."""
+    """Check every host of a file or, for its owner, this one."""
+    if options.directory is not None:
+        _check_this(options.directory, options.metrics)
+        return
+    if options.metrics is not None:
+        raise OptionError("--metrics is of one host, by its owner; name its --directory.")
     hosts, chosen = chosen_hosts(options.hosts, options.trust)
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
@@ -62,6 +68,25 @@ def check(options: HostsCheckOptions) -> None:
         raise HostUnfitError(
             f"{wrong} of {len(hosts)} hosts cannot take their part in a run of model {chosen.title} yet."
         )
+
+
+def _check_this(directory: Path, metrics: Path | None) -> None:
+    """Check this machine's host.
+
+    Raises:
+        OptionError: The directory is no host's.
+        WriteError: The file of metrics cannot be written.
+        HostUnfitError: Something keeps runs from their end there.
+    """
+    if not directory.is_dir():
+        raise _no_host(directory)
+    health = look_at(directory)
+    if metrics is not None:
+        with cannot(f"write {metrics}", WriteError):
+            write_metrics(metrics, health)
+    cli.show_or_print(health.to_json(), *view.health(health))
+    if health.faults:
+        raise HostUnfitError(f"{directory} cannot take its part in runs: {', '.join(health.faults)}.")
 
 
 def checked(finding: Finding) -> view.CheckedHost:
@@ -213,6 +238,8 @@ def restored(options: HostsRestoredOptions) -> None:
     with turn_at(options.directory):  # as a run may have taken noise that was used before
         Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
         ledger.restore(options.population, lost, options.seen)
+        said = f"Lost charges were added to population {options.population!r}: {spent_text(lost.exact)}."
+        HostLog(options.directory, coordinator="").write(Event.CHANGED, "restored", said)
     cli.show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
         "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."

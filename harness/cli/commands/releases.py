@@ -31,7 +31,7 @@ from fairshares.harness.releases.cap.statistic import ChosenCap
 from fairshares.harness.request.commands import ReleaseOptions, refuse_beside_noise, refuse_beside_plan
 from fairshares.harness.request.plans import IN_PLAN
 from fairshares.harness.request.releases import Invited, ReleaseCall
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Request, Trust
 from fairshares.harness.system.result_files import check_new, default_out
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.ledger import charge
@@ -63,7 +63,7 @@ def release(options: ReleaseOptions) -> None:
     request = options.call.request
     view = run_view.view_of(request.task)
     if options.instead.plan is not None:
-        _plan(options, options.instead.plan)
+        _plan(options, options.instead.plan.sizes)
         return
     if options.instead.preprocess is not None:
         refuse_beside_noise(options)
@@ -78,7 +78,7 @@ def release(options: ReleaseOptions) -> None:
     answer.extend(view.show(run.found, manifest))
     after: list[Part] = []
     if chooses_cap(options.call):
-        after.extend(run_view.chosen_cap(manifest, cap_directory(run.out)))
+        after.extend(cap_view.chosen_cap(manifest, cap_directory(run.out)))
     after.extend(view.hints(options.call, options.hosts, run))
     after.append(charge(run.charging, request.population == UNCHARGED))
     short: list[Part] = ["", run_view.in_short(manifest, here=not options.hosts)]
@@ -99,7 +99,7 @@ def release(options: ReleaseOptions) -> None:
         answer=answer,
         short=[*short, *after],
         full=[*full, *after],
-        problem=getattr(run.found, "problem", None),  # why the result falls short although its ε is spent
+        problem=view.problem(run.found),
     )
 
 
@@ -142,7 +142,7 @@ def _run_at_hosts(
 
     sent = None if invited is None else _invited(call, invited, settings.release)
     check_new(out)  # before hosts are involved
-    request = settings.release.but(population=settings.account.population)
+    request = settings.release.but(Request.population, settings.account.population)
     with hosts.connected(begin) as connected:
         proposed = propose(connected, request)
         settings = replace(settings, release=request, hosts=HostsRunner(proposed))
@@ -155,7 +155,7 @@ def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsBackend
     from fairshares.harness.hosts.runner import HostsBackend  # slow to load
 
     fleet, model = chosen_hosts(file, call.request.trust)
-    return call.but(security=model), HostsBackend(fleet, model)
+    return call.but(Trust.security, model), HostsBackend(fleet, model)
 
 
 def _say_cap(chosen: ChosenCap, clients: int, left: Guarantee) -> None:

@@ -12,6 +12,7 @@ from fairshares.harness.cli.options import (
     TaskOptions,
     UploadsOptions,
 )
+from fairshares.harness.cli.passphrase import asked_passphrase
 from fairshares.harness.cli.terminal import announce, plain, say, show, steps
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.forecast.upload_costs import costs_of, recorded
@@ -32,15 +33,27 @@ from fairshares.harness.uploads.counting import Opener, UploadCount, opener_of
 from fairshares.harness.uploads.files import SUFFIX, check_place, place_of_party, write_file
 from fairshares.harness.uploads.keys import FILE, party_with_keys
 from fairshares.harness.uploads.lists import described, new_uploads, read_lists, write_uploads
+from fairshares.harness.uploads.locked_keys import is_in_memory, lock, unlock
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.harness.views.run_summary import STEPS
 from fairshares.harness.views.upload_tasks import counted, meaning, planned
 from fairshares.protocols.spec import INPUT_FORMS
 
+_IF_LOST = (
+    "Without these keys no upload of any party can be counted that waits for them: keep a copy elsewhere, by "
+    "--lock."
+)
+
 
 def keys(options: KeysOptions) -> None:
-    """Make a sealing key if a day is given; show all."""
+    """Make a sealing key if a day is given; show all. Lock a copy of them, or unlock one first."""
+    if options.lock and options.unlock:
+        raise OptionError("--lock writes a copy and --unlock reads one; give one of them.")
+    if options.unlock:
+        number = unlock(options.unlock, options.directory, asked_passphrase(twice=False))
+        where = "in memory, and gone at the next start" if is_in_memory(options.directory) else "on a disk"
+        announce(f"{number} sealing keys are in {options.directory}, {where}.")
     party = party_with_keys(
         options.directory,
         name=options.name,
@@ -53,6 +66,12 @@ def keys(options: KeysOptions) -> None:
         say(f"{state}: key {key.id.hex()}, for uploads until {key.until}, {kind}")
     file = options.directory / FILE
     say(f"Give {plain(str(file))} to whoever makes a task. Everything else there is secret.")
+    say(_IF_LOST)
+    if options.lock:
+        number = lock(options.directory, options.lock, asked_passphrase(twice=True))
+        announce(
+            f"{options.lock} has {number} sealing keys and needs the passphrase; the keys stay as they are."
+        )
 
 
 def task(options: TaskOptions) -> None:

@@ -94,7 +94,8 @@ class MpSpdzEngine(Engine):
 
     def program_hash(self, job: Job, model: SecurityModel) -> str:
         job.check_parties(model)
-        version = getattr(find_installation(), "full_version", "")  # a text says why there is none
+        installation = find_installation()
+        version = installation.full_version if isinstance(installation, Installation) else ""
         return program_hash(job, (*compile_options(job, model), version))
 
     def is_compiled(self, job: Job, model: SecurityModel) -> bool:
@@ -102,7 +103,8 @@ class MpSpdzEngine(Engine):
 
     def _program(self, job: Job, model: SecurityModel) -> PreparedJob:
         installation = find_installation()
-        assert isinstance(installation, Installation)  # as it is available
+        if isinstance(installation, str):
+            raise UnsupportedError(installation)  # it is gone since the engine was asked whether it is there
         if isinstance(job, CompiledJob):
             options: tuple[str, ...] = ()
             bytecode = Bytecode(job.programs, job.program.name, job.digest, compile_s=0.0, estimate="")

@@ -300,37 +300,53 @@ class Bits(Value, name="sbits"):
 
 
 class BitVector(Value, name="sbitvec"):
-    """MP-SPDZ's sbitvec, for input of bits."""
+    """MP-SPDZ's sbitvec, for input of bits.
 
-    _width: ClassVar[int] = 0
+    Attributes:
+        v: The bits of each lane, lowest first.
+    """
+
     v: list[Bits]
 
     def __init__(self, *_: ProgramValue) -> None:
-        raise unsupported("making an sbitvec but by get_type and get_input_from")
+        raise _not_made_so()
 
     @classmethod
-    def get_type(cls, width: int) -> "type[BitVector]":
+    def get_type(cls, width: int) -> "BitVectorType":
         """Return the type for input of 1 to MAX_INPUT_WIDTH bits a lane."""
         if not 1 <= width <= MAX_INPUT_WIDTH:
             raise UnsupportedFeature(f"An input takes 1 to {MAX_INPUT_WIDTH} bits a lane, not {width}.")
-
-        class Columns(BitVector, name="sbitvec"):
-            _width = width
-
-        return Columns
+        return BitVectorType(width)
 
     @classmethod
-    def get_input_from(cls, party: int, size: int = 1) -> Self:
-        """Return `size` lanes of that party's input, with bits `v`, lowest first; or raise ShareError."""
-        if not cls._width:
-            raise unsupported("sbitvec.get_input_from without get_type")
-        machine = cls._machine
+    def get_input_from(cls, party: int, size: int = 1) -> NoReturn:  # noqa: ARG003
+        """Refuse a vector of no width."""
+        raise unsupported("sbitvec.get_input_from without get_type")
+
+
+class BitVectorType(Value, name="sbitvec"):
+    """A type of MP-SPDZ's sbitvec, with as many bits a lane as a program asked for."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def __call__(self, *_: ProgramValue) -> NoReturn:
+        raise _not_made_so()
+
+    def get_input_from(self, party: int, size: int = 1) -> BitVector:
+        """Return `size` lanes of that party's input; or raise ShareError."""
+        machine = self._machine
         lanes = _count(size)
-        read = partial(machine.own_bits, cls._width, lanes)
-        rows = machine.share(_party(cls, party), read, cls._width, lanes)
-        columns = object.__new__(cls)
-        columns.v = [Bits._of(rows[j]) for j in range(cls._width)]
+        read = partial(machine.own_bits, self._width, lanes)
+        rows = machine.share(_party(BitVector, party), read, self._width, lanes)
+        columns = object.__new__(BitVector)
+        columns.v = [Bits._of(rows[j]) for j in range(self._width)]
         return columns
+
+
+def _not_made_so() -> UnsupportedFeature:
+    """Return the error of a program that makes secret bits other than by input."""
+    return unsupported("making an sbitvec but by get_type and get_input_from")
 
 
 class Program(Value, name="program"):

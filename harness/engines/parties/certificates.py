@@ -113,6 +113,14 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
     return certificate
 
 
+def last_valid(pem: bytes) -> datetime:
+    """Return the end of a certificate's validity, in UTC, or raise CertificateError."""
+    try:
+        return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    except _UNREADABLE:
+        raise CertificateError("What should be a certificate is none.") from None
+
+
 def fingerprint(pem: bytes) -> str:
     """Return a certificate's SHA-256 in OpenSSL's notation, or raise ValueError."""
     try:

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Generic, TypeVar
+from typing import IO, Annotated, Generic, TypeVar
 
-from fairshares.harness.bounds import Address
+from msgspec import Meta
+
+from fairshares.harness.bounds import Address, Size
 from fairshares.harness.engines.execution import PROJECT, Printed
 from fairshares.harness.engines.parties import main as child
 from fairshares.harness.engines.parties.certificates import fingerprint
@@ -67,10 +69,18 @@ def _says_ready(line: str) -> bool:
 
 @dataclass(frozen=True)
 class PartyState:
-    """A party's last known state; `lines` may be shown."""
+    """A party's last known state, also as its host tells it to the coordinator.
 
-    lines: tuple[str, ...] = ()
-    peak_memory_bytes: int | None = None
+    Attributes:
+        lines: The lines of its log that may be shown.
+        peak_memory_bytes: The most memory that it has had; None if that is not known.
+        stopped: Whether its process is stopped, and could go on.
+        no_room: Whether its file system is full.
+        printed: What its program printed, where that is kept.
+    """
+
+    lines: Annotated[tuple[str, ...], Meta(max_length=1 << 15)] = ()
+    peak_memory_bytes: Size | None = None
     stopped: bool = False
     no_room: bool = False
     printed: Printed | None = None
@@ -229,6 +239,10 @@ class LocalParty(LaidOutParty["LocalProcess"]):
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        return self._begun(process)
+
+    def _begun(self, process: subprocess.Popen[bytes]) -> "LocalProcess":
+        """Return the party that a new process in its directory is."""
         return LocalProcess(self.supervised, self._directory, process)
 
     def kill(self) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeAlias
 
 from fairshares.harness.bounds import Address
-from fairshares.harness.engines.execution import Job, parse_outputs
+from fairshares.harness.charged import Permission
+from fairshares.harness.engines.execution import Job, check_permission, parse_outputs
 from fairshares.harness.engines.parties.handle import (
     NOTHING_SIGNED,
     LaidOutParty,
@@ -202,12 +203,14 @@ class CertifiedParties(Generic[Process]):
     left_s: float
     timeout_s: float
 
-    def go(self, agreed: Mapping[int, Signed] = NOTHING_SIGNED) -> float:
+    def go(self, permission: Permission, agreed: Mapping[int, Signed] = NOTHING_SIGNED) -> float:
         """Hand all parties the others' certificates, and return the deadline of their computation.
 
         Args:
+            permission: By which they may compute, whose makers have checked that it is for these parties.
             agreed: What the parties' hosts signed of the run, by party.
         """
+        del permission  # it is what its type says
         deadline = time.monotonic() + self.left_s
 
         def let_go(party: PartyProcess) -> None:
@@ -219,6 +222,7 @@ class CertifiedParties(Generic[Process]):
 
     def finish(
         self,
+        permission: Permission,
         clients: ClientInputs | None = None,
         addresses: Sequence[Address] = (),
         agreed: Mapping[int, Signed] = NOTHING_SIGNED,
@@ -226,20 +230,21 @@ class CertifiedParties(Generic[Process]):
         """Let the parties go, and wait for their end; return their states.
 
         Args:
+            permission: By which the parties may compute.
             clients: Send while the parties run.
             addresses: Where clients find the gateways.
             agreed: What the parties' hosts signed of the run, by party. Clients are told, too.
 
         Raises as `waiting_parties`, and ClientError.
         """
-        deadline = self.go(agreed)
+        deadline = self.go(permission, agreed)
         begun: AbstractContextManager[None] = nullcontext()
         if clients is not None:
             servers = [
                 Server(*address, self.certificates[party], agreed.get(party))
                 for party, address in enumerate(addresses)
             ]
-            begun = clients.clients.begin(servers)
+            begun = clients.clients.begin(servers, permission)
         with begun:
             _watch(self.parties, deadline, self.timeout_s)
         return [party.state() for party in self.parties]
@@ -285,21 +290,23 @@ class WaitingParties:
         self._job = job
         self._waiting = waiting
 
-    def finish(self) -> list[PartyState]:
+    def finish(self, permission: Permission) -> list[PartyState]:
         """Let the parties go, wait for their end, and keep the noise that they made; return their states."""
+        check_permission(permission, self._job)
         addresses = [party.supervised.gateway for party in self._waiting.parties]
         gateways = [address for address in addresses if address is not None]
-        states = self._waiting.finish(self._job.sending, gateways)
+        states = self._waiting.finish(permission, self._job.sending, gateways)
         for party in self._waiting.parties:
             party.keep()
         return states
 
     @contextmanager
-    def rounds(self) -> Iterator[Rounds]:
+    def rounds(self, permission: Permission) -> Iterator[Rounds]:
         """Let the parties go, and yield their rounds."""
+        check_permission(permission, self._job)
         parties = self._waiting.parties
         with ExitStack() as stack:
-            self._waiting.go()
+            self._waiting.go(permission)
             logs: list[BinaryIO] = [stack.enter_context(party.log.open("rb")) for party in parties]
             yield Rounds(self._job, parties, logs, self._waiting.timeout_s)
 

@@ -478,10 +478,8 @@ OF_RELEASES: tuple[Callable[[], Audited], ...] = (
     *(audit.audited for audit in _with_distributed_noise()),
 )
 OF_LOCAL_MECHANISMS: tuple[Callable[[], Audited], ...] = (
-    partial(audit_m_r, "1_1", _EPSILON_1, repaired=False),
-    partial(audit_m_r, "repaired_1", _EPSILON_1, repaired=True),
-    partial(audit_m_l, "k1", _EPSILON_1, 1),
-    partial(audit_m_l, "k2", _EPSILON_1, 2),
+    partial(audit_m_r, "repaired_1", _EPSILON_1),
+    partial(audit_m_l, "k2", _EPSILON_1),
 )
 
 

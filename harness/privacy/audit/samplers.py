@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log
 
 from fairshares.harness.privacy.audit.figures import (
     CurveFigures,
@@ -25,18 +24,12 @@ from fairshares.protocols.circuits.coins import Coins, design_noise, exp_bounds
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonValue
-from fairshares.protocols.local_dp.exact_privacy import (
-    claimed_for_l,
-    epsilon_of_l,
-    epsilon_of_r,
-    log_ratio_of_l,
-)
-from fairshares.protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
+from fairshares.protocols.local_dp.exact_privacy import claimed_for_l, epsilon_of_l, epsilon_of_r
+from fairshares.protocols.local_dp.randomizers import MechanismL, MechanismR
 from fairshares.protocols.noise import truncated as noise
 
-_GROUPS = 2  # in audits of local mechanisms
-_PARAMETERS: dict[str, str | int] = {"groups": _GROUPS, "neighboring_relation": "replace_one"}
-_FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
+GROUPS = 2  # in audits of local mechanisms
+OF_LOCAL: Mapping[str, str | int] = {"groups": GROUPS, "neighboring_relation": "replace_one"}
 
 
 @dataclass(frozen=True)
@@ -155,59 +148,43 @@ def audit_sampler(
         return audit_coins(coins, requested, claim, sensitivity, subject)
 
 
-def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
-    """Audit M_R, repaired or as published, at epsilon_1 = epsilon_2 = epsilon."""
-    if repaired:
-        name = "M_R, repaired"
-        mechanism = MechanismR.private(_GROUPS, epsilon)
-    else:
-        name = "M_R, as published"
-        mechanism = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
-    exact = epsilon_of_r(mechanism)
+def audit_m_r(end: str, epsilon: Fraction) -> Audited:
+    """Audit M_R with the budgets by which it is epsilon-LDP; `end` ends the names of its rows."""
+    exact = epsilon_of_r(MechanismR.private(GROUPS, epsilon))
     fault = None
-    if repaired and exact > epsilon:
+    if exact > epsilon:
         fault = f"its ε is {float(exact):.4g}"
     return Audited(
         subject=f"ldp.m_r.{end}",
-        name=name,
+        name="M_R, repaired",
         requested=Guarantee(epsilon, Fraction(0)),
-        parameters=_PARAMETERS,
+        parameters=OF_LOCAL,
         figures=LocalFigures(exact, epsilon),
-        claimed=repaired,
+        claimed=True,
         fault=fault,
     )
 
 
-def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
-    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows.
+def audit_m_l(end: str, epsilon: Fraction) -> Audited:
+    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 with which it has a guarantee.
 
-    Only k = 2 has a guarantee (docs/explanation/local-privacy.md).
+    It has one with k = 2 alone (docs/explanation/local-privacy.md).
     """
-    claimed = k == 2
-    if claimed:
-        mechanism = MechanismL.private(_GROUPS, epsilon)
-        grr = mechanism.grr
-        epsilon_1 = epsilon / 2
-        assert mechanism.epsilon_2 == epsilon
-    else:
-        epsilon_1 = Fraction(log(2 / k)).limit_denominator(10**9) + epsilon * (1 - Fraction(1, k))
-        grr = Grr.private(_GROUPS, epsilon_1)
-    exact = epsilon_of_l(grr.odds, epsilon, Fraction(k))
-    stated = Fraction(claimed_for_l(epsilon_1, epsilon, Fraction(k))).limit_denominator(10**9)
-    log_ratio = None
-    if exact is None:
-        log_ratio = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
-    is_kept = exact is not None and exact <= epsilon
+    k = 2
+    mechanism = MechanismL.private(GROUPS, epsilon)
+    assert mechanism.epsilon_2 == epsilon
+    exact = epsilon_of_l(mechanism.grr.odds, epsilon, Fraction(k))
+    stated = Fraction(claimed_for_l(epsilon / 2, epsilon, Fraction(k))).limit_denominator(10**9)
     fault = None
-    if claimed and not is_kept:
+    if exact is None or exact > epsilon:
         fault = "it does not keep to its ε"
     return Audited(
         subject=f"ldp.m_l.{end}",
         name=f"M_L, k = {k}",
         requested=Guarantee(epsilon, Fraction(0)),
-        parameters={**_PARAMETERS, "k": k},
-        figures=LocalFigures(exact, stated, log_ratio),
-        claimed=claimed,
+        parameters={**OF_LOCAL, "k": k},
+        figures=LocalFigures(exact, stated),
+        claimed=True,
         fault=fault,
     )
 

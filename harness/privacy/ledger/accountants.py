@@ -14,13 +14,14 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import NamedTuple, Self
 
+from fairshares.harness.system.documents import strict_json
 from fairshares.protocols.accounting.exact_privacy import Masses, curve_of_coins
 from fairshares.protocols.accounting.losses import loss_distribution
 from fairshares.protocols.accounting.rounds import Concentrated
 from fairshares.protocols.circuits.coins import SymmetricCoins, coins_of_magnitude, exp_bounds
 from fairshares.protocols.exact_numbers import stated_number
 from fairshares.protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
-from fairshares.protocols.json_values import JsonValue
+from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.noise.added import BITS, DistributedNoise, Single, joint_noise_in
 
 # The finest step, and the most steps, of the numerical privacy loss.
@@ -79,15 +80,25 @@ def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
 
 
 def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
-    """Return the noise of a ledger's text; ValueError or LookupError without one."""
+    """Return the noise of a ledger's text; ValueError, LookupError or TypeError without one."""
     if text is None:
         return None
-    fields = json.loads(text)
+    fields = _object(strict_json(text.encode()))
     if "rho" in fields:
         return Concentrated(**{name: stated_number(value) for name, value in fields.items()})
+    values = fields["values"]
+    if type(values) is not int:
+        raise ValueError("noise is of a whole number of values")
     if "parties" in fields:
-        return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
-    return NoiseEvent(joint_noise_in(fields), fields["values"])
+        return NoiseEvent(DistributedNoise.from_json(_object(fields["parties"])), values)
+    return NoiseEvent(joint_noise_in(fields), values)
+
+
+def _object(value: JsonValue) -> JsonObject:
+    """Return a value that is an object of JSON, or raise ValueError."""
+    if not isinstance(value, dict):
+        raise ValueError("noise is an object of JSON")
+    return value
 
 
 def of_two_steps(step: Guarantee) -> Guarantee:

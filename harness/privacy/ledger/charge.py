@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fairshares.harness.charged import Chargeable, Charged
+from fairshares.harness.charged import BegunCharge, Chargeable, Charged
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
@@ -192,12 +192,13 @@ class ChargedRun(Charged):
             SPENT.pop()
             raise
 
-    def begin(self, waiting: Chargeable) -> None:
+    def begin(self, waiting: Chargeable) -> BegunCharge:
         if any(run is waiting for run in self._begun):
             raise LedgerError("A charge is for one run, and the run of this one has begun; charge another.")
         if not any(run is waiting for run in self._waiting):
             raise LedgerError("A charge is for one run, and this one was made for another run; charge each.")
         self._begun.append(waiting)
+        return BegunCharge()
 
 
 class ChargedSeries(ChargedRun):

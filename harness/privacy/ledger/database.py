@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
-from fairshares.harness.errors import LedgerError, named
+from fairshares.harness.errors import LedgerError, cannot, named
 
 APPLICATION_ID = 0x46534C47  # "FSLG", which marks any copy of the file as ours
 
@@ -69,6 +69,30 @@ class Database:
         self._create()
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
+
+    def copy_to(self, copy: Path) -> None:
+        """Copy the file, as one of its states, into a new one that only its owner reads.
+
+        Programs that write wait meanwhile as they do for each other.
+        [test: tests/harness/privacy/test_ledger_processes.py]
+
+        Raises:
+            LedgerError: There is no ledger, the copy is there, or one of them cannot be used.
+        """
+        if not self.exists():
+            raise self.error("there is none to copy")
+        if os.path.lexists(copy):
+            raise LedgerError(f"{copy} is there, and no copy replaces a file; name another one.")
+        partial = copy.with_name(f".{copy.name}.{secrets.token_hex(8)}")
+        try:
+            with cannot(f"write {copy}", LedgerError):
+                os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                with self.reading() as connection, closing(sqlite3.connect(partial)) as target:
+                    connection.backup(target)
+                os.link(partial, copy)
+        finally:
+            with suppress(OSError):
+                partial.unlink()
 
     def error(self, reason: str) -> LedgerError:
         """Return the error with this reason."""

@@ -9,15 +9,18 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
 from fairshares.harness.privacy.ledger.database import Database
 from fairshares.harness.privacy.ledger.populations import (
     LEDGER_RULES,
+    AskedRun,
     Charge,
+    ChargedHostsRun,
     ChargeRules,
     LedgerState,
     Population,
@@ -27,6 +30,7 @@ from fairshares.harness.privacy.ledger.populations import (
     key_of,
     refuse_late_rule,
 )
+from fairshares.harness.system.documents import strict_json
 from fairshares.harness.system.processes import birth
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.exact_numbers import stated_number
@@ -36,6 +40,16 @@ _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
+# Version 1.0 has no such table, and reads a ledger that has it.
+_RUNS = """
+    CREATE TABLE IF NOT EXISTS runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        charge INTEGER REFERENCES charges,
+        name TEXT NOT NULL,
+        coordinator TEXT NOT NULL,
+        time TEXT NOT NULL
+    );
+"""
 _ASKED = "upload IN (SELECT value FROM json_each(:uploads))"
 TIMEOUT_S = 20.0
 
@@ -44,6 +58,21 @@ def default_path() -> Path:
     """Return the user's ledger, below `$XDG_DATA_HOME` or `~/.local/share`."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
+
+
+@dataclass(frozen=True)
+class LedgerSize:
+    """How much a ledger has.
+
+    Attributes:
+        charges: The number of charges.
+        uploads: The number of uploads that runs have counted.
+        last: When the last charge was written, in UTC and ISO 8601, or "".
+    """
+
+    charges: int
+    uploads: int
+    last: str
 
 
 class Ledger(Database):
@@ -182,9 +211,18 @@ class Ledger(Database):
             )
             if event.piece:
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
+            if event.asked_by is not None:
+                _insert_run(connection, number, event.asked_by)
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
+
+    def size(self) -> "LedgerSize":
+        """Return how much the ledger has."""
+        with self.reading() as connection:
+            (charges, last) = connection.execute("SELECT COUNT(*), MAX(time) FROM charges").fetchone()
+            (uploads,) = connection.execute("SELECT COUNT(DISTINCT upload) FROM uses").fetchone()
+            return LedgerSize(charges=int(charges), uploads=int(uploads), last=str(last or ""))
 
     def head(self) -> str:
         """Return the digest of all charges, or ""."""
@@ -275,7 +313,34 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
     found = f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id"
-    return tuple(_charge(_ChargeRow(*row)) for row in connection.execute(found, (key,)))
+    runs = _runs(connection)
+    charges = (_charge(_ChargeRow(*row)) for row in connection.execute(found, (key,)))
+    return tuple(replace(charge, runs=tuple(runs.get(charge.id, ()))) for charge in charges)
+
+
+def _runs(connection: sqlite3.Connection) -> dict[int, list[ChargedHostsRun]]:
+    """Return the runs of hosts, by their charge and the oldest first; none in a ledger of version 1.0."""
+    runs: dict[int, list[ChargedHostsRun]] = {}
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone() is None:
+        return runs
+    for number, name, coordinator, time in connection.execute(
+        "SELECT charge, name, coordinator, time FROM runs ORDER BY id"
+    ):
+        runs.setdefault(number, []).append(ChargedHostsRun(str(name), str(coordinator), str(time)))
+    return runs
+
+
+def _insert_run(connection: sqlite3.Connection, charge: int, run: AskedRun) -> None:
+    """Write which run of hosts a charge is of."""
+    connection.execute(_RUNS)
+    connection.execute(
+        "INSERT INTO runs (charge, name, coordinator, time) VALUES (?, ?, ?, ?)",
+        (charge, run.name, run.coordinator, _now()),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
@@ -294,7 +359,7 @@ def _insert(connection: sqlite3.Connection, name: str | None, event: PrivacyEven
         f"INSERT INTO charges ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            _now(),
             event.task,
             event.model,
             str(event.exact.epsilon),
@@ -443,7 +508,7 @@ def _charge(row: _ChargeRow) -> Charge:
         raise ValueError("no release spends that")
     settled = Status(row.status)
     if settled is Status.RUNNING:
-        settled = _running_or_not(_Process._make(json.loads(row.process)))
+        settled = _running_or_not(_Process.read(row.process))
     return Charge(
         id=row.number,
         time=row.time,
@@ -474,6 +539,17 @@ class _Process(NamedTuple):
     boot: str
     pid: int
     began: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the process of a charge's text, a list of JSON, or raise ValueError."""
+        fields = strict_json(text.encode())
+        if not isinstance(fields, list) or len(fields) != len(cls._fields):
+            raise ValueError("a process is a list of four values")
+        machine, boot, pid, began = fields
+        if type(pid) is not int:
+            raise ValueError("a process has a whole number")
+        return cls(str(machine), str(boot), pid, str(began))
 
 
 def _process(pid: int) -> _Process:

@@ -47,6 +47,30 @@ NOTHING_COMPUTED = "No party computed anything."
 
 
 @dataclass(frozen=True)
+class AskedRun:
+    """A run with parties on hosts, as the ledger of one of these hosts names it.
+
+    Attributes:
+        name: The run's name, which all of its hosts have signed.
+        coordinator: The name that the host's own command line gives to the coordinator's key, or "".
+    """
+
+    name: str
+    coordinator: str
+
+
+@dataclass(frozen=True)
+class ChargedHostsRun(AskedRun):
+    """A run with parties on hosts that was charged.
+
+    Attributes:
+        time: When, in UTC and ISO 8601.
+    """
+
+    time: str
+
+
+@dataclass(frozen=True)
 class PrivacyEvent:
     """A run that is about to reveal values.
 
@@ -56,6 +80,7 @@ class PrivacyEvent:
         piece: The name of its noise if made ahead, else "".
         chain: The name of its chain, or "", with that chain's `domain`.
         run: The digest of the hosts' statements, or "".
+        asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
         has_rounds: Whether noisy sums of rounds are part of it. A ledger keeps that neither.
     """
@@ -73,6 +98,7 @@ class PrivacyEvent:
     chain: str = ""
     domain: str = ""
     run: str = ""
+    asked_by: AskedRun | None = None
     family: NoiseFamily | None = None
     has_rounds: bool = False
 
@@ -84,11 +110,15 @@ class PrivacyEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(PrivacyEvent):
-    """A run, or a chain's runs, in the ledger; `time` is UTC, ISO 8601."""
+    """A run, or a chain's runs, in the ledger; `time` is UTC, ISO 8601.
+
+    `runs` are those of hosts, the oldest first. Version 1.0 wrote none of them.
+    """
 
     id: int
     time: str
     status: Status
+    runs: tuple[ChargedHostsRun, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -293,9 +323,14 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
 
 def refuse_other_terms(begun: Charge, event: PrivacyEvent) -> None:
     """Raise PopulationError if a run differs from the first of its chain."""
-    for name in ("task", "model", "loss", "domain"):
-        if getattr(begun, name) != getattr(event, name):
-            what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
+    is_alike = {
+        "task": begun.task == event.task,
+        "security model": begun.model == event.model,
+        "ε, δ or noise": begun.loss == event.loss,
+        "domain": begun.domain == event.domain,
+    }
+    for what, alike in is_alike.items():
+        if not alike:
             raise PopulationError(
                 f"Chain {event.chain!r} was begun with another {what} than this run has, and spends "
                 f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "

@@ -130,7 +130,7 @@ class CapRequest(Request):
 
         if not self._capped_variants:
             return self
-        return self.but(thresholds=len(read_domain(file).thresholds) or None)
+        return self.but(CapRequest.thresholds, len(read_domain(file).thresholds) or None)
 
 
 class CapCall(ReleaseCall):

@@ -23,7 +23,7 @@ from fairshares.harness.releases.base import (
     Answer,
     AuditTarget,
     BoundedRelease,
-    ExpectedCap,
+    ExpectedResult,
     OpenedLines,
     PreparedRelease,
     Statistic,
@@ -39,6 +39,7 @@ from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.mechanisms.above_threshold import allowed_above
 from fairshares.protocols.noise.added import noise_sum
 from fairshares.protocols.spec import ProtocolSpec
@@ -90,6 +91,18 @@ class CapFile(Struct, frozen=True, kw_only=True):
     allowed_above: Size
     noise: Size
     privacy: StatedPrivacy
+
+
+@dataclass(frozen=True)
+class ExpectedCap(ExpectedResult):
+    """The fields of `ChosenCap` that are known before a choice."""
+
+    caps: tuple[int, ...]
+    above: int
+    noise: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {"of": "cap", "caps": list(self.caps), "allowed_above": self.above, "noise": self.noise}
 
 
 @dataclass(frozen=True)

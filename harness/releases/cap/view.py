@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Protocol
 
 from fairshares.harness.errors import named, named_call
-from fairshares.harness.privacy.manifest import ReleaseManifest
+from fairshares.harness.privacy.manifest import Manifest, ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
-from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap
+from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap, ExpectedCap
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run_summary
+from fairshares.harness.views.expected_errors import PlanSection
 from fairshares.harness.views.parts import Findings, Line, Part, Table
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounding import exact_text
@@ -47,6 +48,19 @@ def cap(found: ChosenCap, clients: int) -> Iterator[Part]:
     yield "What choosing the cap spent adds to what the release spends."
 
 
+def expected(section: PlanSection) -> Iterator[Part]:
+    """Show the candidates of a choice, and what noise may do to it."""
+    release = section.release
+    choice = release.found
+    assert isinstance(choice, ExpectedCap)
+    caps = ", ".join(map(str, choice.caps))
+    yield (
+        f"The least of {caps} that, by noisy counts, {choice.above:,} clients or fewer exceed. "
+        f"{noise_moves(choice.noise)}."
+    )
+    yield from doubt_of(choice.above, choice.noise, release.asked.clients)
+
+
 def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
     """Show the first run's bound, whose ε is spent even if the second run, on `left`, fails."""
     rest = f"{named('cap', chosen.cap)} {named('epsilon', left.epsilon)} {named('delta', left.delta)}"
@@ -56,6 +70,16 @@ def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[
         "else this ε and δ are spent twice."
     )
     yield from doubt_of(chosen.above, chosen.noise, clients)
+
+
+def chosen_cap(manifest: Manifest, directory: Path) -> Iterator[Part]:
+    """Show the bound that the first run chose."""
+    epsilon = run_summary.epsilon_of_part(manifest, CapRequest.task)
+    yield (
+        f"The cap, {manifest.privacy.cap} of a client's records, was chosen by π_CAP, a release "
+        f"of its own with ε = {epsilon} of the total. Its files:"
+    )
+    yield Line("", str(directory))
 
 
 def noise_moves(noise: int) -> str:
@@ -130,5 +154,9 @@ def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]
 
 
 VIEW = run_summary.ReleaseView(
-    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest.inputs.clients), following
+    STEPS,
+    "the cap",
+    lambda chosen, manifest: cap(chosen, manifest.inputs.clients),
+    following,
+    expected=expected,
 )

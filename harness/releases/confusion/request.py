@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
@@ -72,10 +72,7 @@ class ConfusionCall(ReleaseCall):
 
     def check_source(self, *, clients_send: bool) -> None:  # noqa: ARG002
         if self.cut is not None and self.source.prediction:
-            raise OptionError(
-                f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which "
-                "make predictions."
-            )
+            raise _two_predictions()
         if self.cut is None and self.source.score:
             raise OptionError(f"{named('score')} goes with {named('threshold')}, from which on it predicts.")
         if self.cut is not None and self.source.shares:
@@ -84,12 +81,23 @@ class ConfusionCall(ReleaseCall):
                 f"{named('threshold')}."
             )
 
+    def check_columns(self, columns: Collection[str]) -> None:
+        if "prediction" in columns and ("score" in columns or self.cut is not None):
+            raise _two_predictions()
+
     def read(
         self, source: TabularRecords, domain: RecordDomain | None, max_count: int, kind: RecordKind
     ) -> ClientRecords:
         from fairshares.harness.inputs.records import read_records
 
         return read_records(source, domain, max_count, kind=kind, cut=self.cut)
+
+
+def _two_predictions() -> OptionError:
+    return OptionError(
+        f"Give either {named('prediction')}, or {named('score')} and {named('threshold')}, which make "
+        "predictions."
+    )
 
 
 class ConfusionOptions(ReleaseOptions):

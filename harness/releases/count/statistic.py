@@ -14,8 +14,7 @@ from fairshares.harness.postprocessing.noisy_counts import read_unbiased
 from fairshares.harness.releases.base import (
     TABLE_SIZES,
     Answer,
-    ExpectedCount,
-    ExpectedCounts,
+    ExpectedResult,
     OpenedLines,
     PreparedRelease,
     Statistic,
@@ -31,6 +30,8 @@ from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import exact_text, float_up
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.circuits.coins import Coins
+from fairshares.protocols.guarantee import Guarantee
+from fairshares.protocols.json_values import JsonValue
 from fairshares.protocols.mechanisms.shifted_log import (
     MOST_COUNT,
     ErrorTarget,
@@ -46,6 +47,44 @@ SIZES = (0, 10, 100, 1000, 10_000, 100_000, 1_000_000)  # sizes of cells whose p
 
 EstimatedCount = Annotated[float, Meta(ge=0, le=2 * MOST_COUNT)]
 """An estimated count of records, or an end of its interval."""
+
+
+@dataclass(frozen=True)
+class ExpectedCount:
+    """A count's size, expected relative error, and guarantee."""
+
+    records: float
+    error: float
+    guarantee: Guarantee
+
+    @property
+    def privacy(self) -> dict[str, JsonValue]:
+        """The size and the guarantee, rounded up, in a plan's JSON."""
+        return {
+            "records": self.records,
+            "epsilon": float_up(self.guarantee.epsilon),
+            "delta": float_up(self.guarantee.delta),
+        }
+
+
+@dataclass(frozen=True)
+class ExpectedCounts(ExpectedResult):
+    """Expected relative errors of counts, by group and label. The release keeps to an error of its own."""
+
+    each: Mapping[str, ExpectedCount]
+    distribution: ShiftedLog
+    target: ErrorTarget
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "of": "count, relative",
+            "mean": {name: cell.error for name, cell in self.each.items()},
+            "privacy": {name: cell.privacy for name, cell in self.each.items()},
+            "relative_error": self.target.relative,
+            "error_from": self.target.least,
+            "error_to": self.target.most,
+            "offset": self.distribution.offset,
+        }
 
 
 class PrivacyOfSize(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 from fairshares.harness.releases.base import by_cell
-from fairshares.harness.releases.count.statistic import CONFIDENCE, GroupCounts
+from fairshares.harness.releases.count.statistic import CONFIDENCE, ExpectedCounts, GroupCounts
 from fairshares.harness.views import run_summary
+from fairshares.harness.views.expected_errors import MOST_ROWS, PlanSection, drawn, share_shown
 from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.protocols.accounting.rounding import digits_up, interval_shown
@@ -64,9 +65,29 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     )
 
 
+def expected(section: PlanSection) -> Iterator[Part]:
+    """Show the expected errors of counts, and the guarantee of a record in each cell."""
+    expectation = section.release.found
+    assert isinstance(expectation, ExpectedCounts)
+    errors = {name: cell.error for name, cell in expectation.each.items()}
+    yield from drawn(section, "relative error of the count (mean)", errors)
+    target = expectation.target
+    yield (
+        f"A count from {target.least:,} to {target.most:,} has a mean relative error of at most "
+        f"{share_shown(target.relative)}; the more records a cell has, the smaller the ε of each."
+    )
+    rows = []
+    for name, cell in list(expectation.each.items())[:MOST_ROWS]:
+        epsilon, delta = guarantee(cell.guarantee.epsilon, cell.guarantee.delta)
+        rows.append([name, f"{cell.records:,.0f}", share_shown(cell.error), epsilon, delta])
+    if len(expectation.each) > MOST_ROWS:
+        rows.append([f"… {len(expectation.each) - MOST_ROWS} more", "", "", "", ""])
+    yield Table(["group, label", "records", "error, relative (mean)", "ε of one of them", "δ"], rows)
+
+
 def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
     """Return a record's ε and δ as texts."""
     return digits_up(epsilon, 3), digits_up(delta, 2)
 
 
-VIEW = run_summary.ReleaseView(STEPS, "counts", lambda estimated, _: counts(estimated))
+VIEW = run_summary.ReleaseView(STEPS, "counts", lambda estimated, _: counts(estimated), expected=expected)

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fairshares.harness.errors import named, named_call
+from fairshares.harness.errors import FairSharesError, named, named_call
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
 from fairshares.harness.postprocessing.thresholds.constraints import FOUR_FIFTHS
 from fairshares.harness.postprocessing.thresholds.rules import in_words
+from fairshares.harness.releases.base import Answer
 from fairshares.harness.releases.confusion.view import rates_of, rates_shown
 from fairshares.harness.releases.thresholds.statistic import Thresholds
 from fairshares.harness.views import run_summary
@@ -142,9 +143,16 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     yield from rates_unknown(every[..., 1], every[..., 2])
 
 
+def problem(found: Answer) -> FairSharesError | None:
+    """Return why curves allow no thresholds, or None."""
+    assert isinstance(found, Thresholds)
+    return found.problem
+
+
 VIEW = run_summary.ReleaseView(
     STEPS,
     "thresholds",
     lambda result, _: thresholds(result),
     lambda _, __, done: [another_choice(done.out)],
+    problem=problem,
 )

@@ -102,5 +102,9 @@ def of_what(domain: RecordDomain) -> str:
 
 
 VIEW = run_summary.ReleaseView(
-    STEPS, "weights", lambda result, _: weights(result.weights), lambda _, __, done: chain(done.manifest)
+    STEPS,
+    "weights",
+    lambda result, _: weights(result.weights),
+    lambda _, __, done: chain(done.manifest),
+    chain=chain,
 )

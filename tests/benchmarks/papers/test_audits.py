@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from benchmarks.papers import audits as of_papers
-from benchmarks.papers.audits import PROTOCOL_4, PUBLISHED_SAMPLERS, EmpiricalFigures
+from benchmarks.papers.audits import (
+    LOCAL_MECHANISMS,
+    PROTOCOL_4,
+    PUBLISHED_LOCAL_MECHANISMS,
+    PUBLISHED_SAMPLERS,
+    EmpiricalFigures,
+)
 from fairshares.harness.cli.commands.audit import audit
 from fairshares.harness.cli.options import AuditOptions
 from fairshares.harness.errors import OptionError
@@ -19,7 +25,7 @@ from fairshares.harness.privacy.audit.samplers import Audited
 
 @pytest.fixture(scope="module")
 def audits() -> list[Audited]:
-    return [published() for published in (*PUBLISHED_SAMPLERS, *PROTOCOL_4)]
+    return [published() for published in (*PUBLISHED_SAMPLERS, *PROTOCOL_4, *PUBLISHED_LOCAL_MECHANISMS)]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +49,10 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_roc.published.epsilon", 1001.0),
         ("pi_roc.published.replace_one.epsilon", 2002.0),
         ("pi_roc.published.values_moved", 1001),
+        ("ldp.m_r.1_1.epsilon", 1.379885),
+        ("ldp.m_l.k1.epsilon", "inf"),
+        ("ldp.m_l.k1.epsilon_claimed", 1.0),
+        ("ldp.m_l.k1.log_ratio_at_10", 5.5),
     ],
 )
 def test_published_figures(rows: Mapping[str, Any], subject: str, value: object) -> None:
@@ -77,9 +87,11 @@ def test_the_reference_set_has_ours_and_the_published(monkeypatch: pytest.Monkey
     """In the order of tables, where only samplers are looked at, as releases take long."""
     monkeypatch.setattr(of_papers, "OF_RELEASES", ())
     assert [audited.subject for audited in of_papers.reference_set()] == [
-        audited().subject
-        for audited in (*OF_SAMPLERS, *PUBLISHED_SAMPLERS, *PROTOCOL_4, *OF_LOCAL_MECHANISMS)
+        audited().subject for audited in (*OF_SAMPLERS, *PUBLISHED_SAMPLERS, *PROTOCOL_4, *LOCAL_MECHANISMS)
     ]
+    mechanisms = [published().name for published in LOCAL_MECHANISMS]
+    assert mechanisms == ["M_R, as published", "M_R, repaired", "M_L, k = 1", "M_L, k = 2"]
+    assert [audit in OF_LOCAL_MECHANISMS for audit in LOCAL_MECHANISMS] == [False, True, False, True]
     assert OF_RELEASES
 
 

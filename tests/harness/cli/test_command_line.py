@@ -71,7 +71,7 @@ def test_values_are_read_once_and_written_as_they_are_typed() -> None:
         True,
     )
     assert options.written("epsilon", "max_count", "out") == {"epsilon": "1/3", "max_count": "7", "out": ""}
-    assert options.but(max_count="8").max_count == "8" and options.max_count == "7"
+    assert options.but(WeightsOptions.max_count, "8").max_count == "8" and options.max_count == "7"
 
 
 def test_what_has_to_be_given_is_named_with_an_example() -> None:

@@ -145,6 +145,21 @@ def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
     assert small < release["privacy"]["epsilon"] <= 1
 
 
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ({"reweighing": "balanced"}, "Count of a group and label: off by"),
+        (OF_CAP, "The least of 1, 2, 3, 4, 6, 8, 10 that, by noisy counts, 31 clients or fewer exceed."),
+        ({"task": "count", "records": "20000"}, "has a mean relative error of at most 10 %"),
+    ],
+)
+def test_each_release_shows_its_own_kind_of_expected_errors(
+    release: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_plan(**{**GIVEN, **release, "max_count": "10", "security": "mpyc"})
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
 AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "10000", "records": "100000"}
 
 

@@ -8,8 +8,26 @@ import pytest
 
 from fairshares.harness.cli import terminal
 from fairshares.harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_checks
-from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.errors import (
+    KINDS,
+    USUAL_EXIT,
+    BudgetError,
+    CertificateError,
+    FairSharesError,
+    HostUnfitError,
+    HostUnreachableError,
+    LedgerError,
+    LostPeerError,
+    OptionError,
+    PartyFailedError,
+    PolicyError,
+    SignatureError,
+    StockError,
+    UsedNoiseError,
+    WriteError,
+)
 from fairshares.harness.views.parts import Line, Table
+from tests.conftest import PROJECT
 
 
 @pytest.mark.parametrize("output", [terminal.Output(json=True), terminal.Output(quiet=True)])
@@ -52,6 +70,42 @@ def test_nobody_controls_a_terminal_by_names(
     assert "b" in printed and "ü" in printed and "😀" in printed
     if as_json and kind == "name":
         assert json.loads(captured.out) == {name: [name]}
+
+
+CODES = [
+    (BudgetError, 3),
+    (UsedNoiseError, 3),
+    (PolicyError, 3),
+    (HostUnreachableError, 4),
+    (HostUnfitError, 4),
+    (PartyFailedError, 5),
+    (LostPeerError, 5),
+    (WriteError, 6),
+    (LedgerError, 6),
+    (SignatureError, 7),
+    (CertificateError, 7),
+    (OptionError, 1),
+    (StockError, 1),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CODES)
+def test_a_command_ends_with_the_code_of_the_errors_kind(error: type[FairSharesError], code: int) -> None:
+    with pytest.raises(SystemExit) as ended, terminal.ending_well(terminal.Output()):
+        raise error("It is so.")
+    assert ended.value.code == code
+
+
+def test_the_page_has_the_table_of_exit_codes() -> None:
+    """All of it, with the words that the code has; no class is of two kinds."""
+    page = (PROJECT / "docs" / "reference" / "commands.md").read_text()
+    rows = [f"| {kind.code} | {kind.meaning} | {kind.way_out} |" for kind in KINDS]
+    assert "\n".join(rows) in page
+    assert f"\n| {USUAL_EXIT} | " in page and f"\n| {terminal.INTERRUPTED_EXIT} | " in page
+    codes = [USUAL_EXIT, *(kind.code for kind in KINDS), terminal.INTERRUPTED_EXIT]
+    assert len({*codes}) == len(codes) and 2 not in codes  # which a shell's own commands have
+    classes = [error for kind in KINDS for error in kind.errors]
+    assert len({*classes}) == len(classes)
 
 
 STATIC = {**STATIC_CHECKS, **TYPES}

@@ -28,6 +28,7 @@ from fairshares.harness.inputs.rings import FIELD, RING, Ring
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.weights.spec import PI_RW
+from fairshares.harness.request.request import Randomness
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import PI_LAP, PI_SUM, PRODUCT, with_distributed_noise
@@ -215,4 +216,4 @@ def test_others_are_refused_by_name(spec: Any) -> None:
     )
     with pytest.raises(OptionError, match=f"{spec.name} has no place for distributed noise"):
         release.program_of(spec)
-    assert release.but(noise="joint").program_of(spec) is spec
+    assert release.but(Randomness.noise, "joint").program_of(spec) is spec

@@ -82,7 +82,7 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         PartyState(("OUT noise [4, -4]", line_of(Costs(seconds=seconds, sent_bytes=sent))))
         for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
     ]
-    monkeypatch.setattr(WaitingParties, "finish", lambda _: ended)
+    monkeypatch.setattr(WaitingParties, "finish", lambda _waiting, _permission: ended)
     job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), fair_bits=((59, 2),))
     result = EmbeddedEngine().run(job, MPYC, Conditions(tmp_path / "run", 9.0, lambda step: None))
     assert (result.outputs, result.times["mpc_s"], result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
@@ -105,6 +105,8 @@ def test_one_charge_lets_one_run_go(tmp_path: Path) -> None:
     with engine.prepare(job, MPYC, Conditions(work, 600.0, print)) as ready:
         with pytest.raises(LedgerError, match="this one was made for another run"):
             ready.go(charged)
+        with pytest.raises(LedgerError, match="permits itself alone, and that of opens is another"):
+            ready._finish(MadeUpJob(job.spec, source, ()))
         assert all(not [*(work / f"party-{party}" / PEERS).iterdir()] for party in range(3))
     assert not work.exists()
 

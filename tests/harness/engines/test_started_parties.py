@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairshares.harness.charged import BegunCharge
 from fairshares.harness.engines.parties.handle import LaidOutParty, PartyProcess, PartyState
 from fairshares.harness.engines.parties.supervisor import started
 from fairshares.harness.errors import PartyTimeoutError, UsedDirectoryError
@@ -87,7 +88,7 @@ def test_all_that_wait_go_with_what_their_hosts_agreed_to() -> None:
 
     agreed = {0: Signed("said", "signature", "certificate")}
     with started([LaidOutTold(0, ended), LaidOutTold(1, ended)], 1.0) as waiting:
-        waiting.finish(agreed=agreed)
+        waiting.finish(BegunCharge(), agreed=agreed)
     certificates = {0: "certificate 0", 1: "certificate 1"}
     assert told == [(certificates, agreed), (certificates, agreed)]
     assert ended == ["kill told", "kill told", "close told", "close told"]

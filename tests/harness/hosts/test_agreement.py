@@ -173,7 +173,7 @@ def test_a_party_that_meets_nobody_is_given_up(
         return bool(ends)
 
     until(ended)
-    assert ends[0].code < 0 and "had not met all other parties" in ends[0].lines[-1]
+    assert ends[0].code < 0 and "had not met all other parties" in ends[0].state.lines[-1]
     assert ends[0].signed is None and [status for *_, status in spent(hosts[0])] == [Status.ABORTED]
 
 

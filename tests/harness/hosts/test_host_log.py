@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,13 @@ from fairshares.harness.hosts.host_log import (
     why_failed,
 )
 from fairshares.harness.hosts.local_host import TURN
-from fairshares.harness.hosts.messages import Kill, Propose, Removed
+from fairshares.harness.hosts.messages import Collect, Forget, Kill, Propose, Removed
 from fairshares.harness.hosts.policy import LEDGER
-from fairshares.harness.hosts.setup import Setup
+from fairshares.harness.hosts.setup import Setup, set_up_here
 from fairshares.harness.party_reports import line_of_failure
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.uploads.task import read_task
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (
     RULE,
@@ -54,7 +55,10 @@ from tests.support.coordinators import (
     spent,
     write_rules,
 )
+from tests.support.envelopes import unsealed
+from tests.support.planted import check_logs_below
 
+RUN_NAME = "0" * 32  # as `to_prepare` has it
 REFUSED = {"do": "propose", "asked": asked(population="others")}
 WHY = "Its policy names no population 'others'"
 
@@ -81,6 +85,11 @@ def answers(host: Path, *requests: dict[str, Any], coordinator: str = "alice") -
         return [agent._answer(received(request)) for request in requests]
 
 
+def ends_in(host: Path) -> list[LogLine]:
+    """Return the lines of a host's log on what failed or was ended."""
+    return [line for line in read_log(host).lines if line.event in (Event.FAILED, Event.ENDED)]
+
+
 def refusal(answer: dict[str, Any]) -> str:
     """Return the sentence by which a request was refused."""
     sentence: str = answer["error"][1]
@@ -90,13 +99,14 @@ def refusal(answer: dict[str, Any]) -> str:
 def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
     said = answers(host, REFUSED, {"do": "\x1b[2Jnothing"}, {"do": "certificate", "seconds": 1.0})
     answers(host, {"do": "clean"}, coordinator="mallory")
-    answers(host, {"do": "collect"})  # which is answered
+    answers(host, {"do": "collect"})
     lines = read_log(host).lines
     assert [(line.event, line.coordinator, line.request) for line in lines] == [
         (Event.REFUSED, "alice", "propose"),
         (Event.REFUSED, "alice", "\x1b[2Jnothing"),
         (Event.REFUSED, "alice", "certificate"),
         (Event.REFUSED, "mallory", "clean"),
+        (Event.ANSWERED, "alice", "collect"),
     ]
     assert [line.said for line in lines[:3]] == [answer["error"][1] for answer in said]
     assert lines[0].said.startswith(WHY) and {line.process for line in lines} == {os.getpid()}
@@ -106,12 +116,12 @@ def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
 
 def test_the_command_shows_the_last_events(host: Path, tmp_path: Path) -> None:
     shown = ("hosts.log", "--directory", str(host))
-    assert "names nothing that was refused or failed" in succeed(*shown, cwd=tmp_path)
+    assert "has no events" in succeed(*shown, cwd=tmp_path)
     answers(host, {"do": "\x1b[2Jnothing"}, REFUSED)
     with (host / FILE).open("a") as file:
         file.write('{"time": "2026-')
     last = succeed(*shown, "--last", "1", cwd=tmp_path)
-    assert "propose" in last and "nothing" not in last.replace("nothing was", "")
+    assert "propose" in last and "nothing" not in last
     assert "1 of 2 events" in last and "1 line of it could not be read" in last
     every = succeed(*shown, cwd=tmp_path)
     assert "\x1b[2J" not in every and "nothing" in every
@@ -126,11 +136,12 @@ def numbers(lines: list[LogLine]) -> list[int]:
     return [int(line.said) for line in lines]
 
 
-def test_no_connection_writes_refusals_without_end(host: Path) -> None:
+@pytest.mark.parametrize("event", [Event.REFUSED, Event.ANSWERED])
+def test_no_connection_writes_requests_without_end(event: Event, host: Path) -> None:
     """Though it cannot keep the end of its run out of the log by them."""
     log = HostLog(host, "alice")
     for number in range(MOST_OF_A_CONNECTION + 5):
-        log.write(Event.REFUSED, "propose", f"reason {number}")
+        log.write(event, "propose", f"reason {number}")
     lines = read_log(host).lines
     assert len(lines) == MOST_OF_A_CONNECTION
     assert [line.said[:15] for line in lines[-2:]] == ["reason 998", "This connection"]
@@ -312,8 +323,112 @@ def test_a_party_that_failed_is_named_once_without_what_it_revealed(told_by: str
             assert ended is not None and ended.code == 1
         elif told_by == "kill":
             answered(work, Kill())
-    (line,) = read_log(hosts[0]).lines
+    (line,) = ends_in(hosts[0])
     assert (line.event, line.coordinator, line.request, line.said) == (Event.FAILED, "alice", "", why)
+    assert line.run == RUN_NAME
+
+
+class EndedWell(Party):
+    """A party that has ended well, with its outputs."""
+
+    def state(self) -> PartyState:
+        return PartyState(("OUT counts [90210, -7, 31337, 4711]",))
+
+    def exit_code(self) -> int:
+        return 0
+
+
+def test_a_run_is_told_from_its_request_to_its_end_with_its_name_and_coordinator(tmp_path: Path) -> None:
+    """By the log, and by the entry in the ledger; neither has anything that the run revealed."""
+    hosts = make_hosts(tmp_path)
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack, "alice")
+        work = coordinator.prepared(asked())
+        let_go(coordinator, work, hosts, EndedWell())
+        ended = work.ended()
+        assert ended is not None and ended.code == 0
+        assert len(work.collect(Collect())) == 1
+        work.forget(Forget(run=RUN_NAME))
+    lines = read_log(hosts[0]).lines
+    assert [(line.event, line.request, line.run) for line in lines] == [
+        (Event.ANSWERED, "propose", ""),
+        (Event.CHARGED, "go", RUN_NAME),
+        (Event.BEGAN, "go", RUN_NAME),
+        (Event.DONE, "", RUN_NAME),
+        (Event.ANSWERED, "collect", ""),
+        (Event.ANSWERED, "forget", RUN_NAME),
+    ]
+    assert {line.coordinator for line in lines} == {"alice"}
+    assert lines[0].said == "A release, weights of population 'loans' in model mpyc."
+    (loans,) = Ledger(hosts[0] / LEDGER).populations()
+    (charge,) = loans.charges
+    assert lines[1].said.endswith(f"charged to population 'loans', as charge {charge.id}.")
+    assert [(run.name, run.coordinator) for run in charge.runs] == [(RUN_NAME, "alice")]
+    shown = succeed("ledger", "--ledger", str(hosts[0] / LEDGER), cwd=tmp_path)
+    assert RUN_NAME in shown and "alice" in shown
+    as_json = json.loads(succeed("ledger", "--ledger", str(hosts[0] / LEDGER), "--json", cwd=tmp_path))
+    (run,) = as_json["populations"][0]["charges"][0]["runs"]
+    assert (run["name"], run["coordinator"], run["time"]) == (RUN_NAME, "alice", charge.runs[0].time)
+    kept = (hosts[0] / FILE).read_bytes() + (hosts[0] / LEDGER).read_bytes()
+    assert b"90210" not in kept and b"OUT counts" not in kept
+
+
+def _own_key(host: Path) -> bytes:
+    return (host / "keys" / "embedded" / "P0.key").read_bytes().split(b"\n")[1]
+
+
+def _sealing_key(host: Path) -> bytes:
+    (key,) = (host / "sealing").glob("*.key")
+    return key.read_bytes().hex().encode()
+
+
+def _share(host: Path) -> bytes:
+    (upload,) = (host / "shares").glob("*.share")
+    return (
+        unsealed(read_task(host / "task.json"), 0, upload.read_bytes(), host / "sealing")[-12:].hex().encode()
+    )
+
+
+@pytest.mark.parametrize("secret", [_own_key, _sealing_key, _share])
+def test_the_search_of_all_these_tests_finds_what_is_in_a_log(
+    secret: Callable[[Path], bytes], tmp_path: Path
+) -> None:
+    """Or is in the ledger of a host; each test of hosts ends with this search."""
+    host = make_hosts(tmp_path / "hosts")[0]
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "reason")
+    assert check_logs_below(tmp_path) == 1
+    text = secret(host).decode()
+    HostLog(host, "alice").write(Event.REFUSED, "propose", text)
+    with pytest.raises(AssertionError, match=r"log\.jsonl has"):
+        check_logs_below(tmp_path)
+    (host / FILE).unlink()
+    HostLog(host, "alice").write(Event.REFUSED, "propose", "reason")
+    Ledger(host / LEDGER).remember({"certificate": text})
+    with pytest.raises(AssertionError, match=r"ledger\.sqlite has"):
+        check_logs_below(tmp_path)
+    (host / LEDGER).unlink()
+
+
+def test_what_an_owner_changes_is_in_the_log(tmp_path: Path) -> None:
+    """Keys that are made and renewed, certificates that are accepted, and a ledger that is restored."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    for place, party in ((own, 0), (other, 1)):
+        set_up_here(place, party, renew=False, policy_text=RULE, others=[], models=["mpyc"])
+    exported = [other / "party-1.certificates"]
+    set_up_here(own, 0, renew=True, policy_text=None, others=exported, models=["mpyc"])
+    lost = ("--population", "loans", "--epsilon", "1", "--delta", "2^-40", "--seen", "0" * 64)
+    succeed("hosts.restored", "--directory", str(own), *lost, cwd=tmp_path)
+    lines = read_log(own).lines
+    assert [(line.event, line.request, line.said) for line in lines] == [
+        (Event.CHANGED, "setup", "Keys are there; the policy was written."),
+        (Event.CHANGED, "setup", "Keys were renewed; the policy is as it was."),
+        (Event.CHANGED, "pin", "Certificates of party 1 were accepted."),
+        (
+            Event.CHANGED,
+            "restored",
+            "Lost charges were added to population 'loans': ε = 1 and δ = 9.095e-13.",
+        ),
+    ]
 
 
 def end_by_signal(one: Process) -> None:
@@ -362,11 +477,18 @@ def test_a_charged_run_that_is_ended_is_named_once_and_by_whom(tmp_path: Path) -
             live[0].ask("go", agreed=signed)
             charged = len(spent(hosts[0]))
             end(live[0])
-        lines = read_log(hosts[0]).lines
+        lines = ends_in(hosts[0])
         assert [(line.request, line.said) for line in lines] == said
         assert {(line.event, line.coordinator) for line in lines} == {(Event.ENDED, "alice")}
+        asked_for = [(line.event, line.request, line.run) for line in read_log(hosts[0]).lines[:3]]
+        assert asked_for == [
+            (Event.ANSWERED, "propose", ""),
+            (Event.CHARGED, "go", RUN_NAME),
+            (Event.BEGAN, "go", RUN_NAME),
+        ]
         assert len(spent(hosts[0])) == charged and spent(hosts[0])[-1][2] is Status.ABORTED
-        assert not any((place / FILE).exists() for place in hosts[1:])  # where nothing had begun
+        for place in hosts[1:]:  # where nothing had begun
+            assert [line.request for line in read_log(place).lines] == ["propose"]
 
 
 # An agent whose limits are short: its arguments are names and values in modules, and then the directory.
@@ -413,7 +535,7 @@ def test_a_connection_that_does_not_take_the_turn_ends(host: Path) -> None:
                 break
             threading.Event().wait(0.05)
         one.wait()
-    (line,) = read_log(host).lines
+    (line,) = ends_in(host)
     assert (one.returncode, line.event, line.coordinator) == (1, Event.ENDED, "alice")
     assert line.said == "The connection did not take the host's turn within 0.5 s, and the agent ended."
     assert not (host / TURN).exists()
@@ -441,7 +563,7 @@ def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: py
         ]
         timer = waits[1][1]
         timer.function(*timer.args)
-    (line,) = read_log(host).lines
+    (line,) = ends_in(host)
     assert [line.said] == ended and line.event is Event.ENDED
     assert line.said.startswith("No run began within 3600 s")
 
@@ -479,7 +601,7 @@ def test_who_ended_other_connections_is_named(host: Path, monkeypatch: pytest.Mo
         lambda *_: Removed(processes=next(numbers), directories=0, records=0),
     )
     answers(host, {"do": "clean"}, {"do": "clean"})
-    (line,) = read_log(host).lines
+    (line,) = ends_in(host)
     assert (line.event, line.coordinator, line.request) == (Event.ENDED, "alice", "clean")
     assert line.said == "It ended other connections: 2."
 

@@ -14,7 +14,9 @@ from msgspec import structs
 from fairshares import load
 from fairshares.harness.cli.commands import hosts as commands
 from fairshares.harness.cli.options import HostsCollectOptions
+from fairshares.harness.computation import Preprocessing
 from fairshares.harness.engines.engine import left_out_by
+from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.registry import engines
@@ -47,7 +49,7 @@ from fairshares.harness.hosts.messages import (
     answer_type,
 )
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
-from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease
+from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease, noise_made
 from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
 from fairshares.harness.party_reports import ClientsServed, line_of
 from fairshares.harness.pipeline import run
@@ -57,7 +59,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import SIGNATURES
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Request
 from fairshares.harness.system.result_files import write_all
 from fairshares.protocols.spec import SHARES
 from tests.support.command import files_below
@@ -68,7 +70,7 @@ from tests.support.requests import request_of
 pytestmark = pytest.mark.usefixtures("in_shell")
 
 RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40)).but(
-    population="loans"
+    Request.population, "loans"
 )
 HOSTS = [Host(i, f"{name}.example", "/d", "/p", 9000 + i) for i, name in enumerate("abc")]
 ENDED = "ended"  # which no request is for
@@ -255,6 +257,14 @@ def test_nothing_is_written_unless_all_hosts_sign_the_run_that_took_place(
     assert forgotten == HOSTS and (tmp_path / "second" / "out" / SIGNATURES).exists()
 
 
+def test_noise_that_hosts_did_not_sign_is_not_kept() -> None:
+    made = EngineResult(model=MODEL, outputs={}, engine="", engine_version="", program_hash="")
+    with pytest.raises(HostUnfitError, match="names no piece of noise"):
+        noise_made(made)
+    noise = Preprocessing(piece="0" * 12, attempts=1)
+    assert noise_made(replace(made, preprocessing=noise)) is noise
+
+
 def test_results_that_nobody_could_verify_are_not_put_in_place(
     said: list[Answers], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,7 +342,7 @@ def test_hosts_run_the_job_that_is_charged_here_or_none(said: list[Answers], tmp
     """Whoever proposed another ε than it charges, or meets a host that prepared something else."""
     runner = runner_of(replay(said, 1, "agree", said[1]["agree"][-1]))
     with pytest.raises(HostUnfitError, match=r"\(party 0\) prepared another run than the one that this mach"):
-        release(runner, tmp_path / "out", RELEASE.but(epsilon=RELEASE.protect.epsilon / 2))
+        release(runner, tmp_path / "out", RELEASE.but(Protect.epsilon, RELEASE.protect.epsilon / 2))
     other = said[1]["prepare"][-1] | {"job_hash": said[1]["prepare"][-1]["program_hash"]}
     runner = runner_of(replay(said, 1, "prepare", other))
     with pytest.raises(HostUnfitError, match=r"\(party 1\) prepared another run .* no party was started"):

@@ -26,6 +26,10 @@ from tests.support.coordinators import RULE, Refused, agents, asked, make_hosts
 DEFAULT = first_policy(["mpyc"])
 
 
+def test_a_first_policy_names_all_tasks_that_it_may_limit_runs_to() -> None:
+    assert f"# {', '.join(REQUESTS)}; without this line, all" in DEFAULT
+
+
 def rule_for(host: Path, population: str) -> Rule:
     """Return the rule of a host for weights of a population in mpyc."""
     rule = allowed(decide(read_policy(host).host_rules, "", Release("weights", "mpyc", "record", population)))

@@ -587,6 +587,6 @@ def test_a_peer_that_denies_a_piece_costs_that_piece_alone(
 
 def test_hosts_take_no_noise_made_ahead_for_clients_that_send() -> None:
     form = PI_RW.input_forms["split"].by(CLIENTS)
-    spec = WeightsRequest(epsilon=1).but(offline=True, input_path=CLIENTS).program_of(PI_RW)
+    spec = WeightsRequest(epsilon=1, offline=True, input_path=CLIENTS).program_of(PI_RW)
     said = HostsBackend([], MODEL_OF_HOSTS).supports(spec, MODEL_OF_HOSTS, form)
     assert said is not None and "leave out" in said

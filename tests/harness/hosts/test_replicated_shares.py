@@ -80,7 +80,7 @@ class Site:
 
     @property
     def release(self) -> Request:
-        return request_of(self.model, FORM, Fraction(1)).but(population="loans")
+        return request_of(self.model, FORM, Fraction(1)).but(Request.population, "loans")
 
     def fed(self, after: dict[int, After] | None = None) -> tuple[set[str], Any]:
         """Have the hosts agree and add up; return what all took, and how many were left out, by why."""

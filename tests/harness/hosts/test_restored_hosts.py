@@ -26,7 +26,9 @@ from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger, next_head
 from fairshares.harness.privacy.ledger.populations import Status
+from fairshares.harness.releases.weights.request import InputsOfChains
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import get_model
 from fairshares.protocols.spec import SPLIT
 from tests.support import coordinators
@@ -74,7 +76,8 @@ class Chain:
         share(ClientRecords(DOMAIN, np.array(["c"]), zero, zero, zero), SPLIT, MODEL, self.at / "shares")
         to_hosts(self.at / "shares", self.hosts)
         self.outs += 1
-        release = request_of(MODEL, SPLIT, Fraction(1)).but(population="loans", chain=name)
+        release = request_of(MODEL, SPLIT, Fraction(1)).but(Request.population, "loans")
+        release = release.but(InputsOfChains.chain, name)
         with hosts_runner(self.hosts, MODEL, release, after) as runner:
             out = self.at / f"out-{self.outs}"
             account = Account(self.own(), "loans")  # no refused run's

@@ -41,6 +41,7 @@ from fairshares.harness.hosts import (
     wire,
 )
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.host_log import Event, read_log
 from fairshares.harness.hosts.listed_uploads import AGGREGATES, SHARES
 from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
@@ -82,6 +83,7 @@ from tests.support.coordinators import (
     run_of,
 )
 from tests.support.envelopes import counts
+from tests.support.planted import check_logs_below
 from tests.support.sent_programs import VERSION, sent_program
 from tests.support.sharing import trial
 
@@ -217,7 +219,7 @@ class FakeProcess:
         return self.code
 
     def state(self) -> PartyState:
-        return PartyState(("OUT counts [1, 2, 3, 4]",))
+        return PartyState(("OUT counts [90210, 31337, 47110, 65537]",))
 
     def kill(self) -> None:
         self.code = -9 if self.code is None else self.code
@@ -598,6 +600,11 @@ def test_every_request_in_every_state(given: bool, site: Site) -> None:
     assert {state for state, *_ in seen} == {*State} - {without}
     assert handled == REQUESTS - ({"read_list", "take_list"} if given else set())
     assert answered_to > 100 and refused > 100
+    written = read_log(site.given if given else site.hosts[0]).lines
+    assert {line.event for line in written} == {*Event} - {Event.CHANGED}  # what owners do
+    noted = {line.request for line in written if line.event is Event.ANSWERED}
+    assert noted == {"propose", "preprocess", "benchmark", "keep", "forget", "collect", "clean"}
+    assert check_logs_below(site.hosts[0].parent) >= 1
 
 
 def check_random_orders(site: Site, orders: int, length: int = 20) -> None:
@@ -647,7 +654,9 @@ def test_a_party_ends_when_its_time_is_over(site: Site) -> None:
             ended = made.work.ended()
             assert (ended is not None) == (made.state.NAME is State.OVER) == is_over
         assert ended is not None and ended.code < 0
-        assert "ends a coordinator's program after 3,600 s (benchmark_program_seconds" in ended.lines[-1]
+        assert (
+            "ends a coordinator's program after 3,600 s (benchmark_program_seconds" in ended.state.lines[-1]
+        )
 
 
 def test_a_certificate_is_not_asked_for_again_once_the_party_may_go(site: Site) -> None:

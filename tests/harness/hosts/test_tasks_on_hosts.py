@@ -11,6 +11,7 @@ from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import get_model
 from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import SPLIT
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.mpspdz("ring")
 
 def run(hosts: list[Path], out: Path, epsilon: int) -> list[float]:
     """Run π_RW on the hosts; return the noisy counts."""
-    release = request_of(MODEL, SPLIT, Fraction(epsilon)).but(population="loans")
+    release = request_of(MODEL, SPLIT, Fraction(epsilon)).but(Request.population, "loans")
     with hosts_runner(hosts, MODEL, release) as runner:
         settings = RunSettings(release, timeout_s=600, account=Account(population="loans"), hosts=runner)
         done = run_release(WeightsStatistic(), HostsSource(runner.proposed), settings, out, lambda step: None)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.charged import Chargeable
+from fairshares.harness.charged import BegunCharge, Chargeable, Permission
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.errors import (
     BudgetError,
@@ -178,13 +178,13 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
         stranger = Sender(0, foreign, VALUES[0])
         nobody = await connect(run, 0, None)
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
-            await nobody.receive_terms()
+            await nobody.receive_first()
         reader, writer = await asyncio.open_connection(run.servers[0].host, run.servers[0].port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         with pytest.raises(ClientError):
             await send_values(stranger, run.servers, TERMS, SECONDS)
         early = await connect(run, 0, 0)
-        assert (await early.receive_terms())["values"] == 3
+        assert (await early.receive_first()).announced.values == 3
         early.close()
         await until(lambda: run.present() == [set()] * 3)
         first = asyncio.create_task(send_values(run.senders[0], run.servers, TERMS, SECONDS))
@@ -313,12 +313,12 @@ class OneFails(LocalClients):
     connected: threading.Event = field(default_factory=threading.Event)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def _send(self, sender: Sender, servers: Sequence[Server]) -> None:
+    async def _send(self, sender: Sender, servers: Sequence[Server], permission: Permission) -> None:
         if sender.number == 1:
             await asyncio.to_thread(self.connected.wait, SECONDS)
             self.tasks.extend(asyncio.all_tasks())
             raise RuntimeError("nobody foresaw this")
-        await super()._send(sender, servers)
+        await super()._send(sender, servers, permission)
 
 
 def test_a_client_that_fails_leaves_no_connection_of_the_others(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_client_that_fails_leaves_no_connection_of_the_others(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as party:
         server = Server("127.0.0.1", party.getsockname()[1], certificates[2].read_text())
         clients = OneFails(senders, TERMS, SECONDS)
-        with clients.begin([server]):
+        with clients.begin([server], BegunCharge()):
             connection, _ = party.accept()
             clients.connected.set()
             while not any(task.done() for task in clients.tasks):
@@ -367,7 +367,7 @@ def names(directory: Path) -> set[str]:
 
 
 def test_invitations_are_there_while_parties_run_and_private(tmp_path: Path) -> None:
-    with Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS):
+    with Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS, BegunCharge()):
         for k, (certificate, key) in enumerate(PAIRS):
             path = tmp_path / f"client-{k}.json"
             invitation = read_invitation(path)
@@ -391,7 +391,7 @@ def test_a_file_of_an_invitations_name_is_left_alone(tmp_path: Path, name: str, 
         check_directory(directory, 2)
     with (
         pytest.raises(WriteError, match=r"Cannot write invitations to .*: File exists"),
-        Invitations(PAIRS, ASKED, directory).begin(SERVERS),
+        Invitations(PAIRS, ASKED, directory).begin(SERVERS, BegunCharge()),
     ):
         pass
     assert names(directory) == {name} and not elsewhere.exists()
@@ -401,7 +401,7 @@ def test_a_file_of_an_invitations_name_is_left_alone(tmp_path: Path, name: str, 
 def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
     """A client took the first away, and somebody put another file in place of the second."""
     first, second = (tmp_path / f"client-{k}.json" for k in (0, 1))
-    with Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS):
+    with Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS, BegunCharge()):
         first.rename(tmp_path / "taken.json")
         second.unlink()
         second.write_text("mine")
@@ -409,7 +409,7 @@ def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_leaves_none(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS):
+    with pytest.raises(KeyboardInterrupt), Invitations(PAIRS, ASKED, tmp_path).begin(SERVERS, BegunCharge()):
         raise KeyboardInterrupt
     assert names(tmp_path) == set()
 

@@ -35,7 +35,7 @@ async def greeted(run: Run) -> list[Channel]:
     """Connect as the client that fails, and take its masks."""
     parties = [await connect(run, i, MINE) for i in range(3)]
     for party in parties:
-        await party.receive_terms()
+        await party.receive_first()
         await party.receive(24)
         await party.receive(run.sums * 8)
     return parties
@@ -59,7 +59,7 @@ async def huge(run: Run) -> list[Channel]:
 async def at_two(run: Run) -> list[Channel]:
     parties = [await connect(run, i, MINE) for i in (0, 2)]
     for party in parties:
-        await party.receive_terms()
+        await party.receive_first()
     return parties
 
 
@@ -208,7 +208,7 @@ def test_there_is_a_sum_more_whenever_clients_double(tmp_path: Path) -> None:
 
     async def script(run: Run) -> Any:
         run.ready.set()
-        terms = await (await connect(run, 0, 0)).receive_terms()
-        return terms["sums"]
+        message = await (await connect(run, 0, 0)).receive_first()
+        return message.announced.sums
 
     assert play(Run(tmp_path, [np.array([1])] * 5, 1), script) == 43

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairshares.harness.charged import BegunCharge
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import ShareError
 from fairshares.harness.hosts.signed_results import INVITED, BenchmarkIntent, Intent, Statement, sign
@@ -75,7 +76,7 @@ def invited(place: Path, servers: list[Server]) -> Path:
     """Return an invitation with these servers, as a coordinator could write it."""
     sends = asked(security="ring", input_form="product", input_path=CLIENTS.name)
     terms = terms_of(request_of_run(sends), DOMAIN)
-    with Invitations([("certificate", "key")], terms, place).begin(servers):
+    with Invitations([("certificate", "key")], terms, place).begin(servers, BegunCharge()):
         text = (place / "client-0.json").read_text()
     (place / "invitation.json").write_text(text)
     return place / "invitation.json"

@@ -105,7 +105,7 @@ def test_many_addresses_end_no_connection_that_has_knocked(tmp_path: Path, stran
         await until(lambda: len(front._unknown) == MOST)
         tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
         channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
-        await channel.receive_terms()
+        await channel.receive_first()
         channel.close()
 
     attack(tmp_path, script)
@@ -241,7 +241,7 @@ def test_whoever_reads_along_ends_connections_of_his_own_address_only(
         await until(lambda: not front._unknown and len(front._knocked[0]) == gateways._MOST_OF_A_KNOCK)
         tls = wire.context(ssl.PROTOCOL_TLS_CLIENT, client, server.certificate)
         channel = wire.Channel(*await asyncio.open_connection(sock=early, ssl=tls, server_hostname=""))
-        await channel.receive_terms()
+        await channel.receive_first()
         channel.close()
 
     attack(tmp_path, script)

@@ -33,7 +33,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.manifest import SIGNATURES, StatedInputs
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import Weights, WeightsStatistic
-from fairshares.harness.request.request import BY_EPSILON, SIGNED
+from fairshares.harness.request.request import BY_EPSILON, SIGNED, Randomness
 from fairshares.harness.reweighing.formulas import REWEIGHINGS
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.uploads.reasons import COUNTED, UNCOVERED
@@ -83,8 +83,9 @@ class Place:
     def __init__(self, at: Path, chain: str = "monthly", **more: Any) -> None:
         self.at, self.runner, self.outs = at, InTheClear(), 0
         account = Account(Ledger(at / "ledger.sqlite", timeout_s=0.2), "people", Budget(Fraction(4)))
-        request = WeightsRequest(epsilon=1, chain=chain, population="people", input_form="split")
-        self.settings = RunSettings(request.but(security=MODEL, **more), account=account, hosts=self.runner)
+        asked = {"epsilon": 1, "chain": chain, "population": "people", "input_form": "split", **more}
+        request = WeightsRequest(**asked, security=MODEL)
+        self.settings = RunSettings(request, account=account, hosts=self.runner)
 
     def upload(self, cell: int, clients: int = 1, domain: RecordDomain = DOMAIN, **policy: Any) -> str:
         """Have clients arrive with a record each in a cell; return the last one's upload."""
@@ -150,7 +151,7 @@ def test_a_chain_that_version_1_0_began_goes_on_with_its_noise(tmp_path: Path) -
     (first.out / "manifest.json").write_text(json.dumps(manifest))
     place.upload(1, 2)
     told = place.settings
-    place.settings = replace(told, release=told.release.but(noise_family=BY_EPSILON))
+    place.settings = replace(told, release=told.release.but(Randomness.noise_family, BY_EPSILON))
     with pytest.raises(PopulationError, match=r"another ε, δ or noise .* ran it, add --noise-family signed"):
         place.run()
     place.settings = told

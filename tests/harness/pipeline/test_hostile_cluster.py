@@ -161,22 +161,25 @@ def message(kind: int, content: bytes, length: int | None = None) -> bytes:
     return HEAD.pack(kind, len(content) if length is None else length) + content
 
 
-TWO = message(READY, b"2")
+TWO = message(READY, b'{"threads": 2}')
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
         (b"", "its client has ended"),
-        (message(READY, b"2")[:-1], "its client has ended"),
-        (message(READY, b"-2"), "does not say how many threads"),
-        (message(READY, b"1" * 1000), "does not say how many threads"),
+        (TWO[:-1], "its client has ended"),
+        (message(READY, b'{"threads": -2}'), "does not say how many threads"),
+        (message(READY, b'{"threads": 100000}'), "does not say how many threads"),
+        (message(READY, b'{"threads": 2, "more": 1}'), "does not say how many threads"),
+        (message(READY, b"2"), "does not say how many threads"),
+        (message(READY, b"[" * 1000), "does not say how many threads"),
         (message(READY, b"2", 1 << 60), "says what does not belong there"),
         (message(OPENED, b"2"), "says what does not belong there"),
         (message(FAILED, b"\x1b[31mred \xff" + b"x" * 10**6), r"lost its workers:  \[31mred .x{1000}x*; see"),
         (TWO + message(OPENED, b"x" * 100), "What a worker of the cluster returned"),
         (TWO + message(OPENED, b"", 1 << 62), "says what does not belong there"),
-        (TWO + message(READY, b"2"), "says what does not belong there"),
+        (TWO + TWO, "says what does not belong there"),
         (TWO + struct.pack(">B", OPENED), "its client has ended"),
     ],
 )

@@ -27,11 +27,12 @@ from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import PreparedRelease
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
+from fairshares.harness.request.request import Protect
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.circuits.coins import coins_of_magnitude
 from fairshares.protocols.noise.truncated import probability_mass
 from fairshares.protocols.spec import PI_SUM_OFFLINE
-from tests.support.command import call, refused, succeed
+from tests.support.command import CODES, call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
 from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters, run_job
 from tests.support.surroundings import scratch_below, small_disk
@@ -48,7 +49,7 @@ TRAIN = ("train", "--features", "features.json", "--epsilon", "9", "--rounds", "
 
 
 def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> PreparedRelease[Any]:
-    request = WeightsRequest(epsilon=1).but(security=model, offline=True)
+    request = WeightsRequest(epsilon=1, security=model, offline=True)
     return WeightsStatistic().prepare(request, domain)
 
 
@@ -103,8 +104,8 @@ def test_noise_is_for_one_model_domain_and_guarantee() -> None:
     first = prepared_by(model)
     others = [
         prepared_by(model, replace(DOMAIN, labels=DOMAIN.labels[1:])),
-        WeightsStatistic().prepare(first.release.but(epsilon=Fraction(2)), DOMAIN),
-        WeightsStatistic().prepare(first.release.but(delta=Fraction(1, 2**50)), DOMAIN),
+        WeightsStatistic().prepare(first.release.but(Protect.epsilon, Fraction(2)), DOMAIN),
+        WeightsStatistic().prepare(first.release.but(Protect.delta, Fraction(1, 2**50)), DOMAIN),
     ]
     if model.name != "mpyc":
         others.append(prepared_by(MODELS["mpyc"]))
@@ -223,7 +224,9 @@ def test_disks_that_are_full_or_other_ones(here: Path) -> None:
     disk, spent = here / "disk", Ledger(here / "ledger.sqlite")
     with small_disk(disk, 16):
         done = call(*REQUEST, "--preprocess", "2", "--stock", "disk/stock", cwd=here)
-        assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+        assert (
+            done.returncode in CODES and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+        )
         assert "No space left on device" in done.stderr and scratch_below(here) == []
         assert [path.name for path in disk.rglob("*") if path.is_file()] in ([], ["attempts"])
     with small_disk(disk, 1024):

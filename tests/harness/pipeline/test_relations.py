@@ -17,6 +17,7 @@ from fairshares.harness.pipeline.relations import new_default, under_kept_relati
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.releases.weights.request import WeightsRequest
+from fairshares.harness.request.request import Protect
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from tests.support.command import call, refused, succeed
 from tests.support.plans import plan_of
@@ -85,8 +86,10 @@ def test_a_request_takes_its_population_s_relation_unless_it_has_one(of_1_0: Pat
     nobody = under_kept_relation(asked, domain, Account(Ledger(of_1_0)))
     assert nobody is asked and new_default(nobody, domain, DEFAULT_MAX_COUNT).startswith(CHANGED)
     assert new_default(nobody, domain, 1) == ""  # declared, and so in 1.0, too
-    for others in ({"neighboring_relation": REPLACE}, {"privacy_unit": PrivacyUnit.CLIENT}):
-        request = asked.but(**others)
+    for request in (
+        asked.but(Protect.neighboring_relation, REPLACE),
+        asked.but(Protect.privacy_unit, PrivacyUnit.CLIENT),
+    ):
         assert under_kept_relation(request, domain, clinics) is request
 
 

@@ -36,7 +36,7 @@ from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from fairshares.harness.releases.thresholds.statistic import CurvesStatistic
 from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Randomness, Request
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.views.sending import terms as told_terms
@@ -197,7 +197,7 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 
 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
-    asked = release(SPLIT.by(CLIENTS), None).but(offline=True)
+    asked = release(SPLIT.by(CLIENTS), None).but(Randomness.offline, True)
     source, run = InvitedSource(DOMAIN, tmp_path, 2), context(asked, tmp_path)
     sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).sending
     assert sending is not None
@@ -255,7 +255,7 @@ def test_terms_that_cannot_be_are_refused(terms: Any, fault: str) -> None:
 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
-    asked = release().but(population="people").to_json()
+    asked = release().but(Request.population, "people").to_json()
     request = request_from_json(asked)
     assert isinstance(statistic_of(request), WeightsStatistic)
     assert request.own == release().own and request.to_json() == asked

@@ -24,7 +24,7 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.count.request import CountRequest
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Inputs, Protect, Request, Trust
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.reference import shifted_log
@@ -35,7 +35,7 @@ from tests.support.running import RUN_TIMEOUT_S, TEST_PROGRAMS
 
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
-REQUEST = WeightsRequest(epsilon=1).but(security=MODEL, offline=True)
+REQUEST = WeightsRequest(epsilon=1, security=MODEL, offline=True)
 TERMS = terms_of(joint_noise_of(WeightsStatistic().prepare(REQUEST, DOMAIN)))
 RECORDS = "client_id,group,label\na,a,0\nb,b,1\n"
 
@@ -143,16 +143,16 @@ def test_clients_that_send_are_told_how_often_it_was_begun(here: Here) -> None:
     here.stock.begin(TERMS)
     here.fill(range(1))
     parties = Opens(here.opened)
-    run = here.release("out", REQUEST.but(input_path=CLIENTS), parties)
+    run = here.release("out", REQUEST.but(Inputs.input_path, CLIENTS), parties)
     assert parties.terms["attempts"] == run.manifest.preprocessing.attempts == 2
 
 
 MARKED = 8  # which noise can be
-OF_CLIENTS = REQUEST.but(privacy_unit=PrivacyUnit.CLIENT)
+OF_CLIENTS = REQUEST.but(Protect.privacy_unit, PrivacyUnit.CLIENT)
 ASKED = [
-    pytest.param("ring", REQUEST.but(input_form="product"), marks=pytest.mark.mpspdz("ring")),
-    pytest.param("ring", REQUEST.but(input_path=CLIENTS), marks=pytest.mark.mpspdz("ring")),
-    pytest.param("ring", CountRequest(epsilon=1).but(offline=True), marks=pytest.mark.mpspdz("ring")),
+    pytest.param("ring", REQUEST.but(Inputs.input_form, "product"), marks=pytest.mark.mpspdz("ring")),
+    pytest.param("ring", REQUEST.but(Inputs.input_path, CLIENTS), marks=pytest.mark.mpspdz("ring")),
+    pytest.param("ring", CountRequest(epsilon=1, offline=True), marks=pytest.mark.mpspdz("ring")),
     pytest.param("spdz2k", OF_CLIENTS, marks=pytest.mark.mpspdz("spdz2k")),
     pytest.param("mpyc", OF_CLIENTS),
     pytest.param("mpyc", REQUEST),
@@ -172,7 +172,7 @@ def keep_on_engine(noise: NoiseToMake, stock: Stock) -> None:
 
 @pytest.mark.parametrize(("model", "request_"), ASKED)
 def test_each_way_of_input_adds_the_noise_that_it_took(model: str, request_: Request, tmp_path: Path) -> None:
-    asked, stock = request_.but(security=MODELS[model]), Stock(tmp_path / "stock")
+    asked, stock = request_.but(Trust.security, MODELS[model]), Stock(tmp_path / "stock")
     (tmp_path / "records.csv").write_text(RECORDS)
     domain = DOMAIN if asked.protect.privacy_unit is PrivacyUnit.RECORD else replace(DOMAIN, cap=Cap(1))
     source, statistic = RecordsSource(read_records(tmp_path / "records.csv", domain, 1)), statistic_of(asked)

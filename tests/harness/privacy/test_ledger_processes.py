@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairshares.harness.errors import LedgerError
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import Population, Status
 from tests.conftest import PROJECT
@@ -57,6 +58,31 @@ def charges(path: Path) -> int:
 def only(path: Path) -> Population:
     (population,) = Ledger(path).populations()
     return population
+
+
+def test_a_copy_is_one_state_while_others_charge(tmp_path: Path) -> None:
+    """Each copy is a sound ledger with the first charges, and no more of a charge than all of it."""
+    path = tmp_path / "ledger.sqlite"
+    with chargers(path, "1000", "1/10", 11, count=2) as processes:
+        until(path.exists)
+        for number in range(5):
+            Ledger(path).copy_to(tmp_path / f"copy-{number}.sqlite")
+        for process in processes:
+            process.wait(TIMEOUT_S)
+    numbers = [charge.id for charge in only(path).charges]
+    assert len(numbers) == 22
+    before = 0
+    for number in range(5):
+        copy = tmp_path / f"copy-{number}.sqlite"
+        assert copy.stat().st_mode & 0o777 == 0o600
+        copied = [charge.id for people in Ledger(copy).populations() for charge in people.charges]
+        assert copied == numbers[: len(copied)] and len(copied) >= before
+        before = len(copied)
+    with pytest.raises(LedgerError, match="no copy replaces a file"):
+        Ledger(path).copy_to(tmp_path / "copy-0.sqlite")
+    with pytest.raises(LedgerError, match="there is none to copy"):
+        Ledger(tmp_path / "none").copy_to(tmp_path / "copy")
+    assert {file.name for file in tmp_path.iterdir()} == {path.name, *(f"copy-{i}.sqlite" for i in range(5))}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fairshares.harness.releases.cap.statistic import (
     CapTarget,
     comparison_noise,
 )
-from fairshares.harness.request.request import Request
+from fairshares.harness.request.request import Protect, Request
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.accounting.calibration import (
     AboveThreshold,
@@ -105,9 +105,9 @@ def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
     with pytest.raises(ValueError, match=f"of clients, not under {relation}"):
         plan_noise(AboveThreshold(3), Neighbors(relation), Fraction(1), DELTA)
     with pytest.raises(OptionError, match="say --privacy-unit client"):
-        STATISTIC.prepare(settings().but(privacy_unit=PrivacyUnit.RECORD), DOMAIN)
+        STATISTIC.prepare(settings().but(Protect.privacy_unit, PrivacyUnit.RECORD), DOMAIN)
     with pytest.raises(OptionError, match=f"under zero_out_one, not {relation}"):
-        STATISTIC.prepare(settings().but(neighboring_relation=relation), DOMAIN)
+        STATISTIC.prepare(settings().but(Protect.neighboring_relation, relation), DOMAIN)
 
 
 def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

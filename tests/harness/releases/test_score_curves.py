@@ -18,7 +18,7 @@ from fairshares.harness.releases.thresholds.statistic import (
     CurvesStatistic,
     noisy_curves,
 )
-from fairshares.harness.request.request import BY_EPSILON, SIGNED
+from fairshares.harness.request.request import BY_EPSILON, SIGNED, Randomness
 from fairshares.harness.security_models import MODELS
 from fairshares.protocols import reference
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -104,7 +104,7 @@ def test_the_harness_compiles_what_it_accounts_for(
 ) -> None:
     """With signed noise at epsilon 20 these bins have two levels; each node gets its share of epsilon."""
     settings = request_of(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation=relation)
-    settings = settings.but(noise_family=family)
+    settings = settings.but(Randomness.noise_family, family)
     prepared = CurvesStatistic(flat).prepare(settings, DOMAIN)
     plan = prepared.plan
     job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))

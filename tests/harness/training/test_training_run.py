@@ -33,6 +33,7 @@ from fairshares.harness.privacy.ledger.populations import Status
 from fairshares.harness.privacy.manifest import StatedInputs, given, read_statement
 from fairshares.harness.privacy.statement import INFERRED, together
 from fairshares.harness.privacy.stock import Piece
+from fairshares.harness.request.request import Protect
 from fairshares.harness.security_models import get_model
 from fairshares.harness.stated_privacy import StatedLoss
 from fairshares.harness.system.documents import as_json
@@ -89,7 +90,7 @@ def chosen(tmp_path) -> ChosenTraining:
 
 
 def changed(chosen: ChosenTraining, **fields: Any) -> ChosenTraining:
-    return replace(chosen, request=chosen.request.but(**fields))
+    return replace(chosen, request=TrainRequest(**{**chosen.request.values(), **fields}))
 
 
 def nothing(_step: str) -> None:
@@ -126,8 +127,9 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
 def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
     """And a population of such records takes weights before or after, which those of another would not."""
     relation = NeighboringRelation.REPLACE_ONE
-    request = asked_for(Ledger(tmp_path / "ledger.sqlite")).but(
-        neighboring_relation=relation, with_=["weights", "thresholds"]
+    asked = asked_for(Ledger(tmp_path / "ledger.sqlite"))
+    request = asked.but(Protect.neighboring_relation, relation).but(
+        TrainRequest.with_, ["weights", "thresholds"]
     )
     people = table([0, 0, 1, 1] * 8)
     ours = train_on_source(request, people, FEATURES, tmp_path / "out", nothing)
@@ -138,10 +140,11 @@ def test_records_that_are_replaced_are_protected_in_each_part(tmp_path):
     assert {part.privacy.neighboring_relation for part in parts.values()} == {relation}
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
     assert [charge.relation for charge in account.ledger.populations()[0].charges] == [relation]
-    added = request.but(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+    added = request.but(Protect.neighboring_relation, NeighboringRelation.ADD_OR_REMOVE_ONE)
     with pytest.raises(PopulationError, match="the two do not add up"):
         train_on_source(added, people, FEATURES, tmp_path / "another", nothing)
-    theirs = train_on_source(added.but(population="others"), people, FEATURES, tmp_path / "another", nothing)
+    others = added.but(TrainRequest.population, "others")
+    theirs = train_on_source(others, people, FEATURES, tmp_path / "another", nothing)
     stated = theirs.manifest.privacy
     assert isinstance(stated.if_replaced, StatedLoss)
     assert stated.if_replaced.epsilon == 2 * stated.epsilon_exact
@@ -172,7 +175,7 @@ def test_the_noise_is_twice_as_large_where_records_are_replaced(chosen):
     ],
 )
 def test_a_relation_is_one_of_the_unit(fields, said, tmp_path):
-    request = asked_for(Ledger(tmp_path / "ledger.sqlite")).but(**fields)
+    request = TrainRequest(**{**asked_for(Ledger(tmp_path / "ledger.sqlite")).values(), **fields})
     with pytest.raises(OptionError, match=said):
         train_on_source(request, table([0, 1] * 8), FEATURES, tmp_path / "out", nothing)
 
