@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import TracebackType
 
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.hosts import host_keys
@@ -178,7 +179,9 @@ class _noting:  # noqa: N801  a context manager
     def __enter__(self) -> None:
         """Begin the block."""
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         """End the block; return whether its error was noted."""
         if isinstance(error, FairSharesError):
             self._faults.setdefault(self._name, str(error))
