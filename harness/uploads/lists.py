@@ -193,14 +193,14 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
 
 
 @dataclass(frozen=True)
-class StoredUploads:
+class ArrivedUploads:
     """How many uploads are sound at all parties, and how many at some parties alone."""
 
     at_all: int
     at_some: int
 
 
-def count_stored(directory: Path, task: Task) -> StoredUploads:
+def count_stored(directory: Path, task: Task) -> ArrivedUploads:
     """Return how many uploads the parties have, by their signed lists, which `read_lists` describes.
 
     Raises ShareError.
@@ -208,7 +208,7 @@ def count_stored(directory: Path, task: Task) -> StoredUploads:
     reports = _lists_of_all(directory, task, signed=True)
     sound = [Identities.from_names(report.sound) for report in reports]
     at_all = len(reduce(and_, sound))
-    return StoredUploads(at_all, len(reduce(or_, sound)) - at_all)
+    return ArrivedUploads(at_all, len(reduce(or_, sound)) - at_all)
 
 
 def _lists_of_all(directory: Path, task: Task, *, signed: bool) -> list[UploadReport]:

@@ -19,6 +19,7 @@ from fairshares.harness.releases.base import Answer
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.security_models import title_of
 from fairshares.harness.uploads.lists import described
+from fairshares.harness.uploads.task import ANYONE
 from fairshares.harness.views.expected_errors import PlanSection, noise_errors
 from fairshares.harness.views.parts import (
     PAGE,
@@ -234,7 +235,7 @@ def statement(manifest: Manifest, result: str) -> Iterator[Part]:
 
 
 def left_out(manifest: ReleaseManifest) -> Iterator[str]:
-    """Say which uploads were left out, and whether records are clients."""
+    """Say which uploads were left out, whether records are clients, and whether anybody could upload."""
     columns = manifest.columns if isinstance(manifest, Manifest) else UNSET
     if isinstance(columns, Columns) and isinstance(columns.client_id, UnsetType):
         yield (
@@ -244,6 +245,8 @@ def left_out(manifest: ReleaseManifest) -> Iterator[str]:
     excluded = given(manifest.inputs.excluded_because)
     if excluded:
         yield f"Uploads left out, by all parties alike: {described(excluded)}."
+    if given(manifest.inputs.admission) == ANYONE:
+        yield "Anybody who reached the parties' servers could upload any number of invented records."
 
 
 def seconds_and_traffic(done: Computation, each: str = "") -> str:

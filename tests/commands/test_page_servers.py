@@ -10,7 +10,8 @@ import pytest
 
 from fairshares.harness.uploads.invitations import addresses_in
 from fairshares.harness.uploads.task import ANYONE
-from tests.support.command import succeed
+from tests.support.command import refused, succeed
+from tests.support.envelopes import upload
 from tests.support.page_sites import PageSite, serving_page
 from tests.support.servers import HOST
 
@@ -129,3 +130,30 @@ def test_an_open_page_stores_each_request_under_a_new_name(built: Path, tmp_path
         for _ in range(2):
             assert ask(page, "PUT", f"{page.task.parties[0].address}{'0a' * 32}.share", body)[0] == 201
         assert len(page.stored(0)) == 2
+
+
+def test_the_command_sends_by_a_link_and_the_status_counts_it(
+    page: PageSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(page.place / "server.pem"))
+    tasks = ("--task", _task(page))
+    (tmp_path / "my.csv").write_text("client_id,group,label\nm,a,0\n")
+    sent = ("--records", "my.csv", "--out", "sent", "--to", page.link(7))
+    assert succeed("share", *tasks, *sent, cwd=tmp_path).count("1 stored (HTTP 201)") == 3
+    name = upload(page.task, [1, 0, 0, 0], tmp_path / "others")
+    body = (tmp_path / "others" / "party-0" / f"{name}.share").read_bytes()
+    assert ask(page, "PUT", url_of(page, 8), body)[0] == 201
+    for party in range(3):
+        own = ("--party", str(party), "--keys", str(page.place / f"keys-{party}"))
+        shares = str(page.place / f"party-{party}" / "uploads" / "2027")
+        out = f"lists/party-{party}.uploads"
+        succeed("uploads", *tasks, *own, "--shares", shares, "--out", out, cwd=tmp_path)
+    invited = ("--invitations", str(page.place / "invited"))
+    said = succeed("task", tasks[1], "--status", "--uploads", "lists", *invited, cwd=tmp_path)
+    assert f"Invited: {len(page.invited.valid) if page.invited else 0} links, beside" in said
+    assert "Stored at all parties: 1 upload. At some parties alone: 1 upload." in said
+    assert name not in said
+    assert "give both, or neither" in refused("task", tasks[1], "--uploads", "lists", cwd=tmp_path)
+    assert "parties' lists" in refused("task", tasks[1], "--status", cwd=tmp_path)
+    assert "give both, or neither" in refused("task", tasks[1], "--open-link", cwd=tmp_path)
+    assert "Say where the page" in refused("task", tasks[1], "--page", "new", cwd=tmp_path)

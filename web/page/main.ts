@@ -50,7 +50,7 @@ async function settingOf(): Promise<Setting | Said> {
   const wordings: Wordings = JSON.parse(contentOf("fairshares-wording"));
   const facts = await explain(task, now);
   const isReadOnly = task.admission === "urls" && !isInvited;
-  return { task, facts, wordings, addresses, isInvited, route: routeOf(addresses), isReadOnly };
+  return { task, facts, wordings, addresses, link: location.href, isInvited, route: routeOf(addresses), isReadOnly };
 }
 
 function hasExpired(task: Task, now: Date): boolean {

@@ -218,17 +218,19 @@ export class TableForm {
     const { texts, wording } = this;
     const { groups, labels, detail } = this.task.domain;
     const names = labels.join(", ");
-    const group = wording.group_help ?? fill(texts.termGroup, { names: groups.join(", ") });
+    const asked = (question: string | undefined, help: string | undefined, usual: string): string =>
+      [question, help ?? usual].filter((text) => text !== undefined).join(" ");
+    const group = asked(wording.group, wording.group_help, fill(texts.termGroup, { names: groups.join(", ") }));
     const needed: Meaning[] = [{ name: "group", question: texts.columnGroup, term: group }];
     if (detail.kind === "value") {
       const range = { low: detail.grid.low, high: detail.grid.high };
-      const term = wording.value_help ?? fill(texts.termValue, range);
+      const term = asked(wording.value, wording.value_help, fill(texts.termValue, range));
       return [...needed, { name: "value", question: texts.columnValue, term }];
     }
-    const label = wording.label_help ?? fill(texts.termLabel, { names });
+    const label = asked(wording.label, wording.label_help, fill(texts.termLabel, { names }));
     needed.push({ name: "label", question: texts.columnLabel, term: label });
     if (detail.kind === "prediction") {
-      const term = wording.prediction_help ?? fill(texts.termPrediction, { names });
+      const term = asked(wording.prediction, wording.prediction_help, fill(texts.termPrediction, { names }));
       needed.push({ name: "prediction", question: texts.columnPrediction, term });
     }
     if (detail.kind === "score") {

@@ -47,6 +47,7 @@ export interface Setting {
   readonly facts: Explanation;
   readonly wordings: Wordings;
   readonly addresses: readonly string[]; // where each party's package goes
+  readonly link: string; // the page's address, with an invitation if there is one
   readonly isInvited: boolean; // whether these are of one invitation
   readonly route: "send" | "save, as the page is a file" | "save"; // how packages leave the page
   readonly isReadOnly: boolean; // whether a link of one's own is needed, and missing
@@ -95,6 +96,11 @@ export class TakePart {
 
   private get wording(): Wording {
     return this.setting.wordings[this.language] ?? {};
+  }
+
+  /** What `share --to` is to be given for packages that were saved. */
+  private get sentTo(): string {
+    return this.setting.isInvited ? `"${this.setting.link}"` : "task";
   }
 
   private get answerForm(): AnswerForm {
@@ -335,7 +341,7 @@ export class TakePart {
       element("div", { class: "buttons" }, again),
       ...receipt(task, submission.identity, texts),
       element("h3", {}, texts.saveHeading),
-      ...packages(task, submission.identity, submission.envelopes, texts),
+      ...packages(task, submission, this.sentTo, texts),
       ...this.forgetting(submission),
     ];
   }
@@ -347,7 +353,7 @@ export class TakePart {
       element("h2", {}, texts.sealedHeading),
       paragraph(texts.wiped),
       paragraph(texts.sealedMeans),
-      ...packages(task, sealed.identity, sealed.envelopes.map((envelope) => new Uint8Array(envelope)), texts),
+      ...packages(task, sealed, this.sentTo, texts),
       ...receipt(task, sealed.identity, texts),
     ];
   }

@@ -2,6 +2,7 @@
 
 import type { PartyResult, SendingState, Task } from "../src/index.js";
 import { button, element, paragraph, save, table, type Child } from "./dom.js";
+import { archive } from "./tar.js";
 import { fill, type Texts } from "./texts.js";
 
 const STATES = {
@@ -58,20 +59,27 @@ function why(result: PartyResult | undefined, texts: Texts): string {
   return known[answer] ?? fill(texts.whyOther, { answer });
 }
 
-/** Return a button for each package, which saves it as `share --out` has it. */
+/**
+ * Return the button that saves all packages as one file, with the folders that `share --out` has, and what it is for.
+ *
+ * @param to what `share --to` is to be given: `task`, or a link of one's own
+ */
 export function packages(
   task: Task,
-  identity: string,
-  envelopes: readonly Uint8Array<ArrayBuffer>[],
+  sealed: { readonly identity: string; readonly envelopes: readonly Uint8Array[] },
+  to: string,
   texts: Texts,
 ): readonly Child[] {
-  const buttons = envelopes.map((envelope, party) => {
-    const name = task.parties[party]?.name ?? "";
-    return button(fill(texts.savePackage, { name }), "other", () => {
-      save(`party-${party}-${identity}.share`, envelope, "application/octet-stream");
-    });
-  });
-  return [paragraph(texts.saveMeans), element("div", { class: "buttons" }, ...buttons)];
+  const files = sealed.envelopes.map((content, party) => ({ name: `party-${party}/${sealed.identity}.share`, content }));
+  const name = `packages-${sealed.identity.slice(0, 16)}.tar`;
+  const made = button(texts.savePackages, "other", () => save(name, archive(files), "application/x-tar"));
+  made.id = "save";
+  const folders = task.parties.map((party, number) => element("li", {}, `party-${number}: ${party.name}`));
+  return [
+    paragraph(fill(texts.saveMeans, { name, to })),
+    element("ul", {}, ...folders),
+    element("div", { class: "buttons" }, made),
+  ];
 }
 
 /** Return the receipt of a submission, and what it is good for. */
