@@ -503,7 +503,7 @@ class HostsPolicyOptions(Options):
 
 
 class HostsLogOptions(Options):
-    """Show what a host's agents refused, and how parties failed there."""
+    """Show what was asked of a host, what it did, and how runs ended there."""
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
     last = usual("20", Whole(1, 10**6), "how many of the last events are shown; in JSON, all are")

@@ -567,6 +567,33 @@ class UploadCount:
         for name, bound in bounds.items():
             self.bounds[name] = client_policy_from_json(bound, refusal)
 
+    def keep(self, checkpoint: Path) -> None:
+        """Write the finished count into a file, for `kept_count` in another process.
+
+        It is sealed for the party, so that nothing that was opened is written. Rows are not kept, as they
+        take as much room as the uploads.
+
+        Raises ShareError if it cannot be written.
+        """
+        if not self.opener.summed:
+            return
+        self._checkpoint = checkpoint
+        self._saved = 0
+        self._info = self._first_info()
+        self._unsaved = [self._whole]
+        self._save()
+
+    def find_files(self, place: Path | str) -> None:
+        """See which uploads of the checkpoint are in the files of a place, as in `add`; open none."""
+        opener = self.opener
+        identities: list[bytes] = []
+        for envelope in envelopes_in(place, opener.task, opener.party, opener.keys, LeftOut()):
+            identities.append(envelope.identity)
+            if len(identities) == _AT_ONCE:
+                self._mark_found(digests_in(b"".join(identities)))
+                identities.clear()
+        self._mark_found(digests_in(b"".join(identities)))
+
     def kept(self, accepted: Iterable[str], place: Path | str) -> "UploadCount | None":
         """Return the count of those of these uploads that are accepted, by opening none of them again.
 
@@ -709,6 +736,29 @@ class UploadCount:
         """Remove the checkpoint, if there is one, as all that it has is written elsewhere."""
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
+
+
+def kept_count(
+    opener: Opener, place: Path | str, checkpoint: Path, accepted: Iterable[str]
+) -> UploadCount | None:
+    """Return the count of accepted uploads by what `UploadCount.keep` has kept, or None without that.
+
+    It is None if nothing is kept, or it is of another task, party or policy, or if it lacks one of these
+    uploads, or if one of these, or one that has to be taken out, is in no file any more.
+    [test: tests/harness/uploads/test_counting.py]
+
+    Raises ShareError as `UploadCount.add`.
+    """
+    if not checkpoint.is_file():
+        return None
+    listed = UploadCount(opener, None, checkpoint)
+    wanted = Identities.from_names(accepted)
+    if not len(wanted) or not wanted <= listed.identities:
+        return None
+    listed.find_files(place)
+    if listed.gone & wanted:
+        return None
+    return listed.kept(wanted, place)
 
 
 def opening_here(processes: int) -> OpeningPlace:

@@ -30,10 +30,10 @@ from fairshares.harness.pipeline.tasks import (
 from fairshares.harness.privacy.ledger.charge import chosen_ledger
 from fairshares.harness.uploads.client import count_earlier, share as share_records
 from fairshares.harness.uploads.counted_records import check_cap_is_a_number, records_left
-from fairshares.harness.uploads.counting import Opener, UploadCount, opener_of
+from fairshares.harness.uploads.counting import Opener, UploadCount, kept_count, opener_of
 from fairshares.harness.uploads.files import SUFFIX, check_place, place_of_party, write_file
 from fairshares.harness.uploads.keys import PARTY_FILE, party_with_keys
-from fairshares.harness.uploads.lists import described, new_uploads, read_lists, write_uploads
+from fairshares.harness.uploads.lists import LIST_SUFFIX, described, new_uploads, read_lists, write_uploads
 from fairshares.harness.uploads.locked_keys import is_in_memory, lock, unlock
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
 from fairshares.harness.uploads.task import Task, read_task
@@ -198,6 +198,7 @@ def uploads(options: UploadsOptions) -> None:
     report = count.report()
     listed = new_uploads(report, ledger.counted(population, options.chain or "", report.sound))
     write_uploads(listed, options.out, key)
+    count.keep(_kept_beside(options.out))
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     others = f" Others: {why}." if why else ""
     repeated = f" {count.repeated:,} more repeat these, or claim to be one." if count.repeated else ""
@@ -216,9 +217,14 @@ def aggregate(options: AggregateOptions) -> None:
         announce(warning)
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = UploadCount(opener, agreement.accepted, options.out.with_name(f"{options.out.name}.partial"))
-        opened_by = None if options.cluster is None else on_cluster(options.cluster)
-        count.add(place_of_party(options.shares, options.party), opened_by=opened_by)
+        place = place_of_party(options.shares, options.party)
+        own_list = options.uploads / f"party-{options.party}{LIST_SUFFIX}"
+        count = kept_count(opener, place, _kept_beside(own_list), agreement.accepted)
+        if count is None:
+            partial = options.out.with_name(f"{options.out.name}.partial")
+            count = UploadCount(opener, agreement.accepted, partial)
+            opened_by = None if options.cluster is None else on_cluster(options.cluster)
+            count.add(place, opened_by=opened_by)
         header = count.write(options.out, agreement.left_out)
     if header.excluded:
         say(f"Uploads left out, by all parties alike: {described(header.excluded)}.")
@@ -226,6 +232,11 @@ def aggregate(options: AggregateOptions) -> None:
         f"Party {header.party}: {counted(header.uploads, 'upload')} in {plain(str(options.out))}. "
         f"Uploads' fingerprint, the same at every party: {header.fingerprint[:16]}."
     )
+
+
+def _kept_beside(own_list: Path) -> Path:
+    """Return where the count of a party's list is kept, sealed for the party, until it is added up."""
+    return own_list.with_name(f"{own_list.name}.count")
 
 
 def _opener(options: OfTask) -> Opener:

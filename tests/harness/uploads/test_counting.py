@@ -31,6 +31,7 @@ from fairshares.harness.uploads.counting import (
     SoundEnvelope,
     UnsoundEnvelope,
     UploadCount,
+    kept_count,
 )
 from fairshares.harness.uploads.envelope import identity_in
 from fairshares.harness.uploads.lists import common_uploads, read_lists, write_uploads
@@ -117,6 +118,49 @@ def test_uploads_that_other_parties_leave_out_are_taken_from_the_sum(
             assert count.kept(names[:3], place) is None  # as it is cheaper to count these anew
             (place / f"{names[2]}.share").unlink()
             assert count.kept(accepted, place) is None
+
+
+def test_what_was_listed_is_added_up_without_being_opened_again(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless an upload is missing by now, or the policy is another; nothing opened is in the kept file."""
+    names = sorted(uploaded(task, tmp_path / "shares", 7))
+    place, kept = tmp_path / "shares" / "party-2", tmp_path / "kept.count"
+    own = opener(task, 2, tmp_path)
+    listed = UploadCount(own)
+    listed.add(place)
+    listed.keep(kept)
+    assert [*listed.identities] == names
+    values = listed.values
+    assert task.ring.to_bytes(values) not in kept.read_bytes()
+    opened: list[bytes] = []
+
+    def noting(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Any:
+        opened.append(identity_in(envelope))
+        return open_envelope(task, party, keys, envelope)
+
+    monkeypatch.setattr("fairshares.harness.uploads.counting.open_envelope", noting)
+    for accepted, again in ((names, []), (names[1:], [names[0]])):
+        opened.clear()
+        count = kept_count(own, place, kept, accepted)
+        assert count is not None and [*count.identities] == accepted
+        assert [name.hex() for name in opened] == again
+        anew = UploadCount(own, accepted)
+        anew.add(place)
+        assert np.array_equal(count.values, anew.values)
+    assert kept_count(replace(own, policy=task.allowed), place, kept, names) is None
+    assert kept_count(own, place, tmp_path / "none", names) is None
+    assert kept_count(own, place, kept, [*names, "0" * 64]) is None
+    (place / f"{names[3]}.share").unlink()
+    assert kept_count(own, place, kept, names) is None
+    assert kept_count(own, place, kept, names[4:]) is None  # as it cannot be taken out of the sum
+    rest = UploadCount(own)
+    rest.add(place)
+    rest.keep(kept)
+    made = kept_count(own, place, kept, rest.identities)
+    assert made is not None
+    made.write(tmp_path / "party-2.aggregate", {})
+    assert not kept.exists()
 
 
 def test_rows_stand_in_the_order_of_identities(tmp_path: Path) -> None:
