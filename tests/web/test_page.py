@@ -469,7 +469,8 @@ def test_an_organization_sends_its_counts(browser: Browser, page: PageSite, link
     ):
         browser.evaluate(
             "(() => { const chosen = new DataTransfer();"
-            f" chosen.items.add(new File([{content}], 'my.csv')); const field = document.querySelector('#table-file');"
+            f" chosen.items.add(new File([{content}], 'my.csv'));"
+            " const field = document.querySelector('#table-file');"
             " field.files = chosen.files; field.dispatchEvent(new Event('change')); })()"
         )
         browser.wait_for_text(says)
