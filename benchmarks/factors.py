@@ -10,7 +10,7 @@ from benchmarks.measure.samples import Level
 from benchmarks.papers import privfairfl
 from fairshares.harness.engines.mpspdz.machines import MACHINES
 from fairshares.harness.errors import ExperimentError, OptionError
-from fairshares.harness.inputs.federation_size import MOST
+from fairshares.harness.inputs.federation_size import MOST_MADE_UP
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_epsilon
@@ -63,9 +63,10 @@ class WholeNumbers(Levels):
     least: int
 
     def check(self, place: str, factor: str, level: Level) -> None:
-        if type(level) is not int or not self.least <= level <= MOST:
+        if type(level) is not int or not self.least <= level <= MOST_MADE_UP:
             raise ExperimentError(
-                f"{place}: {factor} must be a whole number from {self.least} to {MOST:,}, got {level!r}."
+                f"{place}: {factor} must be a whole number from {self.least} to {MOST_MADE_UP:,}, got "
+                f"{level!r}."
             )
 
 

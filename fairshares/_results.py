@@ -21,7 +21,7 @@ from fairshares.harness.pipeline.earlier_results import EarlierFiles, found_in, 
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.privacy.manifest import (
-    FILE as MANIFEST,
+    MANIFEST,
     Manifest,
     ReleaseManifest,
     given,

@@ -15,10 +15,18 @@ import pandas as pd
 
 from fairshares import _calls, _results, _shown
 from fairshares._progress import steps
+from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import PYTHON, OptionError, RecordsError, named, naming
 from fairshares.harness.forecast.requested import class_of_sizes, of_domain, planned as plan_of
-from fairshares.harness.inputs.columns import ROLES, TABLE, ColumnValues, as_names, one_column, values_alone
+from fairshares.harness.inputs.columns import (
+    COLUMN_ROLES,
+    TABLE,
+    ColumnValues,
+    as_names,
+    one_column,
+    values_alone,
+)
 from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_results import EarlierFiles
@@ -31,7 +39,7 @@ from fairshares.harness.pipeline.release import (
 )
 from fairshares.harness.pipeline.run import run_release
 from fairshares.harness.pipeline.sources import SharesSource
-from fairshares.harness.privacy.ledger.charge import UNCHARGED, account_read, populations_of
+from fairshares.harness.privacy.ledger.charge import account_read, populations_of
 from fairshares.harness.releases.base import kind_of, statistic_of
 from fairshares.harness.releases.registry import CALLS, RELEASES
 from fairshares.harness.releases.weights import view as weights_view
@@ -114,7 +122,7 @@ def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released
 
 def _columns_of(given: dict[str, Argument]) -> dict[str, Argument]:
     """Take the arguments that are columns out of a call's, and return them."""
-    return {name: given.pop(name) for name in ROLES if name in given}
+    return {name: given.pop(name) for name in COLUMN_ROLES if name in given}
 
 
 def _columns_of_task(task: str, given: dict[str, Argument]) -> dict[str, Argument]:
@@ -124,14 +132,14 @@ def _columns_of_task(task: str, given: dict[str, Argument]) -> dict[str, Argumen
     """
     columns = _columns_of(given)
     call = getattr(_calls, task, None)
-    refuse_unknown(columns, ROLES if call is None else inspect.signature(call).parameters)
+    refuse_unknown(columns, COLUMN_ROLES if call is None else inspect.signature(call).parameters)
     return columns
 
 
 def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
     """Train a model on records, with fields of `TrainRequest`."""
     from fairshares.harness.training.training_run import (  # scikit-learn takes a second to load
-        TASK,
+        TRAIN,
         train_on_source,
     )
     from fairshares.harness.views.training import STEPS
@@ -142,7 +150,7 @@ def trained(records: Records, features: Argument, **given: Argument) -> _results
         source = _source(records, columns)
         declared = _features_of(features)
         request = TrainRequest(**given, records=TABLE, features=TABLE)
-        out = request.where.out or Path(scratch) / TASK
+        out = request.where.out or Path(scratch) / TRAIN
         said: list[str] = []
         with steps(STEPS) as begin:
             training = train_on_source(request, source, declared, out, begin, say=said.append)

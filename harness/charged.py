@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 
+UNCHARGED = "none"  # the population of records whose privacy nobody has to count
+
 
 class Chargeable:
     """What waits for its charge: parties that have their inputs, or a client whose masks are checked.

@@ -32,7 +32,7 @@ from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import RecordsSource
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
-from fairshares.harness.privacy.manifest import FILE as MANIFEST, Manifest
+from fairshares.harness.privacy.manifest import MANIFEST, Manifest
 from fairshares.harness.releases.files import files_to_json
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
 from fairshares.harness.releases.thresholds.statistic import (

@@ -37,9 +37,9 @@ def parse_machine(text: str, _option: str) -> str:
 
 
 def _most_parties() -> int:
-    from fairshares.harness.engines.mpspdz.machines import MOST_PARTIES
+    from fairshares.harness.engines.mpspdz.machines import MOST_ON_ONE_MACHINE
 
-    return MOST_PARTIES
+    return MOST_ON_ONE_MACHINE
 
 
 MODELS = optional(

@@ -22,6 +22,7 @@ from benchmarks.measure.made_up import SourceAtHosts, made_up
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, RunRecord, Sample, cell_key
 from benchmarks.suites import PARTIES, THREADS, Planned, machine_of, spec_of
+from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.computation import Computation
 from fairshares.harness.engines.execution import (
     PROGRAMS,
@@ -54,7 +55,7 @@ from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.pipeline.sources import RecordsSource
-from fairshares.harness.privacy.ledger.charge import UNCHARGED, Account
+from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.stock import Stock
 from fairshares.harness.releases.base import (
@@ -67,7 +68,14 @@ from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
-from fairshares.harness.request.request import DEFAULT_DELTA, DISTRIBUTED, JOINT, Inputs, Randomness, Request
+from fairshares.harness.request.request import (
+    DEFAULT_DELTA,
+    DISTRIBUTED,
+    JOINT,
+    Inputs,
+    Randomness,
+    Request,
+)
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit

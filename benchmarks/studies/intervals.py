@@ -16,6 +16,7 @@ from fairshares.harness.inputs.record_schema import (
     Rounding,
     ValueGrid,
 )
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
 from fairshares.harness.postprocessing.thresholds.constraints import RATES
 from fairshares.harness.releases.confusion.request import ConfusionRequest
@@ -24,7 +25,6 @@ from fairshares.harness.releases.gap.request import GapRequest
 from fairshares.harness.releases.gap.statistic import GapStatistic, gaps
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.statistic import WeightsStatistic
-from fairshares.harness.reweighing.count_errors import CONFIDENCE
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, weights_of_counts
 from fairshares.harness.views.parts import Part
 from fairshares.protocols.accounting.calibration import NoisePlan

@@ -33,7 +33,7 @@ from fairshares.harness.engines.parties.working_directory import (
     DATA,
     LOG,
     LOOPBACK,
-    PIECE,
+    PIECE_FILES,
     bits_file,
     certificate_file,
     values_file,
@@ -541,7 +541,7 @@ class StockAttack:
     def stored(self) -> Files:
         """Return the attacker's part of the piece."""
         files: list[Path] = []
-        for pattern in PIECE:
+        for pattern in PIECE_FILES:
             files += self._own.glob(pattern)
         return {file.relative_to(self._own): file.read_bytes() for file in sorted(files)}
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-PROJECT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 LOCK = "requirements.lock"
 TEST_LOCK = f"tests/{LOCK}"  # further packages for tests
@@ -30,7 +30,7 @@ class OtherFileError(Exception):
     """The package index gave a file whose SHA-256 is not in the lock files."""
 
 
-def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
+def main(arguments: Sequence[str], project: Path = CHECKOUT) -> int:
     """Run invoke in the project's environment, or return an exit code if that cannot be made.
 
     Guarantees: the working directory stays the user's, so relative paths in options keep their meaning.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fairshares.harness.cli.bootstrap import PROJECT
+from fairshares.harness.cli.bootstrap import CHECKOUT
 from fairshares.harness.cli.project_checks import DEFAULT_ONLY, STATIC_CHECKS, TYPES, run_all
 from fairshares.harness.errors import OptionError
 
@@ -58,7 +58,7 @@ class Selection:
     whole: bool = False
 
 
-def check(path: Path, *, fix: bool = False, everything: bool = False, project: Path = PROJECT) -> int:
+def check(path: Path, *, fix: bool = False, everything: bool = False, project: Path = CHECKOUT) -> int:
     """Run the checks of a file or a folder; name those that failed; return an exit code.
 
     Args:
@@ -160,7 +160,7 @@ def said(name: str, tests: Selection) -> str:
     return sentence
 
 
-def find_tests(name: str, project: Path = PROJECT, *, everything: bool = False) -> Selection:
+def find_tests(name: str, project: Path = CHECKOUT, *, everything: bool = False) -> Selection:
     """Return the tests of a file or folder, by the rule that this module's docstring states."""
     names = sources(name, project)
     programs = [source for source in names if source.endswith(".mpc")]
@@ -193,7 +193,7 @@ def _each_once(lists: Iterable[Sequence[str]]) -> list[str]:
     return list(found)
 
 
-def find_tests_of_module(name: str, project: Path = PROJECT) -> list[str]:
+def find_tests_of_module(name: str, project: Path = CHECKOUT) -> list[str]:
     """Return the test files of a module, the nearest first."""
     listed = _listed(project)
     if name in listed:

@@ -6,11 +6,14 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.gap.request import DeclaredValues
 from fairshares.harness.releases.registry import one_of_releases, releases_of_slots
 from fairshares.harness.request.fields import (
+    GivenValue,
     OptionGroup,
     Options,
+    as_text,
     optional,
     required,
     required_unless,
+    several,
     switch,
     usual,
 )
@@ -74,8 +77,10 @@ def parse_site_address(text: str, option: str) -> "Site":
     return parse_site(text, option)
 
 
-def parse_numbers(text: str, option: str) -> list[int]:
+@several()
+def parse_numbers(given: GivenValue, option: str) -> list[int]:
     """Return whole numbers from 1, separated by commas; raise OptionError for others."""
+    text = as_text(given)
     numbers = text.replace(" ", "").split(",")
     if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
         raise OptionError(f"{named(option)} must be whole numbers, as 7,12 are; got {text!r}.")
@@ -366,7 +371,7 @@ class AuditOptions(
         "default, or in a clone of the project published; instead of the reference set",
     )
     release = optional(
-        OneOf(in_module("fairshares.harness.privacy.audit.releases:RELEASES")),
+        OneOf(in_module("fairshares.harness.privacy.audit.releases:AUDIT_TARGETS")),
         "a release, as weights; of clients, as weights-of-clients; as in active models, as "
         "weights-of-clients-active; any other word is answered by all of them; instead of a sampler",
     )

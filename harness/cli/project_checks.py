@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from fairshares.harness.cli.bootstrap import LOCK, PROJECT, ensure
+from fairshares.harness.cli.bootstrap import CHECKOUT, LOCK, ensure
 
 # A file's tests stay in one process, as many share fixtures. They start in the order of collection, slow
 # directories first, so that no process is left with a long file at the end. There is a process more than
@@ -87,7 +87,7 @@ def _failed(codes: Mapping[str, int]) -> list[str]:
     return [name for name, code in codes.items() if code]
 
 
-def build_docs(project: Path = PROJECT) -> int:
+def build_docs(project: Path = CHECKOUT) -> int:
     """Build the documentation site in its own environment, and print its path; return an exit code."""
     docs = project / "docs"
     environment = project / ".venv-docs"
@@ -115,7 +115,7 @@ def _run(arguments: Sequence[str], captured: bool = False) -> subprocess.Complet
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=PROJECT,
+        cwd=CHECKOUT,
         env=environment,
         stdout=subprocess.PIPE if captured else None,
         stderr=subprocess.STDOUT if captured else None,

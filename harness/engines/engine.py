@@ -13,7 +13,7 @@ from fairshares.harness.bounds import Address
 from fairshares.harness.charged import Chargeable, Charged, Permission
 from fairshares.harness.engines.execution import (
     LONGEST_S,
-    MOST,
+    MOST_COUNTED,
     Conditions,
     DistributedNoiseInput,
     EngineResult,
@@ -89,7 +89,7 @@ class PartyCosts:
             if seconds is not None and not 0 <= seconds < LONGEST_S:  # nor is NaN in this range
                 raise ValueError("digits that are no time")
         for count in (self.sent_bytes, self.rounds):
-            if count is not None and not 0 <= count < MOST:
+            if count is not None and not 0 <= count < MOST_COUNTED:
                 raise ValueError("digits that are no number of bytes or rounds")
 
 

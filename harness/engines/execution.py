@@ -24,7 +24,7 @@ from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
 
 LONGEST_S = 1e9  # of a run: thirty years
-MOST = 1 << 63  # bytes, or rounds
+MOST_COUNTED = 1 << 63  # bytes, or rounds
 LONGEST_PRINTED = 1 << 14  # bytes of what a program prints that are kept
 
 
@@ -93,7 +93,7 @@ class PhaseCosts:
     def __post_init__(self) -> None:
         if not 0 <= self.seconds < LONGEST_S:  # nor is NaN in this range
             raise ValueError("digits that are no time")
-        if not (0 <= self.sent_bytes < MOST and 0 <= self.rounds < MOST):
+        if not (0 <= self.sent_bytes < MOST_COUNTED and 0 <= self.rounds < MOST_COUNTED):
             raise ValueError("digits that are no number of bytes or rounds")
 
 

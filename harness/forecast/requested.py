@@ -41,7 +41,7 @@ from fairshares.harness.releases.cap.statistic import CapStatistic, CapTarget
 from fairshares.harness.releases.registry import RELEASES, REQUESTS, capped_releases, planned_by
 from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.networks import NetworkProfile
-from fairshares.harness.request.plans import DEFAULT_ERROR, FILE, IN_PLAN, Expected
+from fairshares.harness.request.plans import DEFAULT_ERROR, FROM_FILE, IN_PLAN, Expected
 from fairshares.harness.request.readers import parse_shares
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.request.request import Request, Trust
@@ -216,8 +216,8 @@ def expected_of(call: ReleaseCall, sizes: Mapping[str, str]) -> Expected:
     is_of_file = not sizes["clients"]
     if bool(records) != is_of_file:
         raise OptionError(
-            f"{named('plan', FILE)} is of the clients of {named('records')}: give both; or give a number of "
-            "clients, and no records."
+            f"{named('plan', FROM_FILE)} is of the clients of {named('records')}: give both; or give a "
+            "number of clients, and no records."
         )
     task = call.request.task
     texts = {**call.planned_sizes(), "from_records": as_text(records)}

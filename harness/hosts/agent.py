@@ -308,9 +308,8 @@ class Work(wire.Answers):
 
     def _end_party(self) -> None:
         """End the run's party with the run's place, which the connection's end closes, or the next run."""
-        run = self.state.run
         with uninterrupted():
-            self.state = self.state.ended(lambda: self.host.note_ended_party(run))
+            self.state = self.state.ended(self.host.note_ended_party)
 
     def forget(self, message: Forget) -> None:
         """Remove a run's opened values."""

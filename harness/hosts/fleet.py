@@ -23,7 +23,14 @@ from fairshares.harness.errors import (
 from fairshares.harness.hosts.connection import HostConnection, refusal_of
 from fairshares.harness.hosts.health import LEAST_FREE_BYTES
 from fairshares.harness.hosts.inventory import Host
-from fairshares.harness.hosts.local_host import CODE, NONCE_BYTES, PROGRAMS, SOURCES, is_accepted, reach
+from fairshares.harness.hosts.local_host import (
+    CODE,
+    COMPARED_FOLDERS,
+    NONCE_BYTES,
+    PROGRAM_TEXTS,
+    is_accepted,
+    reach,
+)
 from fairshares.harness.hosts.messages import (
     Check,
     Clean,
@@ -515,8 +522,8 @@ def _look(reached: ReachedHost, model: SecurityModel) -> Answered | None:
 def _note_faults(host: Host, answer: HostAnswer, faults: dict[str, str]) -> None:
     """Add the faults that follow from a host's own facts."""
     facts = answer.facts
-    for what, stated in ((PROGRAMS, facts.programs), (CODE, facts.code)):
-        if stated != sources_hash(*SOURCES[what]) and "project" not in faults:
+    for what, stated in ((PROGRAM_TEXTS, facts.programs), (CODE, facts.code)):
+        if stated != sources_hash(*COMPARED_FOLDERS[what]) and "project" not in faults:
             faults["project"] = (
                 f"{host.title}: the {what} in {host.project} (commit {facts.commit[:12]}) are not "
                 "those here; bring both to the same commit, without changes of their own."

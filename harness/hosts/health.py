@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import TracebackType
 
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.hosts import host_keys
@@ -20,8 +21,8 @@ from fairshares.harness.hosts.local_host import check_directory
 from fairshares.harness.hosts.policy import LEDGER, read_policy
 from fairshares.harness.privacy.ledger.entries import Ledger, LedgerSize
 from fairshares.harness.system.files import create_file, scratch_directory
-from fairshares.harness.uploads.envelope_files import StoredUploads, stored_at
-from fairshares.harness.uploads.keys import FILE as PARTY, read_party
+from fairshares.harness.uploads.envelope_files import StoredFiles, stored_at
+from fairshares.harness.uploads.keys import PARTY_FILE as PARTY, read_party
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.json_values import JsonObject
 
@@ -61,7 +62,7 @@ class HostHealth:
     ledger_bytes: int
     ledger: LedgerSize
     log_bytes: int
-    uploads: StoredUploads | None
+    uploads: StoredFiles | None
 
     def to_json(self) -> JsonObject:
         """Return the answer of `hosts.check --directory … --json`."""
@@ -178,7 +179,9 @@ class _noting:  # noqa: N801  a context manager
     def __enter__(self) -> None:
         """Begin the block."""
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         """End the block; return whether its error was noted."""
         if isinstance(error, FairSharesError):
             self._faults.setdefault(self._name, str(error))
@@ -236,7 +239,7 @@ def _sealing_keys(directory: Path) -> Iterator[Expiry]:
             yield Expiry(Expiring.SEALING, key.id.hex(), ends)
 
 
-def _uploads(directory: Path) -> StoredUploads | None:
+def _uploads(directory: Path) -> StoredFiles | None:
     """Return what is stored of the host's task, by sizes of files; None without a task or its uploads."""
     if not (directory / TASK).exists() or not (directory / SHARES).is_dir():
         return None

@@ -293,7 +293,9 @@ class Listed(RunState):
         agreement = read_lists(self.place.scratch / _LISTS, self.count.opener.task, signed=False)
         count = self.count
         if count.identities != agreement.accepted:
-            count = _counted(self.place.host.directory, count.opener, agreement.accepted)
+            directory = self.place.host.directory
+            kept = count.kept(agreement.accepted, directory / SHARES)
+            count = kept or _counted(directory, count.opener, agreement.accepted)
         count.write_apart(head, values, agreement.left_out)
         return self.count.policies
 

@@ -49,11 +49,11 @@ from fairshares.harness.system.processes import birth
 from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.harness.uploads.signatures import Signed
 
-PROGRAMS = "programs and circuits"  # as sentences name them
+PROGRAM_TEXTS = "programs and circuits"  # as sentences name them
 CODE = "code"
 # The folders whose text must be the same on all machines.
-SOURCES = {
-    PROGRAMS: ("Programs/Source", "protocols/circuits"),
+COMPARED_FOLDERS = {
+    PROGRAM_TEXTS: ("Programs/Source", "protocols/circuits"),
     CODE: ("harness", "protocols"),
 }
 TURN = "turn"  # the file in a host's directory that its runs lock, which nobody else can open
@@ -227,8 +227,8 @@ class LocalHost:
         ledger = self.directory / LEDGER
         return HostFacts(
             time=now,
-            programs=sources_hash(*SOURCES[PROGRAMS]),
-            code=sources_hash(*SOURCES[CODE]),
+            programs=sources_hash(*COMPARED_FOLDERS[PROGRAM_TEXTS]),
+            code=sources_hash(*COMPARED_FOLDERS[CODE]),
             commit=git(PROJECT, "rev-parse", "HEAD") or "unknown",
             environment=environment(),
             machine=hardware(),

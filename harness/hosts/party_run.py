@@ -306,7 +306,7 @@ class WithParty(RunState, Generic[RunAhead]):
         return Step(self.ended(_tell_nobody), None)
 
 
-def _tell_nobody() -> None:
+def _tell_nobody(_run: str) -> None:
     """Tell nothing of a party that had not begun."""
 
 
@@ -322,7 +322,7 @@ class Prepared(WithParty[RunAhead]):
 
     NAME = State.PREPARED
 
-    def ended(self, note: Callable[[], None]) -> HostState:
+    def ended(self, note: Callable[[str], None]) -> HostState:
         del note  # no party has begun
         return Over(self.place, PartyState())
 
@@ -345,7 +345,7 @@ class Waiting(WithParty[RunAhead]):
 
     process: LocalProcess = field(compare=False)
 
-    def ended(self, note: Callable[[], None]) -> HostState:
+    def ended(self, note: Callable[[str], None]) -> HostState:
         del note  # no party has begun
         with uninterrupted():
             self.process.kill()
@@ -470,7 +470,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
 
     NAME = State.AGREED
 
-    def ended(self, note: Callable[[], None]) -> HostState:
+    def ended(self, note: Callable[[str], None]) -> HostState:
         self.port.close()
         return super().ended(note)
 
@@ -674,12 +674,12 @@ class Running(RunState):
         """End the party, and the run with it."""
         return Step(self.ended(self._note_kill), None)
 
-    def _note_kill(self) -> None:
-        """Tell the host's owner that the coordinator ended the party."""
+    def _note_kill(self, run: str) -> None:
+        """Tell the host's owner that the coordinator ended the party of a run."""
         why = "A party that had begun was ended, as its coordinator asked."
-        self.place.host.log.write(Event.ENDED, Kill.name(), why, self.name)
+        self.place.host.log.write(Event.ENDED, Kill.name(), why, run)
 
-    def ended(self, note: Callable[[], None]) -> HostState:
+    def ended(self, note: Callable[[str], None]) -> HostState:
         with uninterrupted():
             code = self.process.exit_code()
             self.process.kill()
@@ -687,7 +687,7 @@ class Running(RunState):
             state = self.looked()
             state._is_over(self.process.exit_code() or 0)
             if code is None:
-                note()
+                note(self.run)
             else:
                 state._note_failure(code)
             return Over(state.place, state.last_state())
@@ -726,6 +726,10 @@ class Beginning(RunState):
 
     NAME = State.RUNNING
 
+    @property
+    def run(self) -> str:
+        return self.running.run
+
     def steps(self) -> Sequence[Stepping]:
         return self.running.steps()
 
@@ -743,7 +747,7 @@ class Beginning(RunState):
         host.log.write(Event.BEGAN, Go.name(), f"Party {self.running.party} began.", self.running.name)
         return self.running
 
-    def ended(self, note: Callable[[], None]) -> HostState:
+    def ended(self, note: Callable[[str], None]) -> HostState:
         self.port.close()
         return self.running.ended(note)
 

@@ -50,7 +50,7 @@ from fairshares.harness.hosts.party_run import (
 )
 from fairshares.harness.hosts.signed_results import (
     INVITED,
-    NOTHING,
+    NOTHING_GIVEN,
     BenchmarkIntent,
     Intent,
     PreparedParty,
@@ -405,7 +405,7 @@ class PlannedNoise(PlannedRun[Intent]):
             started=message.started.isoformat(),
             asked=guard.asked,
             domain=self.inputs.domain.to_json(),
-            source=NOTHING,
+            source=NOTHING_GIVEN,
             inputs={},
             uploads="",
             program_hash=prepared.program_hash,

@@ -29,7 +29,7 @@ from fairshares.harness.errors import (
 from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.pipeline.planning import check_kind
 from fairshares.harness.pipeline.sources import request_of_run, with_excluded
-from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, StatedInputs
+from fairshares.harness.privacy.manifest import MANIFEST, SIGNATURES, StatedInputs
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.files import files_to_json, without_intervals
@@ -46,12 +46,12 @@ SCHEMA = 1
 UPLOADS = "uploads"
 AGGREGATE = "aggregate"
 INVITED = "invited clients"
-NOTHING = "nothing"
+NOTHING_GIVEN = "nothing"
 SOURCES = {
     UPLOADS: "uploads that each host's owner placed there",
     AGGREGATE: "aggregates that each host's owner placed there",
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
-    NOTHING: "no inputs, as noise was made ahead",
+    NOTHING_GIVEN: "no inputs, as noise was made ahead",
 }
 _MOST_SIGNERS = 16  # each signature is checked
 _SHOWN = 200  # characters of a reason
@@ -386,7 +386,7 @@ def check_ended(
         if after.certificate != before.certificate or statement.ran != read_signed(Intent, before, refusal):
             refusal.say(f"{host} signed another run than the one that it had agreed to")
         # A run that makes noise ahead opens no value. Its parties print only that they made the noise.
-        expected = {} if statement.ran.source == NOTHING else opened
+        expected = {} if statement.ran.source == NOTHING_GIVEN else opened
         if statement.outputs != expected:
             refusal.say(f"{host} signed other values than its party printed")
         signers.append((statement, fingerprint(after.certificate.encode())))

@@ -81,11 +81,12 @@ class HostState(ABC):
         """Do what follows from this state by itself, which nothing refuses; return the state after that."""
         return self
 
-    def ended(self, note: Callable[[], None]) -> "HostState":
+    def ended(self, note: Callable[[str], None]) -> "HostState":
         """End its party, if there is one, and return the state after that.
 
         Args:
-            note: Tells the host's owner that a party that had begun would have gone on.
+            note: Is told the run's name, and tells the host's owner that a party that had begun would have
+                gone on.
         """
         del note  # there is no party to tell of
         return self

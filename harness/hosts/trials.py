@@ -16,7 +16,7 @@ from fairshares.harness.engines.execution import Job
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError, OptionError, UnsupportedError
 from fairshares.harness.inputs.encoding import columns_of, count_columns, is_per_record, shared_over
-from fairshares.harness.inputs.federation_size import MOST, FederationSize
+from fairshares.harness.inputs.federation_size import MOST_MADE_UP, FederationSize
 from fairshares.harness.inputs.shares import copies_of, held_by
 from fairshares.harness.online.session import MAX_CONNECTIONS, ClientInputs, Upload
 from fairshares.harness.pipeline.jobs import make_job
@@ -107,7 +107,9 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
         if self.asked.get("security") != self.security:
             raise unknown
         if not self.federation.is_possible:
-            raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
+            raise HostUnfitError(
+                f"It was asked for a benchmark run on nobody, or on more than {MOST_MADE_UP:,}."
+            )
         release = request_of_run(self.asked)
         if release.model != self.model:
             raise unknown
@@ -127,8 +129,8 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
 
     def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
         """Return every party's job. Raises OptionError or HostUnfitError."""
-        if not 0 < self.samples <= MOST:
-            raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
+        if not 0 < self.samples <= MOST_MADE_UP:
+            raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST_MADE_UP:,}.")
         if min(self.guarantee.epsilon, self.guarantee.delta) <= 0:
             raise OptionError("It was asked for noise of no epsilon or delta.")
         sampler = joint_sampler(self.guarantee.epsilon, self.guarantee.delta)

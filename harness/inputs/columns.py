@@ -39,7 +39,7 @@ TypedNames: TypeAlias = "npt.NDArray[np.bool_ | np.int64 | np.float64 | np.str_ 
 """Groups or labels as an array, of the dtype that their column has."""
 
 TABLE = "The table"  # the name of a frame in messages
-ROLES = (
+COLUMN_ROLES = (
     "client_id",
     "group",
     "label",
@@ -292,7 +292,7 @@ class WantedColumns:
                 f"if each label has its own, such as {of_labels[0]}, declare {named('groups')} and "
                 f"{named('labels')}"
             )
-        if self.can_be_named and missing[0] in ROLES:
+        if self.can_be_named and missing[0] in COLUMN_ROLES:
             return f"rename yours, or name it by {named(missing[0])}"
         return "rename yours"
 

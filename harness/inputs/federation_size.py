@@ -12,7 +12,7 @@ from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKin
 from fairshares.harness.inputs.records import ClientRecords
 from fairshares.protocols.arrays import Integers
 
-MOST = 10**7  # clients, records, cells, or integers of a program
+MOST_MADE_UP = 10**7  # clients, records, cells, or integers of a program
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FederationSize:
         """Whether the records fit in a few GB."""
         cells = self.groups * max(1, self.labels) * max(1, self.thresholds)
         least = min(self.clients, self.records, self.groups, 1 + self.labels, 1 + self.thresholds)
-        return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST
+        return least > 0 and max(self.clients, self.records, cells, self.cap) <= MOST_MADE_UP
 
     @property
     def domain(self) -> RecordDomain:

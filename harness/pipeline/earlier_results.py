@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairshares.harness.errors import FairSharesError, ResultFileError
 from fairshares.harness.privacy.manifest import (
-    FILE as MANIFEST,
+    MANIFEST,
     EarlierManifest,
     Manifest,
     opened_by,

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from fairshares.harness.engines.execution import PROJECT, MadeUpJob
 from fairshares.harness.errors import OptionError, UnsupportedError
-from fairshares.harness.inputs.federation_size import MOST
+from fairshares.harness.inputs.federation_size import MOST_MADE_UP
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import FRACTION_BITS, MADE_UP
 from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
@@ -25,7 +25,7 @@ _SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi
 PrintedName = Annotated[str, Meta(pattern=r"^[a-z][a-z_-]{0,31}\Z")]
 """The name of a protocol, or of a form of its program."""
 
-NumberAtMost = Annotated[int, Meta(ge=0, le=MOST)]
+NumberAtMost = Annotated[int, Meta(ge=0, le=MOST_MADE_UP)]
 """A number of records, clients, thresholds or samples; 0 where a protocol has none."""
 
 

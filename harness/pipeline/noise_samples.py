@@ -19,7 +19,7 @@ from fairshares.harness.errors import OutputError
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.run import RunSettings
 from fairshares.harness.privacy.manifest import (
-    FILE as MANIFEST,
+    MANIFEST,
     SAMPLES,
     SampleInputs,
     SampleManifest,

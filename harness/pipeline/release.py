@@ -174,7 +174,7 @@ def invited_source(call: ReleaseCall, invited: Invited, request: Request) -> Inv
 
 def stock_of(where: Where, account: AccountOptions) -> Stock:
     """Return the stock of runs on this machine."""
-    return Stock(where.stock or chosen_ledger(account.ledger).path.parent / "stock")
+    return Stock.chosen(where.stock, chosen_ledger(account.ledger).path)
 
 
 def chooses_cap(call: ReleaseCall) -> bool:

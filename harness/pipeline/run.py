@@ -36,7 +36,7 @@ from fairshares.harness.pipeline.relations import refuse_noise_of_another_relati
 from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, with_excluded
 from fairshares.harness.privacy.ledger.charge import Account, ChargedRun, Entry, entry
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
-from fairshares.harness.privacy.manifest import FILE as MANIFEST, SIGNATURES, Manifest
+from fairshares.harness.privacy.manifest import MANIFEST, SIGNATURES, Manifest
 from fairshares.harness.privacy.statement import state_privacy
 from fairshares.harness.privacy.stock import Piece, Stock
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic

@@ -41,7 +41,7 @@ from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
 from fairshares.harness.uploads.identities import hash_of
 from fairshares.harness.uploads.lists import Agreement, UploadReport, common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
-from fairshares.harness.uploads.task import Task, read_task
+from fairshares.harness.uploads.task import TASK_FILE, Task, read_task
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.arrays import Integers, Words
 from fairshares.protocols.json_values import JsonFields, JsonValue
@@ -185,7 +185,6 @@ def inputs_in(
     )
 
 
-TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
@@ -300,12 +299,12 @@ class SharesSource(Source):
 
     def _task(self, form: InputForm, model: SecurityModel) -> Task:
         """Return the task of the uploads, or raise ShareError without one that fits."""
-        if not os.path.lexists(self.directory / TASK):
+        if not os.path.lexists(self.directory / TASK_FILE):
             raise ShareError(
                 f"{self.directory} holds no shares: there is neither party-0.aggregate, which `aggregate` "
-                f"makes, nor {TASK}, which clients shared for; name the directory that has all parties'."
+                f"makes, nor {TASK_FILE}, which clients shared for; name the directory that has all parties'."
             )
-        task = read_task(self.directory / TASK)
+        task = read_task(self.directory / TASK_FILE)
         check_task(task, form, model)
         return task
 

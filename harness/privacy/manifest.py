@@ -21,7 +21,7 @@ from fairshares.harness.system.result_files import not_result, result_path
 
 T = TypeVar("T")
 
-FILE = "manifest.json"
+MANIFEST = "manifest.json"
 SAMPLES = "noise"  # the task that reveals samples of noise
 SIGNATURES = "signatures.json"  # beside it, if hosts signed the results
 
@@ -183,8 +183,8 @@ def read_manifest(directory: Path | str) -> EarlierManifest:
     Raises:
         ResultFileError: It is missing, is of samples of noise, or is not as a run left it.
     """
-    path = result_path(directory, FILE)
-    refusal = not_result(path, FILE)
+    path = result_path(directory, MANIFEST)
+    refusal = not_result(path, MANIFEST)
     fields = read_json(path, refusal)
     if isinstance(fields, dict) and fields.get("task") == SAMPLES:
         raise ResultFileError(

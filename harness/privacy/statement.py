@@ -44,7 +44,7 @@ MOVED_RECORDS = (
     "empty slot"
 )
 SHIFTED = "a party that deviates can shift what is revealed by any amounts, unnoticed, by its noise"
-DISTRIBUTED = (
+DISTRIBUTED_SENTENCE = (
     "Noise: each party adds its own ({distribution}), and the guarantee counts that of {honest_parties} of "
     "{parties}, as the others may tell theirs. Note that {shifted}."
 )
@@ -278,7 +278,7 @@ class PrivacyStatement:
             sentences.append(f"The noise is for {stated.noise_for}.")
         if self.distributed_noise is not None:
             of_parties = asdict(self.distributed_noise)
-            sentences.append(DISTRIBUTED.format(**of_parties, parties=self.model.parties))
+            sentences.append(DISTRIBUTED_SENTENCE.format(**of_parties, parties=self.model.parties))
         if stated.noise_family:
             sentences.append(SYMMETRIC)
         if stated.made_ahead:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
@@ -58,11 +58,19 @@ class Piece:
     costs: PieceCosts = field(default_factory=PieceCosts)
 
 
+USUAL = "stock"  # the name of a stock that is beside a ledger
+
+
 class Stock:
     """Pieces in one directory of its owner alone: two parties' shares tell the noise."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+
+    @classmethod
+    def chosen(cls, directory: Path | None, ledger: Path) -> Self:
+        """Return the stock in a directory; by default the one beside the ledger's file."""
+        return cls(directory or ledger.parent / USUAL)
 
     def next_attempt(self, terms: str) -> int:
         """Return the next attempt's number since the last piece."""

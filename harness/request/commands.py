@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.fields import OptionGroup, Options, optional
-from fairshares.harness.request.plans import FILE, Expected
+from fairshares.harness.request.plans import FROM_FILE, Expected
 from fairshares.harness.request.readers import parse_path
 from fairshares.harness.request.releases import Invited, ReleaseCall
 from fairshares.harness.request.request import PLOT, PREPROCESS
 
-_SIZES = f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
+_SIZES = f"({FROM_FILE}|[0-9^e]+)(?:,([0-9^e]+))?"
 _MORE = ",(?=(?:network|error|units)=)"
 
 
@@ -40,11 +40,11 @@ def parse_plan(text: str, option: str = "plan") -> AskedPlan:
     if match is None:
         raise OptionError(
             f"{named(option)} must be how many clients there would be, and how many records in all if these "
-            f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
+            f"are more, or {FROM_FILE}, for those of {named('records')}; then what else is asked for, as "
             f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
         )
     asked = {
-        "clients": "" if match[1] == FILE else match[1],
+        "clients": "" if match[1] == FROM_FILE else match[1],
         "records": match[2] or "",
         **dict(part.split("=", 1) for part in more),
     }

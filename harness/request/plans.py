@@ -12,7 +12,7 @@ from fairshares.harness.request.releases import DeclaredDomain
 if TYPE_CHECKING:
     from fairshares.harness.request.networks import NetworkProfile
 
-FILE = "file"  # in place of a number of clients: plan for the given records
+FROM_FILE = "file"  # in place of a number of clients: plan for the given records
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
 
@@ -72,7 +72,7 @@ class Expected(Options):
 
 def in_plan(field: str, value: object = "") -> str:
     """Return a field as a planning command has it, for messages."""
-    of_plan = {"from_records": FILE, "clients": "CLIENTS", "records": "CLIENTS,RECORDS"}
+    of_plan = {"from_records": FROM_FILE, "clients": "CLIENTS", "records": "CLIENTS,RECORDS"}
     if field in of_plan:
         return as_flag("plan", value or of_plan[field])
     return f"{field}={value}" if field in ("network", "error", "units") else as_flag(field, value)

@@ -394,7 +394,7 @@ def parse_budget(given: GivenValue, option: str) -> guarantee.Budget:
     rule = rest[1] if len(rest) == 2 else None
     if rule is not None:
         counted = re.fullmatch("[0-9]{1,9}", rule) is not None and 1 <= int(rule) <= guarantee.MAX_RUNS
-        good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= guarantee.MAX_EPSILON
+        good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= guarantee.MAX_STATED_EPSILON
     if epsilon is None or not good or len(rest) > 2:
         raise OptionError(
             f"{named(option)} must be a total ε, of at least 0, then a total δ if that is limited too, as "

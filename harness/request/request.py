@@ -56,7 +56,7 @@ SIGNED = "signed"  # joint noise that is symmetric about -1/2, whatever ε is
 DEFAULT_DELTA = "2^-40"
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values
 
-AT_REST = (
+AT_REST_HELP = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
     "all, in ps-rep-ring and rep4-ring"
 )
@@ -181,7 +181,7 @@ class Inputs(Options):
     """How clients' values reach the parties."""
 
     input_form = optional(as_given, INPUT_FORM_HELP)
-    input_path = usual("shares", parse_path_of_shares, AT_REST)
+    input_path = usual("shares", parse_path_of_shares, AT_REST_HELP)
 
 
 class ChosenModel(Option["SecurityModel | None"]):

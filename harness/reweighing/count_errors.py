@@ -13,12 +13,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.protocols.arrays import Bools, Floats
 from fairshares.protocols.noise.added import Distribution, Noise, error_bound, noise_sum, without_ends
 
 CountTable = npt.NDArray[np.float64]
 
-CONFIDENCE = Fraction(95, 100)
 FLOOR = 1.0
 FAILURE = float(1 - CONFIDENCE)
 BOUNDS_FAILURE = FAILURE / 100  # chance that a true count is below what its noisy count says

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairshares.harness.inputs.record_schema import RecordDomain, scale_of
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts
-from fairshares.harness.reweighing.count_errors import CONFIDENCE, FLOOR, CountTable, noise_of
+from fairshares.harness.reweighing.count_errors import FLOOR, CountTable, noise_of
 from fairshares.harness.reweighing.names import weighting_names
 from fairshares.harness.reweighing.weighting import Weighting
 from fairshares.protocols.noise.added import Noise

@@ -171,7 +171,7 @@ def with_constant(features: Floats) -> Floats:
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
-FILE = "model.json"
+MODEL_FILE = "model.json"
 
 
 class StatedModel(Struct, frozen=True, kw_only=True):
@@ -186,7 +186,7 @@ class StatedModel(Struct, frozen=True, kw_only=True):
 class ModelFile(StatedModel, frozen=True, kw_only=True):
     """`model.json`."""
 
-    file_name: ClassVar[str] = FILE
+    file_name: ClassVar[str] = MODEL_FILE
     schema: Literal[1] = 1
     privacy: StatedPrivacy
 
@@ -217,8 +217,8 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
             ResultFileError: It is no such file.
             FeaturesError: It declares no features.
         """
-        path = result_path(path, FILE)
-        refusal = not_result(path, FILE)
+        path = result_path(path, MODEL_FILE)
+        refusal = not_result(path, MODEL_FILE)
         return cls.from_stated(
             as_type(StatedModel, read_json(path, refusal, SCHEMA), refusal, more=True), refusal
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.releases.registry import CALLS, REQUESTS
 from fairshares.harness.releases.thresholds.request import ThresholdsRequest
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from fairshares.harness.security_models import SecurityModel
     from fairshares.protocols.accounting.calibration import NeighboringRelation
 
-UNCHARGED = "none"
 _SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
 
 

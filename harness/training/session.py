@@ -164,7 +164,7 @@ class SumSession:
             if self._account.kept_relation(wanted.unit) is NeighboringRelation.REPLACE_ONE:
                 wanted = replace(wanted, are_replaced=True)  # runs under different relations do not add up
             planned = wanted.planned(request.trust.security or choose_model(None, request.trust.parties))
-        self.stock = Stock(request.where.stock or self._account.ledger.path.parent / "stock")
+        self.stock = Stock.chosen(request.where.stock, self._account.ledger.path)
         self._timeout_s = request.where.timeout
         self._planned = planned
         self._state: PlannedSums | _Opened | RevealedSums = planned

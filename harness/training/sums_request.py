@@ -17,7 +17,7 @@ from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import MAX_ROUNDS, WantedSums
 from fairshares.harness.training.updates import MAX_COORDINATES, MAX_WEIGHT, MIN_WEIGHT
 
-MAX_EPSILON = 32  # of rounds; see `plan_rounds`
+MAX_SUMS_EPSILON = 32  # of rounds; see `plan_rounds`
 _MOST_CLIENTS = (1 << 63) - 1  # of whom a sum could not overflow; fewer, if each adds more than 1
 _LARGEST = 10**300  # fits a float, as do its square root and its halves
 
@@ -38,8 +38,8 @@ class SumsRequest(Options):
         # The Gaussian noise of rounds is made for a larger ε than the coins of releases' noise.
         epsilon={
             "parse": NumberReader(
-                f"a number above 0 and at most {MAX_EPSILON}, for example 1",
-                lambda value: 0 < value <= MAX_EPSILON,
+                f"a number above 0 and at most {MAX_SUMS_EPSILON}, for example 1",
+                lambda value: 0 < value <= MAX_SUMS_EPSILON,
                 Fraction,
             ),
             "help": "the ε of all rounds together",

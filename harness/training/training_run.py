@@ -54,7 +54,7 @@ from fairshares.harness.privacy.ledger.charge import (
 )
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.privacy.manifest import (
-    FILE as MANIFEST,
+    MANIFEST,
     Manifest,
     StatedInputs,
     TrainingSettings,
@@ -101,7 +101,7 @@ from fairshares.protocols.guarantee import Guarantee, compose
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import SHARES, SPLIT
 
-TASK = "train"
+TRAIN = "train"
 R = TypeVar("R", bound=Answer)
 
 HELD_OUT = 4  # one of so many clients is kept for thresholds
@@ -390,7 +390,7 @@ def plan_training(
     total = chosen.total(domain, sums.plan.exact)
     noise = None if chosen.weights or chosen.thresholds else sums.event.noise
     family = chosen.family(domain)
-    whole = replace(sums.event, task=TASK, exact=total, noise=noise, out=out, family=family)
+    whole = replace(sums.event, task=TRAIN, exact=total, noise=noise, out=out, family=family)
     return PlannedTraining(chosen, sums, fairgrad, total, whole)
 
 
@@ -589,7 +589,7 @@ def _manifest_of_training(revealed: RevealedTraining, charging: Entry, domain: R
     )
     if revealed.thresholds is not None:
         parts[revealed.thresholds.manifest.task] = revealed.thresholds.manifest
-    manifest = combined_manifest(TASK, parts)
+    manifest = combined_manifest(TRAIN, parts)
     total = planned.total
     if_replaced: Guarantee | None = None
     if planned.chosen.relation is NeighboringRelation.ADD_OR_REMOVE_ONE:

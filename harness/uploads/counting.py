@@ -567,6 +567,41 @@ class UploadCount:
         for name, bound in bounds.items():
             self.bounds[name] = client_policy_from_json(bound, refusal)
 
+    def kept(self, accepted: Iterable[str], place: Path | str) -> "UploadCount | None":
+        """Return the count of those of these uploads that are accepted, by opening none of them again.
+
+        Values that are added up are kept by subtracting those of the other uploads, which are opened for
+        that. So uploads that one party alone has cost all parties those uploads, and not a second count.
+
+        Args:
+            accepted: The identities that all parties accept.
+            place: The files of the uploads, as in `add`.
+
+        Returns:
+            None if more uploads would have to be opened than by counting anew, or one is not there any more.
+
+        Raises:
+            ShareError: As by `add`.
+        """
+        wanted = Identities.from_names(accepted)
+        others = self.identities - wanted
+        identities = self.identities & wanted
+        if self.opener.summed:
+            if len(others) > len(identities):
+                return None
+            removed = UploadCount(self.opener, others)
+            removed.add(place, _processes_for(len(others)))
+            if removed.identities != others:
+                return None
+            values = self.opener.task.ring.subtract(self.values, removed.values)
+        else:
+            values = self.values[:, wanted.has(self.identities.digests)]
+        made = UploadCount(self.opener, wanted)
+        made._parts = [CountedPart(identities.digests, values)]
+        made.bounds = {name: policy for name, policy in self.bounds.items() if name in wanted}
+        made._checkpoint = self._checkpoint  # which `write` removes
+        return made
+
     @property
     def gone(self) -> Identities:
         """The uploads that are in the checkpoint, and in none of the files."""

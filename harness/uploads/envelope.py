@@ -17,8 +17,8 @@ SALT_BYTES = 16
 KEY_ID_BYTES = 8
 
 # Where the parts of a head stand.
-TASK = slice(len(VERSION), len(VERSION) + DIGEST_BYTES)
-IDENTITY = slice(TASK.stop, TASK.stop + DIGEST_BYTES)
+TASK_DIGEST = slice(len(VERSION), len(VERSION) + DIGEST_BYTES)
+IDENTITY = slice(TASK_DIGEST.stop, TASK_DIGEST.stop + DIGEST_BYTES)
 KEY = slice(IDENTITY.stop, IDENTITY.stop + KEY_ID_BYTES)
 HEAD_BYTES = KEY.stop
 

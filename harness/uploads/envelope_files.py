@@ -168,7 +168,7 @@ def envelopes_at_most(place: Path | str, task: Task, party: int) -> int:
 
 
 @dataclass(frozen=True)
-class StoredUploads:
+class StoredFiles:
     """What a place has, by the sizes of its files alone.
 
     Attributes:
@@ -184,7 +184,7 @@ class StoredUploads:
     garbage_files: int
 
 
-def stored_at(place: Path | str, task: Task, party: int) -> StoredUploads:
+def stored_at(place: Path | str, task: Task, party: int) -> StoredFiles:
     """Return what a place has for a party of a task; nothing is opened. Raises ShareError."""
     most_bytes = task.most_file_bytes(party)
     envelope_bytes = task.envelope_bytes(party)
@@ -197,7 +197,7 @@ def stored_at(place: Path | str, task: Task, party: int) -> StoredUploads:
             size_bytes += file.size
         else:
             garbage += 1
-    return StoredUploads(number, size_bytes // envelope_bytes, size_bytes, garbage)
+    return StoredFiles(number, size_bytes // envelope_bytes, size_bytes, garbage)
 
 
 def files_at(place: Path | str, *, fetch: bool = True) -> Iterator[File]:

@@ -35,7 +35,7 @@ from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
 # In a party's directory of keys.
-FILE = "party.json"  # its public description
+PARTY_FILE = "party.json"  # its public description
 SIGNING = "signing.pem"  # its secret signing key
 _COMPRESSED_POINT = re.compile("0[23][0-9a-f]{64}")
 MOST_KEYS = 256  # of a party; each is tried as it is read
@@ -225,7 +225,7 @@ class SealingParty:
             keys=[*self.keys, key],
             signing=signing_key(directory).public_key().public_bytes(*_POINT).hex(),
         )
-        write_whole(directory / FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
+        write_whole(directory / PARTY_FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
         return party
 
 
@@ -282,7 +282,7 @@ def party_with_keys(
     """
     if is_directory(directory):
         check_place_of_keys(directory)
-    file = directory / FILE
+    file = directory / PARTY_FILE
     party = read_party(file) if os.path.lexists(file) else SealingParty(name, address, [])
     if until:
         make_place_of_keys(directory)

@@ -22,7 +22,13 @@ from fairshares.harness.errors import ShareError, cannot, named
 from fairshares.harness.system.documents import SMALL, Refusal, as_json, as_type, parse_json, read_json
 from fairshares.harness.system.files import create_file, read_bounded
 from fairshares.harness.uploads.files import check_place, write_file
-from fairshares.harness.uploads.keys import FILE, SIGNING, check_place_of_keys, make_place_of_keys, secrets_in
+from fairshares.harness.uploads.keys import (
+    PARTY_FILE,
+    SIGNING,
+    check_place_of_keys,
+    make_place_of_keys,
+    secrets_in,
+)
 
 LEAST_CHARACTERS = 12  # of a passphrase
 _SALT_BYTES = 16
@@ -31,7 +37,7 @@ _KEY_BYTES = 32
 _COST = 1 << 17
 _BLOCK = 8
 _PARALLEL = 1
-_NAME = re.compile(rf"[0-9a-f]{{16}}\.key|{re.escape(FILE)}|{re.escape(SIGNING)}")
+_NAME = re.compile(rf"[0-9a-f]{{16}}\.key|{re.escape(PARTY_FILE)}|{re.escape(SIGNING)}")
 _BOUND_TO = b"FairShares locked keys 1"
 
 

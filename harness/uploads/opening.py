@@ -14,7 +14,7 @@ from fairshares.harness.uploads.envelope import (
     IDENTITY,
     KEY,
     SALT_BYTES,
-    TASK,
+    TASK_DIGEST,
     VERSION,
     bound_in,
     commitment_in,
@@ -53,7 +53,7 @@ def head_fault(task: Task, keys: Collection[bytes], head: bytes) -> str | None:
     """
     if not head.startswith(VERSION):
         return UNREADABLE
-    if head[TASK] != task.digest:
+    if head[TASK_DIGEST] != task.digest:
         return OTHER_TASK
     if head[KEY] not in keys:
         return OTHER_KEY

@@ -13,7 +13,7 @@ from fairshares.harness.errors import OptionError, ShareError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
 from fairshares.harness.system.files import read_bounded
-from fairshares.harness.uploads.task import ANYONE, Task
+from fairshares.harness.uploads.task import ANYONE, TASK_FILE, Task
 
 LANGUAGES = ("de", "en")  # those of web/page/texts
 BUILT = Path(__file__).parent / "page_files"  # where `npm run build` in web/ writes script and style
@@ -80,6 +80,11 @@ class Site:
     """Where a page is served: `https://`, a name, and a path that ends in a slash."""
 
     address: str
+
+    @property
+    def name(self) -> str:
+        """The address, as users type it."""
+        return self.address
 
     @property
     def origin(self) -> str:
@@ -167,7 +172,7 @@ def page_files(task: Task, wordings: dict[str, Wording], built: Path = BUILT) ->
         _SCRIPT: script,
         _STYLE: style,
         _LICENSES: licenses,
-        "task.json": task.text,
+        TASK_FILE: task.text,
     }
     sums = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items())]
     return {**files, "SHA256SUMS": "".join(sums).encode()}

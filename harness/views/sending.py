@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fairshares.harness.errors import named
 from fairshares.harness.online.session import Server
-from fairshares.harness.privacy.statement import DISTRIBUTED, MADE_AHEAD, SHIFTED, who_learns_nothing
+from fairshares.harness.privacy.statement import DISTRIBUTED_SENTENCE, MADE_AHEAD, SHIFTED, who_learns_nothing
 from fairshares.harness.request.request import Request
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import digits_up
@@ -42,7 +42,7 @@ def terms(request: Request, attempts: int = 0) -> Iterator[str]:
         f"{model.corruptions} of them can see your values."
     )
     if distribution:
-        yield DISTRIBUTED.format(
+        yield DISTRIBUTED_SENTENCE.format(
             distribution=distribution,
             honest_parties=model.parties - model.corruptions,
             parties=model.parties,

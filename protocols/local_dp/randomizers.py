@@ -24,7 +24,7 @@ from fairshares.protocols.noise.exact_sampling import (
 )
 from fairshares.protocols.noise.truncated import log_upper_bound
 
-MAX_EPSILON = Fraction(20)
+MAX_LOCAL_EPSILON = Fraction(20)
 MAX_GROUPS = 1 << 16
 MAX_STEPS = 1 << 18
 DEFAULT_STEPS = 1 << 16
@@ -336,8 +336,8 @@ class MechanismL(Mechanism):
 
 def _budget(epsilon: Fraction) -> Fraction:
     """Return epsilon rounded down to the grid."""
-    if not Fraction(1, _EPSILON_GRID) <= epsilon <= MAX_EPSILON:
-        raise ValueError(f"epsilon must be from 10^-9 to {MAX_EPSILON}, not {float(epsilon):g}")
+    if not Fraction(1, _EPSILON_GRID) <= epsilon <= MAX_LOCAL_EPSILON:
+        raise ValueError(f"epsilon must be from 10^-9 to {MAX_LOCAL_EPSILON}, not {float(epsilon):g}")
     return Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
 
 

@@ -37,7 +37,7 @@ from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
-from fairshares.harness.uploads.envelope_files import StoredUploads
+from fairshares.harness.uploads.envelope_files import StoredFiles
 from fairshares.harness.uploads.locked_keys import LockedKeys
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.views.ledger import to_json
@@ -252,7 +252,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     )
     sound = fleet.Finding(broken.host, {}, fleet.HostAnswer(facts, 0.0))
     yield "hosts.check --json", [broken.to_json(), sound.to_json()]
-    found = replace(look_at(place / "host"), uploads=StoredUploads(1, 1, 1, 0), faults={"log": "why"})
+    found = replace(look_at(place / "host"), uploads=StoredFiles(1, 1, 1, 0), faults={"log": "why"})
     yield "hosts.check --directory --json", found.to_json()
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": to_builtins(what_hosts_ran(intent))}

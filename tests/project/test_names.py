@@ -1,4 +1,4 @@
-"""A class or a type has a name of its own: no two production modules define one name."""
+"""A class, a type or a constant has a name of its own: no two production modules define one name."""
 
 import ast
 from collections import defaultdict
@@ -114,6 +114,79 @@ def test_a_use_of_a_name_is_no_definition(second: str) -> None:
 def test_type_variables_may_share_a_name() -> None:
     text = "T_co = TypeVar('T_co', covariant=True)"
     assert defined_twice({"one": text, "two": text}) == {}
+
+
+INTERFACES = {
+    "STEPS": "The steps of a run, of each view.",
+    "REPLICATED": "Circuits keep their text, which programs' hashes cover, and this is what one is told.",
+    "SHARES": "A folder of a host, by the name of what is in it; elsewhere the input path.",
+}
+"""Public constants that several modules define, and others import by their names, each with the reason."""
+
+
+def constants(source: str) -> set[str]:
+    """Return a module's public constants. Type variables are none."""
+    found = set()
+    for statement in statements(ast.parse(source).body):
+        targets: list[ast.expr] = []
+        if isinstance(statement, ast.Assign) and not is_type_variable(statement.value):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for name in found if name.isupper() and not name.startswith("_")}
+
+
+def imported(source: str) -> set[tuple[str, str]]:
+    """Return the modules and names that a text imports, under these names."""
+    return {
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if alias.asname is None
+    }
+
+
+def imported_from_several(sources: Mapping[str, str], importing: Iterable[str] = ()) -> dict[str, list[str]]:
+    """Return each constant of several modules that others import under one name, with the modules.
+
+    Args:
+        sources: The texts of the modules, by their names in imports.
+        importing: Further texts, which import from them.
+    """
+    taken = set[tuple[str, str]]().union(*map(imported, [*sources.values(), *importing]))
+    modules = defaultdict[str, list[str]](list)
+    for module, source in sources.items():
+        for name in sorted(constants(source)):
+            if (module, name) in taken:
+                modules[name].append(module)
+    return {name: where for name, where in modules.items() if len(where) > 1}
+
+
+def test_a_constant_that_is_imported_means_one_thing() -> None:
+    """A reader who meets `FILE` would have to look up which of eight files it is."""
+    sources = {}
+    for path, source in production().items():
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        sources[name if name.startswith("fairshares") else f"fairshares.{name}"] = source
+    benchmarks = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "benchmarks").rglob("*.py"))]
+    found = imported_from_several(sources, benchmarks)
+    assert {name: modules for name, modules in found.items() if name not in INTERFACES} == {}
+    assert found.keys() == INTERFACES.keys(), "An exception that nothing needs goes."
+
+
+@pytest.mark.parametrize(
+    ("importing", "expected"),
+    [
+        ("from a import FILE\nfrom b import FILE", {"FILE": ["a", "b"]}),
+        ("from a import FILE\nfrom b import FILE as LIST", {}),
+        ("from a import FILE\nimport b\nb.FILE", {}),
+    ],
+)
+def test_constants_of_one_name_are_found(importing: str, expected: dict[str, list[str]]) -> None:
+    sources = {"a": "FILE = 'a'\n_OWN = 1", "b": "FILE: str = 'b'\n_OWN = 2"}
+    assert imported_from_several(sources, [importing]) == expected
 
 
 WORDS = ("of", "one")

@@ -11,7 +11,7 @@ import pytest
 import fairshares
 from fairshares import _types
 from fairshares.harness.errors import OptionError, is_function
-from fairshares.harness.inputs.columns import ROLES
+from fairshares.harness.inputs.columns import COLUMN_ROLES
 from fairshares.harness.releases.registry import CALLS
 from fairshares.harness.request.fields import Option, Options
 from fairshares.harness.request.plans import Expected
@@ -112,9 +112,9 @@ def check_parameter(name: str, parameter: inspect.Parameter, option: Option[obje
 @pytest.mark.parametrize("task", DECLARED)
 def test_a_call_has_the_names_and_defaults_of_its_declaration(task: str) -> None:
     parameters, declared = parameters_of(task), DECLARED[task].declared
-    columns = {name for name in declared if name in ROLES}
+    columns = {name for name in declared if name in COLUMN_ROLES}
     every = inspect.signature(getattr(fairshares, task)).parameters.keys()
-    assert columns == every & {*ROLES}
+    assert columns == every & {*COLUMN_ROLES}
     assert parameters.keys() == declared.keys() - LEFT_OUT[task] - columns - {"records", "features"}
     for name, parameter in parameters.items():
         check_parameter(name, parameter, declared[name])

@@ -12,7 +12,7 @@ import pytest
 
 import fairshares as fs
 from fairshares.harness.engines.program_hash import sources_hash
-from fairshares.harness.hosts.local_host import SOURCES
+from fairshares.harness.hosts.local_host import COMPARED_FOLDERS
 from fairshares.harness.uploads.page import BUILT
 from tests.conftest import PROJECT
 from tests.locks.__main__ import BUILD_LOCK
@@ -125,7 +125,7 @@ def test_it_works_beside_users_packages(python: Path, tmp_path: Path, model: Any
     release = ("weights", "--records", "my.csv", "--epsilon", "5", "--security", model, "--out", "kept")
     assert "Not tracked. ε adds up" in run(fairshares, *release)
     here = fs.weights(tmp_path / "my.csv", epsilon=5, security=model).manifest["program_hash"]
-    sources = [sources_hash(*directories) for directories in SOURCES.values()]
+    sources = [sources_hash(*directories) for directories in COMPARED_FOLDERS.values()]
     for when in ("before", "after"):
         assert run(python, "-c", SCRIPT, model, when).split() == [here, *sources]
 

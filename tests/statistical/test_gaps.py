@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, Rounding, ValueGrid
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.releases.gap.intervals import difference_intervals
-from fairshares.harness.releases.gap.statistic import CONFIDENCE, gaps, groups_of
+from fairshares.harness.releases.gap.statistic import gaps, groups_of
 from fairshares.protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fairshares.harness.reweighing.count_errors import CONFIDENCE, FLOOR
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
+from fairshares.harness.reweighing.count_errors import FLOOR
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals
 from fairshares.protocols.circuits.coins import Coin, design_coins
 from fairshares.protocols.noise.truncated import probability_mass

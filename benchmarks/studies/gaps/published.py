@@ -14,7 +14,7 @@ from fairshares.protocols.arrays import Floats
 from fairshares.protocols.local_dp.estimators import gap_weights, half_width
 from fairshares.protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r
 from fairshares.protocols.local_dp.randomizers import (
-    MAX_EPSILON,
+    MAX_LOCAL_EPSILON,
     Grr,
     Mechanism,
     MechanismL,
@@ -229,7 +229,7 @@ def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | N
         "true_epsilon": true_epsilon,
         "repaired_alpha": repaired_alpha,
         "repaired": least_epsilon(bound_repaired, alpha, _LEAST, _MOST),
-        "tight": least_epsilon(bound_tight, alpha, _LEAST, float(MAX_EPSILON)),
+        "tight": least_epsilon(bound_tight, alpha, _LEAST, float(MAX_LOCAL_EPSILON)),
         "agrees": agrees(least, printed),
     }
 

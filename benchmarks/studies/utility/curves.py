@@ -28,7 +28,7 @@ from fairshares.protocols.accounting.calibration import (
 from fairshares.protocols.arrays import Floats, Integers
 from fairshares.protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.local_dp.randomizers import MAX_EPSILON as MOST_LOCAL, Grr
+from fairshares.protocols.local_dp.randomizers import MAX_LOCAL_EPSILON as MOST_LOCAL, Grr
 from fairshares.protocols.mechanisms.count_tree import CountTree, best_tree
 from fairshares.protocols.noise.added import NoiseDistribution, simulated_noise
 from fairshares.protocols.noise.truncated import log_upper_bound

@@ -9,7 +9,7 @@ from fairshares.harness.engines.registry import chosen_model
 from fairshares.harness.errors import AuditError, OptionError
 from fairshares.harness.pipeline.noise_samples import open_noise
 from fairshares.harness.pipeline.run import RunSettings
-from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, reference_set
+from fairshares.harness.privacy.audit.releases import AUDIT_TARGETS, audit_command, reference_set
 from fairshares.harness.privacy.audit.samplers import Audited, audit_sampler
 from fairshares.harness.releases.noise_samples import joint_sampler, own_sampler
 from fairshares.harness.request.readers import parse_delta
@@ -110,7 +110,7 @@ def _sampler(
 
 def _release(name: str, options: AuditOptions) -> Audited:
     """Audit a release of the options' sizes, under their neighboring relation, with their noise."""
-    target = RELEASES[name]
+    target = AUDIT_TARGETS[name]
     relation = options.neighboring_relation or target.relations[0]
     distribution = distribution_of(options.noise or JOINT)
     offered = [*target.sizes, "epsilon", "delta", "neighboring_relation", "noise"]

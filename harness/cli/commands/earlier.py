@@ -9,7 +9,7 @@ from fairshares.harness.cli.report import present
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_curves import choose_again, read_curves
 from fairshares.harness.privacy.manifest import (
-    FILE as MANIFEST,
+    MANIFEST,
     ChoiceManifest,
     SumManifest,
     opened_by,

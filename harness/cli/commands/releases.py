@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
@@ -24,7 +25,7 @@ from fairshares.harness.pipeline.release import (
 )
 from fairshares.harness.pipeline.run import Run, RunSettings, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
-from fairshares.harness.privacy.ledger.charge import UNCHARGED, account_read
+from fairshares.harness.privacy.ledger.charge import account_read
 from fairshares.harness.releases.base import Answer, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
 from fairshares.harness.releases.cap.statistic import ChosenCap

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.cli.commands.pages import say_status, write_page
 from fairshares.harness.cli.options import (
     AggregateOptions,
@@ -26,12 +27,12 @@ from fairshares.harness.pipeline.tasks import (
     make_task,
     revealed_by_runs,
 )
-from fairshares.harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
+from fairshares.harness.privacy.ledger.charge import chosen_ledger
 from fairshares.harness.uploads.client import count_earlier, share as share_records
 from fairshares.harness.uploads.counted_records import check_cap_is_a_number, records_left
 from fairshares.harness.uploads.counting import Opener, UploadCount, opener_of
 from fairshares.harness.uploads.files import SUFFIX, check_place, place_of_party, write_file
-from fairshares.harness.uploads.keys import FILE, party_with_keys
+from fairshares.harness.uploads.keys import PARTY_FILE, party_with_keys
 from fairshares.harness.uploads.lists import described, new_uploads, read_lists, write_uploads
 from fairshares.harness.uploads.locked_keys import is_in_memory, lock, unlock
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
@@ -64,7 +65,7 @@ def keys(options: KeysOptions) -> None:
     for key, state in party.states().items():
         kind = "hybrid" if key.hybrid else "x25519"
         say(f"{state}: key {key.id.hex()}, for uploads until {key.until}, {kind}")
-    file = options.directory / FILE
+    file = options.directory / PARTY_FILE
     say(f"Give {plain(str(file))} to whoever makes a task. Everything else there is secret.")
     say(_IF_LOST)
     if options.lock:

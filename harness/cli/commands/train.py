@@ -1,15 +1,15 @@
 """`train`."""
 
+from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.commands.releases import show_noise
 from fairshares.harness.cli.options import TrainOptions
 from fairshares.harness.cli.report import present
-from fairshares.harness.privacy.ledger.charge import UNCHARGED
 from fairshares.harness.request.commands import refuse_beside_noise
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.features import read_features
-from fairshares.harness.training.logistic import FILE
-from fairshares.harness.training.training_run import TASK, make_noise_ahead, train_on_source
+from fairshares.harness.training.logistic import MODEL_FILE
+from fairshares.harness.training.training_run import TRAIN, make_noise_ahead, train_on_source
 from fairshares.harness.views import run_summary as run_view, training as view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
@@ -26,7 +26,7 @@ def train(options: TrainOptions) -> None:
         show_noise(made)
         return
     request = options.training
-    target = request.where.out or default_out(TASK)
+    target = request.where.out or default_out(TRAIN)
     with cli.steps(view.STEPS) as begin:
         trained_model = train_on_source(
             request,
@@ -52,5 +52,5 @@ def train(options: TrainOptions) -> None:
         short=short,
         full=full,
         problem=thresholds.problem if thresholds else None,
-        file=FILE,
+        file=MODEL_FILE,
     )

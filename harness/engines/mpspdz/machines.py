@@ -17,7 +17,7 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.spelling import similar
 
 FILE_ENDING = "-party.x"
-MOST_PARTIES = 15  # on one machine, each with a port of one block (`parties.supervisor.free_ports`)
+MOST_ON_ONE_MACHINE = 15  # on one machine, each with a port of one block (`parties.supervisor.free_ports`)
 _BITS = "64"  # of integers, in every arithmetic
 
 
@@ -139,7 +139,7 @@ def _of_three(arithmetic: Arithmetic, adversary: str, parties: int = 3) -> Machi
 def _of_shamir(arithmetic: Arithmetic, adversary: str) -> MachineKind:
     """Return a machine of any number of parties, of which fewer than half may be corrupt."""
     security = None if adversary == "passive" else "-S"
-    return MachineKind(arithmetic, adversary, 3, MOST_PARTIES, security=security)
+    return MachineKind(arithmetic, adversary, 3, MOST_ON_ONE_MACHINE, security=security)
 
 
 def _of_no_majority(arithmetic: Arithmetic, adversary: str, security: str | None = None) -> MachineKind:
@@ -147,7 +147,7 @@ def _of_no_majority(arithmetic: Arithmetic, adversary: str, security: str | None
     if security is None and adversary != "passive":
         security = "-S"
     return MachineKind(
-        arithmetic, adversary, 2, MOST_PARTIES, majority=False, encrypts="-e", security=security
+        arithmetic, adversary, 2, MOST_ON_ONE_MACHINE, majority=False, encrypts="-e", security=security
     )
 
 
@@ -166,7 +166,7 @@ MACHINES: dict[str, MachineKind] = {
     "trio": MachineKind(Arithmetic.RING, "passive", 2, 2, beside=_WITH_PREPARATION),
     "semi2k": _of_no_majority(Arithmetic.RING, "passive"),
     "spdz2k": _of_no_majority(Arithmetic.RING, "active", security="-SP"),
-    "dealer-ring": MachineKind(Arithmetic.RING, "passive", 3, MOST_PARTIES, majority=False),
+    "dealer-ring": MachineKind(Arithmetic.RING, "passive", 3, MOST_ON_ONE_MACHINE, majority=False),
     "replicated-field": _of_three(Arithmetic.FIELD, "passive"),
     "malicious-rep-field": _of_three(Arithmetic.FIELD, "active"),
     "ps-rep-field": _of_three(Arithmetic.FIELD, "active"),
@@ -196,7 +196,7 @@ MACHINES: dict[str, MachineKind] = {
     "yao": MachineKind(Arithmetic.GARBLED, "passive", 2, 2, majority=False, encrypts=None),
 }
 
-PartiesOfMachine = Annotated[int, Meta(ge=2, le=MOST_PARTIES)]
+PartiesOfMachine = Annotated[int, Meta(ge=2, le=MOST_ON_ONE_MACHINE)]
 BatchSize = Annotated[int, Meta(ge=1, le=10**7)]
 BucketSize = Annotated[int, Meta(ge=3, le=5)]
 MachineSecurityBits = Annotated[int, Meta(ge=1, le=128)]

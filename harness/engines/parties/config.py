@@ -20,8 +20,8 @@ from fairshares.harness.engines.parties.layouts import (
 from fairshares.harness.engines.parties.working_directory import CONFIG
 from fairshares.harness.errors import PartyConfigError
 from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.security_models import MOST_PARTIES
 
-MOST_PARTIES = 64
 PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]
 Block = tuple[Annotated[int, Meta(ge=1, le=64)], Size]
 """Width and lanes of a block of fair bits: so many integers, each of so many bits."""

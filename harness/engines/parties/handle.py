@@ -34,7 +34,7 @@ from fairshares.harness.engines.parties.working_directory import (
     DATA,
     LOG,
     PEERS,
-    PIECE,
+    PIECE_FILES,
     certificate_file,
     met,
     open_inside,
@@ -465,7 +465,7 @@ def move_piece(source: Path, target: Path) -> None:
     Guarantees: no link is moved or followed, which a party could have put in their place.
     [test: tests/harness/engines/test_sandbox.py]
     """
-    for pattern in PIECE:
+    for pattern in PIECE_FILES:
         for file in source.glob(pattern):
             name = file.relative_to(source)
             try:

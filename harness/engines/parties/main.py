@@ -28,7 +28,7 @@ from fairshares.harness.engines.parties.randomness import PartyRandomness, integ
 from fairshares.harness.engines.parties.working_directory import (
     CLAIM,
     DATA,
-    HOSTS,
+    HOSTS_FILE,
     LOG,
     PEERS,
     PRINTED,
@@ -78,7 +78,7 @@ def _main(randomness: PartyRandomness) -> int:
     make_key(Path(DATA), f"P{config.party}", config.common_names[config.party])
     config = replace(config, addresses=tuple((_numeric(host), port) for host, port in config.addresses))
     if isinstance(config.engine, VirtualMachine):
-        Path(HOSTS).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
+        Path(HOSTS_FILE).write_text("".join(f"{host}:{port}\n" for host, port in config.addresses))
     _write_bytecode(config.packages)
     _bound_files(config.most_file_bytes)
     sandbox.confine(_reach_of(config))

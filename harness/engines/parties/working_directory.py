@@ -6,14 +6,14 @@ from pathlib import Path
 
 CLAIM = "started"  # made by the party, once: a directory is never started in again
 CONFIG = "party.json"
-HOSTS = "hosts"  # addresses and ports of all parties, for MP-SPDZ
+HOSTS_FILE = "hosts"  # addresses and ports of all parties, for MP-SPDZ
 LOG = "log"
 PRINTED = "printed"  # what the program prints, where that is kept apart from what the machine writes
 PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for the following
 SHARED_BITS = "shared-bits"  # of clients; this party's own bits are appended
 PUBLIC_INTEGERS = "public-integers"  # that the party inputs, a line each
-PIECE = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
+PIECE_FILES = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
 MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
 LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from fairshares.harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.curves import GroupCurves, OperatingPoints, population_bands
 from fairshares.harness.postprocessing.thresholds.constraints import CONSTRAINTS, EQUALIZED_ODDS, RATES
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule, in_words
@@ -24,7 +25,6 @@ from fairshares.protocols.arrays import Floats
 
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
 
-CONFIDENCE = Fraction(95, 100)
 GOOD_RATIO = 0.1  # ratio of noise to records that messages suggest
 NEARLY_ALL = 0.98  # if this share of a group is predicted alike, the rule tells hardly anybody apart
 _MOST_TIMES = 20  # messages suggest at most so many times the epsilon: no command takes an epsilon above 20

@@ -64,7 +64,7 @@ def _targets() -> dict[str, AuditTarget]:
     return targets
 
 
-RELEASES = _targets()
+AUDIT_TARGETS = _targets()
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ def audit_command(
         OptionError: No noise reaches epsilon and delta, there are over a million cells, or the command has
             no such release.
     """
-    release = RELEASES[name]
+    release = AUDIT_TARGETS[name]
     chosen = {**release.sizes, **sizes}
     cells = release.cells(chosen)
     if cells > _MAX_CELLS:
@@ -417,7 +417,7 @@ _DELTA = DELTAS["2^-40"]
 
 def _papers_sizes(name: str) -> dict[str, int]:
     """Return the sizes of PrivFairFL, where they differ from the command's defaults."""
-    if "thresholds" in RELEASES[name].sizes:
+    if "thresholds" in AUDIT_TARGETS[name].sizes:
         return {"thresholds": PAPERS_THRESHOLDS}
     return {}
 
@@ -453,7 +453,7 @@ class ReferenceAudit:
 
 def _with_joint_noise() -> Iterator[ReferenceAudit]:
     """Yield an audit of each release under each of its neighboring relations."""
-    for name, release in RELEASES.items():
+    for name, release in AUDIT_TARGETS.items():
         for relation in release.relations:
             yield ReferenceAudit(name, relation)
 
@@ -461,10 +461,10 @@ def _with_joint_noise() -> Iterator[ReferenceAudit]:
 def _with_distributed_noise() -> Iterator[ReferenceAudit]:
     """Yield audits of each release and distribution of distributed noise."""
     for name in with_distributed_noise():
-        if not RELEASES[name].counts_records:  # at this ε other values are too wide for any table
+        if not AUDIT_TARGETS[name].counts_records:  # at this ε other values are too wide for any table
             continue
         for distribution in NoiseDistribution:
-            yield ReferenceAudit(name, RELEASES[name].relations[0], distribution)
+            yield ReferenceAudit(name, AUDIT_TARGETS[name].relations[0], distribution)
 
 
 # The audits of `./inv audit`, in the order of its tables. Tests check each of them.

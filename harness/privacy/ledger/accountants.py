@@ -20,7 +20,7 @@ from fairshares.protocols.accounting.losses import loss_distribution
 from fairshares.protocols.accounting.rounds import Concentrated
 from fairshares.protocols.circuits.coins import SymmetricCoins, coins_of_magnitude, exp_bounds
 from fairshares.protocols.exact_numbers import stated_number
-from fairshares.protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
+from fairshares.protocols.guarantee import LOST, MAX_STATED_EPSILON, SUMMED, Budget, Guarantee, compose
 from fairshares.protocols.json_values import JsonObject, JsonValue
 from fairshares.protocols.noise.added import BITS, DistributedNoise, Single, joint_noise_in
 
@@ -323,7 +323,7 @@ def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
             return curve_of_coins(noise).pairs[0], known.values
         masses = [Fraction(weight, 1 << BITS * noise.honest) for weight in noise.summed(noise.honest)]
         return list(zip([*masses, Fraction(0)], [Fraction(0), *masses], strict=True)), known.values
-    if exact.epsilon > MAX_EPSILON:
+    if exact.epsilon > MAX_STATED_EPSILON:
         return [(Fraction(1), Fraction(0))], 1
     ratio = exp_bounds(exact.epsilon)[1]
     rest = (1 - exact.delta) / (1 + ratio)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from fairshares.harness.charged import BegunCharge, Chargeable, Charged
+from fairshares.harness.charged import UNCHARGED, BegunCharge, Chargeable, Charged
 from fairshares.harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
-UNCHARGED = "none"  # the population of records whose privacy nobody has to count
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
 

@@ -20,11 +20,11 @@ from fairshares.harness.privacy.ledger.populations import (
     LEDGER_RULES,
     AskedRun,
     Charge,
-    ChargedHostsRun,
     ChargeRules,
     LedgerState,
     Population,
     PrivacyEvent,
+    RunOfCharge,
     Status,
     Use,
     key_of,
@@ -318,15 +318,15 @@ def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, .
     return tuple(replace(charge, runs=tuple(runs.get(charge.id, ()))) for charge in charges)
 
 
-def _runs(connection: sqlite3.Connection) -> dict[int, list[ChargedHostsRun]]:
+def _runs(connection: sqlite3.Connection) -> dict[int, list[RunOfCharge]]:
     """Return the runs of hosts, by their charge and the oldest first; none in a ledger of version 1.0."""
-    runs: dict[int, list[ChargedHostsRun]] = {}
+    runs: dict[int, list[RunOfCharge]] = {}
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone() is None:
         return runs
     for number, name, coordinator, time in connection.execute(
         "SELECT charge, name, coordinator, time FROM runs ORDER BY id"
     ):
-        runs.setdefault(number, []).append(ChargedHostsRun(str(name), str(coordinator), str(time)))
+        runs.setdefault(number, []).append(RunOfCharge(str(name), str(coordinator), str(time)))
     return runs
 
 

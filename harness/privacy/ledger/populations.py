@@ -60,7 +60,7 @@ class AskedRun:
 
 
 @dataclass(frozen=True)
-class ChargedHostsRun(AskedRun):
+class RunOfCharge(AskedRun):
     """A run with parties on hosts that was charged.
 
     Attributes:
@@ -118,7 +118,7 @@ class Charge(PrivacyEvent):
     id: int
     time: str
     status: Status
-    runs: tuple[ChargedHostsRun, ...] = ()
+    runs: tuple[RunOfCharge, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from fairshares.harness.inputs.record_schema import (
     caps_to_choose_from,
 )
 from fairshares.harness.inputs.records import ClientRecords
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.releases.base import (
     OF_CLIENTS,
     Answer,
@@ -45,7 +46,6 @@ from fairshares.protocols.noise.added import noise_sum
 from fairshares.protocols.spec import ProtocolSpec
 
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
-CONFIDENCE = Fraction(95, 100)
 
 
 @dataclass(frozen=True)

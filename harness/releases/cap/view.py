@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Protocol
 
 from fairshares.harness.errors import named, named_call
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.privacy.manifest import Manifest, ReleaseManifest
 from fairshares.harness.releases.cap.request import COUNTS, CapRequest
-from fairshares.harness.releases.cap.statistic import CONFIDENCE, ChosenCap, ExpectedCap
+from fairshares.harness.releases.cap.statistic import ChosenCap, ExpectedCap
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.expected_errors import PlanSection

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from fairshares.harness.bounds import Count, Name, Names, Share
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from fairshares.harness.releases.base import (
     RATIOS,
@@ -43,8 +43,6 @@ from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.mechanisms.above_threshold import allowed_above
 from fairshares.protocols.spec import ProtocolSpec
-
-CONFIDENCE = Fraction(95, 100)
 
 
 class ConfusionFile(Struct, frozen=True, kw_only=True):

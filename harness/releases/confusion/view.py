@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from fairshares.harness.inputs.record_schema import scale_of
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.thresholds.choose import GroupThresholds
 from fairshares.harness.postprocessing.thresholds.constraints import RATES
 from fairshares.harness.releases.base import Answer
 from fairshares.harness.releases.confusion.request import ConfusionCall
-from fairshares.harness.releases.confusion.statistic import CONFIDENCE, Confusion
+from fairshares.harness.releases.confusion.statistic import Confusion
 from fairshares.harness.releases.weights.view import of_what
 from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.views import run_summary

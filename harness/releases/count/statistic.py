@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
@@ -10,6 +9,7 @@ from msgspec import Meta, Struct
 from fairshares.harness.bounds import Names, NotNegative, Share, Size
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.noisy_counts import read_unbiased
 from fairshares.harness.releases.base import (
     TABLE_SIZES,
@@ -41,7 +41,6 @@ from fairshares.protocols.mechanisms.shifted_log import (
 )
 from fairshares.protocols.spec import ProtocolSpec
 
-CONFIDENCE = Fraction(95, 100)
 SIZES = (0, 10, 100, 1000, 10_000, 100_000, 1_000_000)  # sizes of cells whose privacy is shown
 
 

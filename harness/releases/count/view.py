@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.releases.base import by_cell
-from fairshares.harness.releases.count.statistic import CONFIDENCE, ExpectedCounts, GroupCounts
+from fairshares.harness.releases.count.statistic import ExpectedCounts, GroupCounts
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.expected_errors import MOST_ROWS, PlanSection, drawn, share_shown
 from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most

@@ -4,7 +4,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from typing import Annotated, ClassVar, Literal
@@ -21,6 +20,7 @@ from fairshares.harness.inputs.record_schema import (
     Rounding,
     ValueGrid,
 )
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.noisy_counts import read_unbiased
 from fairshares.harness.releases.base import (
     Answer,
@@ -44,7 +44,6 @@ from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import Noise
 from fairshares.protocols.spec import ProtocolSpec
 
-CONFIDENCE = Fraction(95, 100)
 USEFUL = 0.1  # of the range: a useful accuracy of gaps
 
 

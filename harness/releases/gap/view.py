@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from fairshares.harness.releases.gap.statistic import CONFIDENCE, USEFUL, Gaps, Interval
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
+from fairshares.harness.releases.gap.statistic import USEFUL, Gaps, Interval
 from fairshares.harness.views import run_summary
 from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_most
 from fairshares.harness.views.rendering.plots import intervals

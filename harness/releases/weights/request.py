@@ -18,7 +18,14 @@ from fairshares.harness.request.readers import (
     parse_population,
 )
 from fairshares.harness.request.releases import Invited, ReleaseCall, form_help
-from fairshares.harness.request.request import AT_REST, BesideTraining, Inputs, Protect, Randomness, Request
+from fairshares.harness.request.request import (
+    AT_REST_HELP,
+    BesideTraining,
+    Inputs,
+    Protect,
+    Randomness,
+    Request,
+)
 from fairshares.harness.reweighing.names import DEFAULT, weighting_names
 
 _, *_OTHERS = weighting_names()
@@ -50,8 +57,8 @@ class WeightsRequest(Request):
         input_form={"help": form_help("counts per group and label", "group indicator times label counts")},
         input_path={
             "parse": parse_input_path,
-            "help": f"{AT_REST}; or clients: each sends during the run. By the last two active models take "
-            "product, too",
+            "help": f"{AT_REST_HELP}; or clients: each sends during the run. By the last two active models "
+            "take product, too",
         },
     )
     reweighing = usual(

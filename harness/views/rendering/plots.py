@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.views.palette import COLOURS, GREY, INK, MARKERS, STYLES
 from fairshares.harness.views.parts import Picture
 from fairshares.harness.views.rendering.text import printable
@@ -182,7 +183,6 @@ class _Roc:
 
     def draw(self, axes: Axes) -> None:
         from fairshares.harness.postprocessing.curves import noise_bands
-        from fairshares.harness.postprocessing.thresholds.choose import CONFIDENCE
 
         points = self.curves.points()
         bands = None if self.curves.noise is None else noise_bands(self.curves, float(1 - CONFIDENCE))

@@ -24,7 +24,7 @@ from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.key_histories import Successor, first_history
 from fairshares.harness.hosts.setup import exported, read_exported, set_up_here
 from fairshares.harness.hosts.signed_results import (
-    NOTHING,
+    NOTHING_GIVEN,
     BenchmarkIntent,
     Intent,
     check_agreement,
@@ -72,7 +72,7 @@ def _release(party: int) -> Intent:
         "2027-01-01",
         {"task": "weights"},
         {},
-        NOTHING,
+        NOTHING_GIVEN,
         {},
         "",
         "h",

@@ -15,7 +15,7 @@ from fairshares.harness.uploads import counting, envelope_files
 from fairshares.harness.uploads.aggregates import check_own, extract_values, read_uploads
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.counting import UploadCount
-from fairshares.harness.uploads.envelope import KEY, TASK, bound_in, identity_of, info_of
+from fairshares.harness.uploads.envelope import KEY, TASK_DIGEST, bound_in, identity_of, info_of
 from fairshares.harness.uploads.keys import read_party
 from fairshares.harness.uploads.lists import UploadReport, _read_list, common_uploads, write_uploads
 from fairshares.harness.uploads.opening import open_envelope
@@ -58,7 +58,7 @@ def _read_plain(data: bytes) -> None:
     """Open what a client may seal: anything, under the identity that it claims."""
     size = len(unsealed(_TASK, 0, _FIRST, _PLACE / "keys-0"))
     plain = data[:size].ljust(size)
-    head = _FIRST[: TASK.stop] + identity_of(_TASK.digest, plain[bound_in(3)]) + _FIRST[KEY]
+    head = _FIRST[: TASK_DIGEST.stop] + identity_of(_TASK.digest, plain[bound_in(3)]) + _FIRST[KEY]
     envelope = head + _TASK.parties[0].keys[0].seal(plain, info_of(head, 0))
     opened = open_envelope(_TASK, 0, _OPENER.keys, envelope)
     if isinstance(opened, str):

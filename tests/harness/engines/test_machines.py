@@ -11,7 +11,7 @@ import pytest
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.engines.mpspdz.machines import (
     MACHINES,
-    MOST_PARTIES,
+    MOST_ON_ONE_MACHINE,
     Arithmetic,
     MachineSetting,
     machine_name,
@@ -150,4 +150,4 @@ def test_a_setting_is_a_model_on_which_no_release_runs() -> None:
     for name, kind in MACHINES.items():
         if kind.beside is None:
             assert setting(name).model().name not in MODELS and setting(name).refusal() is None
-    assert all(kind.most <= MOST_PARTIES for kind in MACHINES.values())
+    assert all(kind.most <= MOST_ON_ONE_MACHINE for kind in MACHINES.values())

@@ -64,7 +64,7 @@ from fairshares.harness.hosts.messages import (
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
 from fairshares.harness.hosts.trials import LiteralTrial, NoiseTrial, ReleaseTrial
-from fairshares.harness.inputs.federation_size import MOST, FederationSize
+from fairshares.harness.inputs.federation_size import MOST_MADE_UP, FederationSize
 from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
@@ -175,7 +175,7 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
             {"form": "-I"},
             {"form": "one by one"},
             {"claimed_epsilon": 1},
-            {"clients": MOST + 1},
+            {"clients": MOST_MADE_UP + 1},
             {"records": -1},
             {"source": "pi_rw.mpc"},
         )

@@ -8,7 +8,12 @@ import pytest
 
 from fairshares.harness.errors import OptionError
 from fairshares.harness.privacy.audit.figures import ReleaseFigures
-from fairshares.harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
+from fairshares.harness.privacy.audit.releases import (
+    AUDIT_TARGETS,
+    audit_command,
+    audit_release,
+    reference_set,
+)
 from fairshares.harness.privacy.audit.samplers import Audited, audit_coins
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.releases.confusion.spec import PI_CF_SLOTS
@@ -90,7 +95,8 @@ def test_all_that_is_offered_is_claimed_and_holds(audits: list[Audited]) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "relation"), [(name, relation) for name in RELEASES for relation in RELEASES[name].relations]
+    ("name", "relation"),
+    [(name, relation) for name in AUDIT_TARGETS for relation in AUDIT_TARGETS[name].relations],
 )
 def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: NeighboringRelation) -> None:
     epsilon = Fraction(1, 2)

@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fairshares.harness.reweighing.count_errors import CONFIDENCE, noise_of
+from fairshares.harness.postprocessing.confidence import CONFIDENCE
+from fairshares.harness.reweighing.count_errors import noise_of
 from fairshares.harness.reweighing.formulas import REWEIGHINGS, count_intervals, weights_of_counts
 from fairshares.harness.reweighing.intervals import ratio_intervals, share_intervals
 from fairshares.protocols.circuits.coins import Coins, design_noise

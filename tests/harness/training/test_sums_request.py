@@ -12,7 +12,7 @@ from fairshares.harness.request.fields import Option, Options
 from fairshares.harness.request.request import Request
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session import SumSession
-from fairshares.harness.training.sums_request import MAX_EPSILON, SumsRequest
+from fairshares.harness.training.sums_request import MAX_SUMS_EPSILON, SumsRequest
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounds import plan_rounds
 
@@ -53,9 +53,9 @@ def test_a_field_differs_from_that_of_a_training_only_where_it_is_meant_to() -> 
 
 
 def test_the_largest_epsilon_is_that_of_the_noise_of_rounds() -> None:
-    plan_rounds(1 << 20, 1, 1, Fraction(MAX_EPSILON), Fraction(1, 10**5))
+    plan_rounds(1 << 20, 1, 1, Fraction(MAX_SUMS_EPSILON), Fraction(1, 10**5))
     with pytest.raises(ValueError, match="epsilon must be above 0"):
-        plan_rounds(1 << 20, 1, 1, Fraction(MAX_EPSILON + 1), Fraction(1, 10**5))
+        plan_rounds(1 << 20, 1, 1, Fraction(MAX_SUMS_EPSILON + 1), Fraction(1, 10**5))
 
 
 @pytest.mark.parametrize(

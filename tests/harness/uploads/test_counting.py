@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,11 +32,14 @@ from fairshares.harness.uploads.counting import (
     UnsoundEnvelope,
     UploadCount,
 )
+from fairshares.harness.uploads.envelope import identity_in
 from fairshares.harness.uploads.lists import common_uploads, read_lists, write_uploads
+from fairshares.harness.uploads.opening import open_envelope
 from fairshares.harness.uploads.reasons import OTHER_KEY, UNCOVERED, UNOPENED, UNREADABLE, WRONG_SIZE
 from fairshares.harness.uploads.task import Task
 from tests.support.envelopes import (
     CAPPED,
+    DOMAIN,
     changed,
     counts,
     left_out,
@@ -79,6 +82,41 @@ def test_a_run_takes_what_parties_wrote(task: Task, tmp_path: Path) -> None:
         task.ring.from_bytes(extract_values(file, file.with_suffix(".values")).read_bytes()) for file in files
     ]
     assert revealed(task, parts) == [63, 0, 6, 0]
+
+
+@pytest.mark.parametrize(("form", "security"), [("split", "ring"), ("split", "shamir"), ("slots", "semi2k")])
+def test_uploads_that_other_parties_leave_out_are_taken_from_the_sum(
+    form: str, security: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same comes out as by counting anew, and the accepted uploads are opened once."""
+    domain = CAPPED if form == "slots" else DOMAIN
+    made = made_task(tmp_path, form, security=security, domain=domain)
+    columns = made.columns
+    names = sorted(upload(made, [i % 2] * columns, tmp_path / "shares") for i in range(7))
+    opened: list[bytes] = []
+
+    def noting(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Any:
+        opened.append(identity_in(envelope))
+        return open_envelope(task, party, keys, envelope)
+
+    monkeypatch.setattr("fairshares.harness.uploads.counting.open_envelope", noting)
+    for party in range(len(made.parties)):
+        place = tmp_path / "shares" / f"party-{party}"
+        count = UploadCount(opener(made, party, tmp_path))
+        count.add(place)
+        accepted = names[:2] + names[3:]
+        anew = UploadCount(opener(made, party, tmp_path), accepted)
+        anew.add(place)
+        opened.clear()
+        kept = count.kept(accepted, place)
+        assert kept is not None
+        assert [name.hex() for name in opened] == ([names[2]] if form == "split" else [])
+        assert [*kept.identities] == [*anew.identities] == accepted
+        assert np.array_equal(kept.values, anew.values) and kept.policies == anew.policies
+        if form == "split":
+            assert count.kept(names[:3], place) is None  # as it is cheaper to count these anew
+            (place / f"{names[2]}.share").unlink()
+            assert count.kept(accepted, place) is None
 
 
 def test_rows_stand_in_the_order_of_identities(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from fairshares.harness.uploads.client import share
 from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.files import check_place
 from fairshares.harness.uploads.keys import (
-    FILE,
+    PARTY_FILE,
     SealingParty,
     check_place_of_keys,
     make_place_of_keys,
@@ -176,7 +176,7 @@ def test_commands_refuse_such_places(group: Path, tmp_path: Path) -> None:
     assert names_below(group) == set()
     for i in range(3):
         succeed("keys", "--directory", f"keys-{i}", *until, cwd=tmp_path)
-    parties = ",".join(f"keys-{i}/{FILE}" for i in range(3))
+    parties = ",".join(f"keys-{i}/{PARTY_FILE}" for i in range(3))
     declared = ("--groups", "a,b", "--labels", "0,1", "--security", "mpyc", "--least-uploads", "1")
     made = ("--parties", parties, *declared, *until)
     said = refused("task", "group/task.json", *made, cwd=tmp_path)

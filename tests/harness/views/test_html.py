@@ -19,7 +19,7 @@ from benchmarks.papers.audits import audit_published, audit_published_m_r
 from fairshares.harness.engines.registry import security_models
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from fairshares.harness.postprocessing.thresholds.choose import choose_thresholds
-from fairshares.harness.privacy.audit.releases import RELEASES, audit_command
+from fairshares.harness.privacy.audit.releases import AUDIT_TARGETS, audit_command
 from fairshares.harness.privacy.audit.samplers import Audited, audit_sampler
 from fairshares.harness.privacy.ledger.populations import Charge, Population, Status
 from fairshares.harness.releases.base import Statistic
@@ -256,7 +256,9 @@ def of_audit() -> list[Audited]:
     return [
         audit_sampler(Fraction(1, 3), DELTA, 1),
         audit_published(Fraction(1), "ideal", rounded=True, subject="rounded"),
-        audit_command(name, {"thresholds": 5}, RELEASES[name].relations[0], epsilon=Fraction(1), delta=DELTA),
+        audit_command(
+            name, {"thresholds": 5}, AUDIT_TARGETS[name].relations[0], epsilon=Fraction(1), delta=DELTA
+        ),
         audit_published_m_r(Fraction(1)),
     ]
 
