@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fairshares.harness.bounds import MOST_PARTIES
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
 from fairshares.protocols.spec import CLIENTS, REPLICATED, InputPath
 
-MOST_PARTIES = 16  # of any model, as of a task
 _SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from fairshares.harness.bounds import MOST_PARTIES
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import OptionError, UnsupportedError, named, named_call
 from fairshares.harness.inputs.encoding import shared_over
@@ -20,7 +21,7 @@ from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.readers import parse_choice, parse_delta
 from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.harness.request.request import ACCEPTED_DELTA, Request, chosen_form
-from fairshares.harness.security_models import MOST_PARTIES, SecurityModel
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.keys import SealingParty, read_party
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.task import Task

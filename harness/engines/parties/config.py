@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Address, Port, Size
+from fairshares.harness.bounds import MOST_PARTIES, Address, Port, Size
 from fairshares.harness.engines.parties.layouts import (
     NoShares,
     OwnNoise,
@@ -20,7 +20,6 @@ from fairshares.harness.engines.parties.layouts import (
 from fairshares.harness.engines.parties.working_directory import CONFIG
 from fairshares.harness.errors import PartyConfigError
 from fairshares.harness.online.gateway_config import GatewayConfig
-from fairshares.harness.security_models import MOST_PARTIES
 
 PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]
 Block = tuple[Annotated[int, Meta(ge=1, le=64)], Size]
