@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import Address, Port, Size
+from fairshares.harness.bounds import MOST_PARTIES, Address, Port, Size
 from fairshares.harness.engines.parties.layouts import (
     NoShares,
     OwnNoise,
