@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
+from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.protocols.spec import CLIENTS, REPLICATED, InputPath
 
-MOST_PARTIES = 16  # of any model, as of a task
 _SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
 
 

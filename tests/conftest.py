@@ -40,8 +40,9 @@ settings.load_profile("fairshares")
 
 # What `./inv test` leaves to `./inv test --all`: entries with `tests`, `reason` and more.
 EXHAUSTIVE: list[dict[str, Any]] = tomllib.loads((PROJECT / "tests" / "exhaustive.toml").read_text())["entry"]
-# Directories whose tests take longest start first, so that short ones fill the end.
-FIRST = ("tests/commands/", "tests/programs/", "tests/statistical/")
+# The files and directories whose tests take longest start first, in this order, so that short ones fill the
+# end: a file's tests stay in one process.
+FIRST = ("tests/programs/test_every_program", "tests/commands/", "tests/programs/", "tests/statistical/")
 
 COLLECTED = pytest.StashKey[Counter[tuple[Path, str]]]()
 UNMET = pytest.StashKey[set[str]]()  # names in the list of exhaustive tests that are no test's
@@ -82,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Exhaustive tests are marked by the list of them; what MP-SPDZ is missing for is skipped.
     """
     collected = config.stash[COLLECTED] = Counter()
-    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    items.sort(key=_turn)
     config.stash[UNMET] = mark_exhaustive(items, EXHAUSTIVE)
     for item in items:
         if isinstance(item, pytest.Function):
@@ -94,6 +95,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             reason = _missing(marker.args)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when a test's file starts, by its place among the longest ones."""
+    turns = [turn for turn, start in enumerate(FIRST) if item.nodeid.startswith(start)]
+    return turns[0] if turns else len(FIRST)
 
 
 def mark_exhaustive(items: Sequence[pytest.Item], entries: Sequence[dict[str, Any]]) -> set[str]:

@@ -13,6 +13,7 @@ from fairshares.harness.errors import OptionError, UnsupportedError, named, name
 from fairshares.harness.inputs.encoding import shared_over
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from fairshares.harness.inputs.shares import copies_of
+from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.harness.pipeline.release import with_cap
 from fairshares.harness.pipeline.sources import check_task
 from fairshares.harness.releases.base import kind_of
@@ -20,7 +21,7 @@ from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.readers import parse_choice, parse_delta
 from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.harness.request.request import ACCEPTED_DELTA, Request, chosen_form
-from fairshares.harness.security_models import MOST_PARTIES, SecurityModel
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.keys import SealingParty, read_party
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.task import Task

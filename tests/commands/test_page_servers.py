@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from fairshares.harness.uploads.invitations import addresses_in
-from fairshares.harness.uploads.task import ANYONE
+from fairshares.harness.uploads.task import ANYONE, CERTIFICATE
 from tests.support.command import refused, succeed
 from tests.support.envelopes import upload
 from tests.support.page_sites import PageSite, serving_page
-from tests.support.servers import HOST
+from tests.support.servers import HOST, certify
 
 OTHER = "https://other.example"
 
@@ -33,11 +33,19 @@ def page(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page
 
 
 def ask(
-    page: PageSite, method: str, url: str, body: bytes | None = None, **headers: str
+    page: PageSite,
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    *,
+    certificate: Path | None = None,
+    **headers: str,
 ) -> tuple[int, dict[str, str], bytes]:
-    """Return an answer's status, headers and body."""
+    """Return an answer's status, headers and body. Args: certificate: the client's, beside its key."""
     parts = urlsplit(url)
     context = ssl.create_default_context(cafile=str(page.place / "server.pem"))
+    if certificate is not None:
+        context.load_cert_chain(certificate, certificate.with_suffix(".key"))
     connection = HTTPSConnection(HOST, parts.port, timeout=30, context=context)
     try:
         connection.request(
@@ -130,6 +138,19 @@ def test_an_open_page_stores_each_request_under_a_new_name(built: Path, tmp_path
         for _ in range(2):
             assert ask(page, "PUT", f"{page.task.parties[0].address}{'0a' * 32}.share", body)[0] == 201
         assert len(page.stored(0)) == 2
+
+
+def test_browsers_that_show_a_certificate(built: Path, tmp_path: Path) -> None:
+    """Only these upload; the question that a browser asks beforehand comes without."""
+    (tmp_path / "mine").mkdir()
+    mine = certify(tmp_path / "mine")
+    with serving_page(tmp_path / "page", built, admission=CERTIFICATE, trusted=mine) as page:
+        url = f"{page.task.parties[0].address}{'0a' * 32}.share"
+        body = bytes(page.task.envelope_bytes(0))
+        status, headers, _ = ask(page, "OPTIONS", url, Origin=page.site.origin)
+        assert status == 204 and headers["access-control-allow-credentials"] == "true"
+        assert ask(page, "PUT", url, body, Origin=page.site.origin)[0] == 403
+        assert ask(page, "PUT", url, body, certificate=mine, Origin=page.site.origin)[0] == 201
 
 
 def test_the_command_sends_by_a_link_and_the_status_counts_it(

@@ -34,9 +34,10 @@ KEYS = {
 
 
 class Browser(ABC):
-    """A browser with one tab, in a profile of its own."""
+    """A browser with one tab, in a profile of its own. Attributes: downloads: where it saves files."""
 
-    def __init__(self, socket: WebSocket) -> None:
+    def __init__(self, socket: WebSocket, downloads: Path) -> None:
+        self.downloads = downloads
         self._socket = socket
         self._number = 0
 
@@ -127,9 +128,10 @@ class Browser(ABC):
 class Chromium(Browser):
     """Chromium, by its DevTools protocol."""
 
-    def __init__(self, socket: WebSocket) -> None:
-        super().__init__(socket)
+    def __init__(self, socket: WebSocket, downloads: Path) -> None:
+        super().__init__(socket, downloads)
         self._session = ""
+        self.ask("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
         (page,) = [t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page"]
         attached = self.ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session = attached["sessionId"]
@@ -186,8 +188,8 @@ class Chromium(Browser):
 class Firefox(Browser):
     """Firefox, by WebDriver BiDi."""
 
-    def __init__(self, socket: WebSocket) -> None:
-        super().__init__(socket)
+    def __init__(self, socket: WebSocket, downloads: Path) -> None:
+        super().__init__(socket, downloads)
         self.ask("session.new", capabilities={"alwaysMatch": {"acceptInsecureCerts": True}})
         window = self.ask("browsingContext.create", type="window")  # the first one never gets the focus
         self._context = window["context"]
@@ -242,6 +244,8 @@ def browsing(name: str, place: Path, *, dark: bool = False, languages: str = "en
         pytest.skip(f"there is no {name}")
     profile = place / "profile"
     profile.mkdir(parents=True)
+    downloads = place / "downloads"
+    downloads.mkdir()
     is_chromium = name == "chromium"
     if is_chromium:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
@@ -253,6 +257,9 @@ def browsing(name: str, place: Path, *, dark: bool = False, languages: str = "en
             "intl.accept_languages": languages,
             "layout.css.prefers-color-scheme.content-override": 0 if dark else 1,
             "datareporting.policy.dataSubmissionEnabled": False,
+            "browser.download.folderList": 2,
+            "browser.download.dir": str(downloads),
+            "browser.download.alwaysOpenPanel": False,  # which would take the focus
         }
         lines = [f"user_pref({json.dumps(key)}, {json.dumps(value)});\n" for key, value in settings.items()]
         (profile / "user.js").write_text("".join(lines))
@@ -277,7 +284,7 @@ def browsing(name: str, place: Path, *, dark: bool = False, languages: str = "en
         found = re.search(pattern, (place / "said").read_text())
         assert found is not None
         socket = WebSocket(found[1] if is_chromium else f"{found[1]}/session", WAIT_S)
-        yield Chromium(socket) if is_chromium else Firefox(socket)
+        yield Chromium(socket, downloads) if is_chromium else Firefox(socket, downloads)
     finally:
         if socket is not None:
             socket.close()

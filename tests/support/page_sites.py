@@ -132,6 +132,7 @@ def serving_page(
     links: int = 0,
     wording: Path | None = None,
     rate: str = "9000r/s",
+    trusted: Path | None = None,
 ) -> Iterator[PageSite]:
     """Make a task, write its page by the project's own command, and serve all of it.
 
@@ -143,9 +144,11 @@ def serving_page(
         links: How many invitations are made.
         wording: A file of the maker's words.
         rate: How many requests of an address servers take.
+        trusted: The certificate of clients that servers let in, if the task asks for one.
     """
     program = nginx()
     with free_ports(4) as (at, *ports):
+        place.mkdir(exist_ok=True)
         base = made_task(place, domain=domain)
         parties = [
             replace(party, address=f"https://{HOST}:{port}/2027/")
@@ -170,6 +173,7 @@ def serving_page(
                 ("/srv/uploads/invited", str(own / "invited")),
                 ("/srv/uploads", str(own / "uploads")),
                 ("rate=60r/m", f"rate={rate}"),
+                ("/etc/ssl/certs/clients.pem", str(trusted)),
             ):
                 text = text.replace(old, new)
             (place / "conf" / file.name).write_text(text)

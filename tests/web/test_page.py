@@ -1,7 +1,5 @@
 """From a link to counted uploads, in real browsers, with nginx and three parties, and what goes wrong."""
 
-import base64
-import io
 import json
 import tarfile
 from collections.abc import Iterator
@@ -12,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.uploads.page import page_files
 from fairshares.harness.uploads.task import ANYONE, Task
 from tests.support.browsers import BROWSERS, Browser, browsing
-from tests.support.envelopes import counts, revealed
+from tests.support.envelopes import counts, made_task, revealed
 from tests.support.page_sites import PageSite, serving_page
+from tests.support.running import until
 from tests.support.web_client import WEB, built_page
 
 LINKS = 60
@@ -39,15 +39,6 @@ CLOCK = """() => {
         constructor(...given) { super(...(given.length > 0 ? given : ["2100-01-01"])); }
     };
 }"""
-SAVED = """(() => {
-    const usual = URL.createObjectURL.bind(URL);
-    URL.createObjectURL = (blob) => {
-        const reader = new FileReader();
-        reader.onload = () => { window.saved = reader.result.split(",")[1]; };
-        reader.readAsDataURL(blob);
-        return usual(blob);
-    };
-})()"""
 AT_ONCE = "() => { const usual = setTimeout; window.setTimeout = (does) => usual(does, 0); }"  # tries again
 DONE = "document.querySelector('#done') !== null"
 AGAIN = "document.querySelector('#again') !== null"
@@ -159,6 +150,17 @@ def test_a_server_that_is_down_and_a_reload(browser: Browser, page: PageSite, li
     browser.wait_for(DONE)
     assert files(page) == [number + 1 for number in before]
     assert kept["identity"] in page.identities()
+
+
+def test_tabs_do_not_send_at_the_same_time(browser: Browser, page: PageSite, link: str) -> None:
+    before = files(page)
+    answer(browser, link)
+    browser.evaluate(
+        "void navigator.locks.request('fairshares', () => new Promise(() => undefined))"
+    )  # another tab
+    browser.click("#send")
+    browser.wait_for_text("This page is open in another tab")
+    assert files(page) == before and browser.evaluate(KEPT) == []
 
 
 def test_a_reload_while_packages_are_on_their_way(browser: Browser, page: PageSite, link: str) -> None:
@@ -289,15 +291,68 @@ def test_a_page_from_disk_seals_and_lets_one_save(
     fill_in(browser)
     browser.click_text("Seal, and save the packages")
     browser.wait_for_text("Your answer is sealed")
-    browser.evaluate(SAVED)
+    assert saved_row(browser, page.task, page.place, tmp_path / "sent") == [0, 0, 1, 0]
+    assert files(page) == before and f'--to "{address}#' in browser.text()
+
+
+def is_whole(file: Path) -> bool:
+    """Return whether an archive has arrived to its end, which is two blocks of zeros."""
+    return file.stat().st_size > 1024 and file.read_bytes().endswith(bytes(1024))
+
+
+def saved_row(browser: Browser, task: Task, keys: Path, place: Path) -> list[int]:
+    """Save the packages, unpack them, and return what all parties' shares add up to."""
+    name = browser.wait_for("/packages-[0-9a-f]{16}\\.tar/.exec(document.body.innerText)[0]")
     browser.click("#save")
-    saved = base64.b64decode(browser.wait_for("window.saved"))
-    assert files(page) == before
-    with tarfile.open(fileobj=io.BytesIO(saved)) as archive:
-        archive.extractall(tmp_path / "sent", filter="data")
-    count = counts(page.task, page.place, shares=tmp_path / "sent")
-    assert revealed(page.task, [party.values for party in count]) == [0, 0, 1, 0]
-    assert len(count[0].identities) == 1 and f'--to "{address}#' in browser.text()
+    until(lambda: (browser.downloads / name).exists() and is_whole(browser.downloads / name))
+    with tarfile.open(browser.downloads / name) as archive:
+        archive.extractall(place, filter="data")
+    count = counts(task, keys, shares=place)
+    assert [len(party.identities) for party in count] == [1, 1, 1]
+    return revealed(task, [party.values for party in count])
+
+
+KINDS: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
+    "score": ({"labels": ["0", "1"], "thresholds": 3}, {"label": "1", "score-0": "0.5"}, [0] * 10 + [1, 0]),
+    "scores": (
+        {"labels": ["0", "1", "2"], "thresholds": 2},
+        {"label": "1", "score-0": "0", "score-1": "1", "score-2": "1e0"},
+        [0, 0, 0, 0, 1, 0, 0, 0, *[0] * 6, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0],
+    ),
+    "prediction": (
+        {"labels": ["0", "1"], "predictions": True},
+        {"label": "0", "prediction": "1"},
+        [0] * 5 + [1, 0, 0],
+    ),
+    "value": ({"values": {"low": 0, "high": 1, "steps": 4}}, {"value": "3/4"}, [0, 0, 6, 2]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_answer_is_asked_for(kind: str, running: Browser, built: Path, tmp_path: Path) -> None:
+    fields, answers, row = KINDS[kind]
+    domain = domain_from_json({"groups": ["a", "b"], "max_count": 1, **fields}, "the test")
+    task = made_task(tmp_path / "task", domain=domain)
+    running.open(from_disk(task, built, tmp_path))
+    running.click_text("Show what will be sent")
+    running.wait_for_text("Choose one of the answers")
+    running.click("input[name=group][value=b]")
+    for name, text in answers.items():
+        if name in ("label", "prediction"):
+            running.click(f"input[name={name}][value='{text}']")
+            continue
+        for typed, says in (("61", "needs a number from 0 to 1"), (text, "")):
+            running.evaluate(
+                f"(() => {{ const field = document.querySelector('#{name}'); field.value = '{typed}';"
+                " field.dispatchEvent(new Event('input')); })()"
+            )
+            if says:
+                running.click_text("Show what will be sent")
+                running.wait_for_text(says)
+    running.click_text("Show what will be sent")
+    running.click_text("Seal, and save the packages")
+    running.wait_for_text("Your answer is sealed")
+    assert saved_row(running, task, tmp_path / "task", tmp_path / "sent") == row
 
 
 def test_a_keyboard_is_enough(browser: Browser, page: PageSite, link: str) -> None:
@@ -400,6 +455,20 @@ def test_an_organization_sends_its_counts(browser: Browser, page: PageSite, link
     browser.click("#send")
     browser.wait_for(DONE)
     assert page.sums()[1] == [row[0] + 1, row[1], row[2], row[3] + 2]
+    browser.evaluate(FORGET)
+    browser.open(link)
+    browser.click("#who-organization")
+    for content, says in (
+        ("'group;label\\na;1\\n'", "1 of 1 rows will be counted."),
+        ("new Uint8Array([255])", "UTF-8"),
+    ):
+        browser.evaluate(
+            "(() => { const chosen = new DataTransfer();"
+            f" chosen.items.add(new File([{content}], 'my.csv'));"
+            " const field = document.querySelector('#table-file');"
+            " field.files = chosen.files; field.dispatchEvent(new Event('change')); })()"
+        )
+        browser.wait_for_text(says)
 
 
 def test_an_open_page_in_another_language_says_that_anybody_can_take_part(

@@ -19,6 +19,7 @@ from fairshares.harness.engines.parties.layouts import (
 )
 from fairshares.harness.engines.parties.working_directory import CONFIG
 from fairshares.harness.errors import PartyConfigError
+from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.harness.online.gateway_config import GatewayConfig
 
 # Not those of `security_models`, which imports numpy: its threads would run before the process is restricted.
