@@ -325,7 +325,7 @@ def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: p
     (host, *_) = make_hosts(tmp_path, clients=0)
     with ExitStack() as stack:
         Coordinator(host, stack).work.host.listen(Listen(port=0))
-        assert ended.wait(600) and waits == [3600.0]
+        assert ended.wait(600) and waits == [3600.0, 300.0]  # and then to be gone
         with ExitStack() as other:
             said = (
                 Coordinator(host, other)
