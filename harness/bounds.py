@@ -5,8 +5,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-MOST_PARTIES = 16  # of any model, as of a task; what a party imports starts no thread, as numpy does
-
 Size = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 """A number of things."""
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fairshares.harness.bounds import MOST_PARTIES
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
 from fairshares.harness.numbers_of_parties import MOST_PARTIES

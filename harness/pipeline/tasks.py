@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from fairshares.harness.bounds import MOST_PARTIES
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import OptionError, UnsupportedError, named, named_call
 from fairshares.harness.inputs.encoding import shared_over

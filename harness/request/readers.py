@@ -309,7 +309,7 @@ def parse_model(text: str, _option: str = "security") -> SecurityModel:
     return get_model(text)
 
 
-parse_parties = Whole(2, in_module("fairshares.harness.bounds:MOST_PARTIES"))
+parse_parties = Whole(2, in_module("fairshares.harness.security_models:MOST_PARTIES"))
 
 
 @several("security")

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from fairshares.harness.bounds import MOST_PARTIES, Address, Port, Size
+from fairshares.harness.bounds import Address, Port, Size
 from fairshares.harness.engines.parties.layouts import (
     NoShares,
     OwnNoise,
@@ -22,9 +22,7 @@ from fairshares.harness.errors import PartyConfigError
 from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.harness.online.gateway_config import GatewayConfig
 
-# Not those of `security_models`, which imports numpy: its threads would run before the process is restricted.
-_MOST_PARTIES = 64
-PartyNumber = Annotated[int, Meta(ge=0, lt=_MOST_PARTIES)]
+PartyNumber = Annotated[int, Meta(ge=0, lt=MOST_PARTIES)]
 Block = tuple[Annotated[int, Meta(ge=1, le=64)], Size]
 """Width and lanes of a block of fair bits: so many integers, each of so many bits."""
 
@@ -116,9 +114,9 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     party: PartyNumber
-    common_names: Annotated[tuple[str, ...], Meta(min_length=1, max_length=_MOST_PARTIES)]
+    common_names: Annotated[tuple[str, ...], Meta(min_length=1, max_length=MOST_PARTIES)]
     engine: PartyEngine
-    addresses: Annotated[tuple[Address, ...], Meta(max_length=_MOST_PARTIES)] = ()
+    addresses: Annotated[tuple[Address, ...], Meta(max_length=MOST_PARTIES)] = ()
     fair_bits: tuple[Block, ...] = ()
     shares: ShareLayout = NoShares()
     own_noise: OwnNoise | None = None
