@@ -13,6 +13,7 @@ from fairshares.harness.inputs.encoding import count_columns, is_per_record
 from fairshares.harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from fairshares.harness.inputs.rings import RINGS, Ring
 from fairshares.harness.inputs.shares import MAX_VALUES
+from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.harness.security_models import SecurityModel, get_model
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from fairshares.harness.system.files import read_bounded
@@ -33,7 +34,6 @@ from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 SCHEMA = 1
 TASK_FILE = "task.json"  # beside uploads, and on a page that makes them
 MOST_ENVELOPES = 2**20  # of one file
-_MOST_PARTIES = 16
 # Who may upload.
 ANYONE = "anyone"
 CERTIFICATE = "certificate"
@@ -67,7 +67,7 @@ class Task:
             self.schema == SCHEMA
             and self.form in INPUT_FORMS
             and self.arithmetic in RINGS
-            and 2 <= len(self.parties) <= _MOST_PARTIES
+            and 2 <= len(self.parties) <= MOST_PARTIES
             and self.copies in (1, len(self.parties) - 1)
             and self.least_uploads >= 1
             and is_date(self.until)
@@ -204,8 +204,8 @@ def task_from_bytes(text: bytes, where: str) -> Task:
     refusal = _refusal(where)
     fields = parse_json(text, refusal, limits=DECLARATION)
     parties = fields.get("parties") if isinstance(fields, dict) else None
-    if isinstance(parties, list) and (len(parties) > _MOST_PARTIES or any(map(has_too_many_keys, parties))):
-        refusal.say(f"it has more than {_MOST_PARTIES} parties, or one of more than {MOST_KEYS} keys")
+    if isinstance(parties, list) and (len(parties) > MOST_PARTIES or any(map(has_too_many_keys, parties))):
+        refusal.say(f"it has more than {MOST_PARTIES} parties, or one of more than {MOST_KEYS} keys")
     task = as_type(Task, fields, refusal)
     if task.text != text:
         refusal.say("it was changed, or written by something else")
