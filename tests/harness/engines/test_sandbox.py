@@ -328,7 +328,7 @@ def _run(
 
 
 def _lines_of(agent: Agent) -> list[str]:
-    lines: list[str] = agent.ended.get(timeout=600)["lines"]
+    lines: list[str] = agent.ended.get(timeout=600)["state"]["lines"]
     return lines
 
 
