@@ -1,5 +1,8 @@
 """Parties are started one after the other, and all that was begun is ended, whatever happens."""
 
+import subprocess
+import sys
+
 import pytest
 
 from fairshares.harness.charged import BegunCharge
@@ -92,3 +95,10 @@ def test_all_that_wait_go_with_what_their_hosts_agreed_to() -> None:
     certificates = {0: "certificate 0", 1: "certificate 1"}
     assert told == [(certificates, agreed), (certificates, agreed)]
     assert ended == ["kill told", "kill told", "close told", "close told"]
+
+
+def test_a_party_s_process_starts_no_thread_before_it_is_restricted() -> None:
+    """Such as those of numpy, which must come later: otherwise every run is refused."""
+    code = "import os, sys; from fairshares.harness.engines.parties import main; "
+    code += "sys.exit('numpy' in sys.modules or len(os.listdir('/proc/self/task')) != 1)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
