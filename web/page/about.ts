@@ -34,7 +34,13 @@ function meaning(task: Task, facts: Explanation, texts: Texts, language: string)
     element("ul", {}, ...facts.reveals.map(({ release }) => element("li", {}, texts[RELEASE_TEXTS[release]]))),
     paragraph(fill(texts.aboutNoise, noise)),
     paragraph(`${fill(collude, { readers, results })} ${facts.isActive ? fill(texts.aboutActive, { results }) : texts.aboutHonest}`),
-    paragraph(`${fill(texts.aboutLeast, { least: facts.leastUploads, until: facts.until })} ${texts.aboutRetract}`),
+    paragraph(
+      [
+        ...(facts.leastUploads > 1 ? [fill(texts.aboutLeast, { least: facts.leastUploads })] : []),
+        fill(texts.aboutUntil, { until: facts.until }),
+        texts.aboutRetract,
+      ].join(" "),
+    ),
   ];
 }
 
