@@ -3,6 +3,7 @@
 import { scoresOf } from "../src/domain.js";
 import { readTable, RecordsError, recordsOf, type Columns, type LeftOut, type Table, type TableRecords, type Task } from "../src/index.js";
 import { element, paragraph, table, type Child } from "./dom.js";
+import { reasonOf } from "./reasons.js";
 import { fill, type Texts, type Wording } from "./texts.js";
 
 /** What an organization has given so far. */
@@ -109,25 +110,7 @@ export class TableForm {
   }
 
   private reason(left: LeftOut): string {
-    const { texts } = this;
-    const detail = this.task.domain.detail;
-    const range = detail.kind === "value" ? { low: detail.grid.low, high: detail.grid.high } : {};
-    const values = {
-      ...left,
-      ...range,
-      cells: this.given.table?.header.length ?? 0,
-      most: this.task.domain.maxCount,
-    };
-    const reasons: Readonly<Record<LeftOut["fault"], string>> = {
-      cells: texts.faultCells,
-      empty: texts.faultEmpty,
-      undeclared: left.meant === "" ? texts.faultUndeclared : texts.faultAlike,
-      score: texts.faultScore,
-      value: texts.faultValue,
-      "second group": texts.faultGroup,
-      "too many": texts.faultMany,
-    };
-    return fill(reasons[left.fault], values);
+    return reasonOf(left, this.task, this.given.table?.header.length ?? 0, this.texts);
   }
 
   private async readFile(file: File): Promise<void> {

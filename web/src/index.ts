@@ -8,6 +8,18 @@ export { explain, type ExplainedParty, type Explanation } from "./explain.js";
 export type { Policy, PrivacyUnit, ReleaseName } from "./policy.js";
 export { seal, type SealedUpload, type SealOptions } from "./seal.js";
 export { envelopeBytes } from "./sizes.js";
-export { alike, readTable, recordsOf, type Columns, type LeftOut, type RowFault, type Table, type TableRecords, type TableRow } from "./table.js";
+export {
+  alike,
+  readTable,
+  recordsOf,
+  recordsOfClients,
+  type ClientsRecords,
+  type Columns,
+  type LeftOut,
+  type RowFault,
+  type Table,
+  type TableRecords,
+  type TableRow,
+} from "./table.js";
 export { activeKey, dayOf, readTask, type Admission, type Party, type SealingKey, type Task } from "./task.js";
 export { upload, type Outcome, type PartyResult, type SendingState, type UploadOptions } from "./upload.js";

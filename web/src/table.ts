@@ -48,6 +48,11 @@ export interface TableRecords {
   readonly leftOut: readonly LeftOut[];
 }
 
+export interface ClientsRecords {
+  readonly clients: readonly (readonly ClientRecord[])[];
+  readonly leftOut: readonly LeftOut[];
+}
+
 const MISSING = ["", "nan"];
 const SCORE = /^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$/;
 const NUMBER = /^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i;
@@ -116,6 +121,44 @@ export function recordsOf(task: Task, table: Table, columns: Columns): TableReco
     records = records.filter(({ record }) => record.group === group);
   }
   return { records: records.map(({ record }) => record), leftOut: [...faults.values()] };
+}
+
+/**
+ * Return the records of each client that a column names, in the order of the clients' first rows, and which rows are
+ * left out.
+ *
+ * A client whose rows are all left out is one without records, as for `share`. Raises RecordsError as `recordsOf`.
+ */
+export function recordsOfClients(task: Task, table: Table, columns: Columns, client: string): ClientsRecords {
+  const place = placeIn(table.header, "client", client);
+  const used = [columns.group, columns.label, columns.prediction, columns.value, ...(columns.scores ?? [])];
+  if (used.includes(client)) {
+    throw new RecordsError("One column has two meanings; choose another one for each.");
+  }
+  const unnamed: TableRow[] = []; // of no client, as a cell is missing or empty
+  const byClient = new Map<string, TableRow[]>();
+  for (const row of table.rows) {
+    const name = row.cells.length === table.header.length ? (row.cells[place] ?? "") : "";
+    const rows = isEmpty(name) ? unnamed : (byClient.get(name) ?? []);
+    rows.push(row);
+    if (rows !== unnamed) {
+      byClient.set(name, rows);
+    }
+  }
+  const faults = unnamed.map((row): LeftOut => {
+    const isWhole = row.cells.length === table.header.length;
+    const why = { fault: isWhole ? "empty" : "cells", column: isWhole ? client : "", meant: "" } as const;
+    return { ...why, value: isWhole ? (row.cells[place] ?? "") : String(row.cells.length), row: row.number, rows: 1 };
+  });
+  const read = [...byClient.values()].map((rows) => recordsOf(task, { header: table.header, rows }, columns));
+  const leftOut = new Map<string, LeftOut>();
+  for (const left of [...faults, ...read.flatMap((one) => one.leftOut)]) {
+    const key = `${left.fault} ${left.column}`;
+    const other = leftOut.get(key);
+    const first = other !== undefined && other.row <= left.row ? other : left;
+    leftOut.set(key, { ...first, rows: left.rows + (other?.rows ?? 0) });
+  }
+  return { clients: read.map(({ records }) => records), leftOut: [...leftOut.values()] };
 }
 
 /** Return a declared name from which only blanks, case, Unicode form or a number's form set a text apart, or "". */
@@ -199,16 +242,20 @@ class RowReader {
   }
 
   private placeOf(what: string, name: string | undefined): number {
-    const header = this.table.header;
-    const place = name === undefined ? -1 : header.indexOf(name);
-    if (place < 0) {
-      throw new RecordsError(`The table has no column '${name ?? ""}' for the ${what} (found: ${header.join(", ")}).`);
-    }
-    if (header.indexOf(header[place] ?? "", place + 1) >= 0) {
-      throw new RecordsError(`The table has the column '${name ?? ""}' twice; keep one.`);
-    }
-    return place;
+    return placeIn(this.table.header, what, name);
   }
+}
+
+/** Return a column's place in a header, or raise RecordsError. */
+function placeIn(header: readonly string[], what: string, name: string | undefined): number {
+  const place = name === undefined ? -1 : header.indexOf(name);
+  if (place < 0) {
+    throw new RecordsError(`The table has no column '${name ?? ""}' for the ${what} (found: ${header.join(", ")}).`);
+  }
+  if (header.indexOf(header[place] ?? "", place + 1) >= 0) {
+    throw new RecordsError(`The table has the column '${name ?? ""}' twice; keep one.`);
+  }
+  return place;
 }
 
 function isEmpty(text: string): boolean {

@@ -46,7 +46,7 @@ test("what is not JSON is refused", () => {
 });
 
 test("no type is left open, and none is only claimed", () => {
-  const folders = ["../src/", "../page/", "../test/"].map((name) => new URL(name, import.meta.url));
+  const folders = ["../src/", "../page/", "../command/", "../test/"].map((name) => new URL(name, import.meta.url));
   const files = folders.flatMap((folder) => readdirSync(folder).map((name) => new URL(name, folder)));
   const sources = files.filter(({ pathname }) => pathname.endsWith(".ts"));
   assert.ok(sources.length > 20);
@@ -59,7 +59,7 @@ test("no type is left open, and none is only claimed", () => {
 });
 
 test("randomness comes from WebCrypto alone", () => {
-  for (const folder of ["../src/", "../page/"].map((name) => new URL(name, import.meta.url))) {
+  for (const folder of ["../src/", "../page/", "../command/"].map((name) => new URL(name, import.meta.url))) {
     for (const name of readdirSync(folder).filter((file) => file.endsWith(".ts"))) {
       assert.doesNotMatch(readFileSync(new URL(name, folder), "utf-8"), new RegExp(`Math\\.${"random"}`));
     }

@@ -1,0 +1,222 @@
+"""The command in Node shares a table as Python's `share` does, and parties count what it sends once."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+from fairshares.harness.inputs.records import read_records
+from fairshares.harness.uploads.task import ANYONE, Task
+from tests.support.envelopes import counts, made_task, revealed
+from tests.support.page_sites import PageSite, serving_page
+from tests.support.running import until
+from tests.support.web_client import WEB, check_installed
+from tests.web.test_tables import said_by_share
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+UPLOADS = 200
+TABLE = "client_id,sex,hired\nm,a,0\nn,b,1\nm,a,1\nm,a,1\n"
+LEFT_OUT = r"^my\.csv row (\d+): .* Left out(?:, with (\d+) more)?\.$"
+COLUMNS = "group=sex,label=hired"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bundle the command as `npm run build` does; return the bundle, or skip."""
+    check_installed()
+    scripts = json.loads((WEB / "package.json").read_text())["scripts"]["build"].split("&&")
+    (command,) = [script.split() for script in scripts if "command/share.ts" in script]
+    options = [option for option in command[1:] if not option.startswith("--outdir")]
+    out = tmp_path_factory.mktemp("command") / "share.mjs"
+    esbuild = WEB / "node_modules" / ".bin" / "esbuild"
+    usual = ["--log-level=warning", f"--outfile={out}"]
+    subprocess.run([esbuild, *options, *usual], cwd=WEB, check=True, timeout=600)
+    return out
+
+
+@pytest.fixture
+def run(program: Path, tmp_path: Path) -> Run:
+    """Return what runs the command in an own directory, with variables of its environment."""
+
+    def ran(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["node", program, *words],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+
+    return ran
+
+
+@pytest.fixture(scope="module")
+def task(place: Path) -> Task:
+    return made_task(place)
+
+
+def write_files(directory: Path, task: Task, table: str) -> tuple[str, ...]:
+    """Write a task and a table; return the options that name them."""
+    (directory / "task.json").write_bytes(task.text)
+    (directory / "my.csv").write_text(table)
+    return ("--task", "task.json", "--records", "my.csv")
+
+
+def test_parties_open_what_it_seals(task: Task, place: Path, tmp_path: Path, run: Run) -> None:
+    options = write_files(tmp_path, task, TABLE)
+    done = run(*options, "--columns", COLUMNS, "--out", "new/sent")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Sealed 2 clients for task {task.name[:16]}: new/sent/party-<i>/")
+    out = tmp_path / "new" / "sent"
+    assert sorted(path.name for path in out.iterdir()) == ["party-0", "party-1", "party-2"]
+    assert {path.stat().st_mode & 0o077 for path in out.rglob("*")} == {0}
+    made = counts(task, place, shares=out)
+    assert all(len(count.identities) == 2 and not count.unsound for count in made)
+    assert revealed(task, [count.values for count in made]) == [1, 2, 0, 1]
+    (tmp_path / "my.csv").write_text(TABLE.replace("client_id", "id"))
+    again = run(*options, "--columns", COLUMNS, "--out", "new/sent")
+    assert "Sealed 1 client for" in again.stdout and "holds 2 earlier uploads, too" in again.stderr
+
+
+@pytest.mark.parametrize("kind", [RecordKind.NONE, RecordKind.SCORE])
+def test_the_same_rows_are_left_out(kind: RecordKind, tmp_path: Path, run: Run) -> None:
+    score = ["0.5", "0.5", "1", "61", "", "0.25", "0.5", "1", "0"] if kind is RecordKind.SCORE else []
+    pairs = ["m,a,0", "n,A,0", ",a,0", "m,b,0", "o,a,1", "m,a,2", "m,b,", "m,a", "m,b,1"]
+    rows = [",".join([pair, *score[i : i + 1]]) for i, pair in enumerate(pairs)]
+    header = "client_id,group,label" + (",score" if score else "")
+    domain = RecordDomain(("a", "b"), ("0", "1"), 1000).with_kind(kind, (0.0, 0.5) if score else ())
+    (tmp_path / "own").mkdir()
+    task = made_task(tmp_path / "own", domain=domain)
+    options = write_files(tmp_path, task, "\n".join([header, *rows]) + "\n")
+    _, faults = said_by_share(tmp_path / "my.csv", task)
+    heard: list[str] = []
+    expected = read_records(tmp_path / "my.csv", domain, kind=kind, say=heard.append)
+    done = run(*options, "--check")
+    assert done.returncode == 0, done.stderr
+    told = {
+        (int(row), 1 + int(more or 0))
+        for row, more in re.findall(
+            r"^my\.csv row (\d+): .* Left out(?:, with (\d+) more)?\.$", done.stderr, re.M
+        )
+    }
+    assert told == {(row, number) for row, number, _ in faults.values()}
+    assert f"{expected.sizes.sum()} records of {expected.clients} clients would be shared" in done.stdout
+    assert f"Task {task.name}" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my.csv", "own", "task.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--records my.csv --out new", "Name the task"),
+        ("--task task.json --out new", "Name the records"),
+        ("--task task.json --records my.csv", "Name a directory"),
+        ("--task task.json --records my.csv --out new --epsilon 1", "Unknown option '--epsilon'"),
+        ("--task none.json --records my.csv --out new", "Cannot read none.json: ENOENT"),
+        ("--task my.csv --records my.csv --out new", "not JSON|not a task|no task"),
+        ("--task task.json --records . --out new", "Cannot read .: EISDIR"),
+        ("--task task.json --records my.csv --out new --columns sex", "--columns does not say 'sex'"),
+        ("--task task.json --records my.csv --out new --columns group=x", "no column 'x' for the group"),
+        ("--task task.json --records my.csv --out new --to task", "A party without an address is no URL"),
+        ("--task task.json --records my.csv --out new --to https://a/", "3 parties; --to names 1"),
+        ("--task task.json --records my.csv --out new --to https://a/#task=1", "is no whole link"),
+        ("--task task.json --records my.csv --out my.csv", "Cannot write shares to my.csv"),
+        ("--task task.json --to https://a/ https://b/ https://c/ --out new", "Cannot send from new: ENOENT"),
+    ],
+)
+def test_bad_input(words: str, says: str, task: Task, tmp_path: Path, run: Run) -> None:
+    write_files(tmp_path, task, "client_id,group,label\nm,a,0\n")
+    given = re.sub(r"(--to https://a/) (\S+) (\S+)", r"\1+\2+\3", words).split(" ")
+    done = run(*(word.replace("+", " ") for word in given))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(says, done.stderr) and done.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my.csv", "task.json"]
+
+
+def test_nothing_is_half_written(task: Task, program: Path, tmp_path: Path, run: Run) -> None:
+    options = write_files(tmp_path, task, "client_id,group,label\nm,a,0\n")
+    (tmp_path / "sent" / "party-1").mkdir(parents=True)
+    (tmp_path / "sent" / "party-1").chmod(0o777)
+    done = run(*options, "--out", "sent")
+    assert done.returncode == 1 and "party-1, so others could replace shares" in done.stderr
+    assert [path.name for path in (tmp_path / "sent").iterdir()] == ["party-1"]
+    many = "".join(f"{i},a,0\n" for i in range(20_000))
+    (tmp_path / "my.csv").write_text(f"client_id,group,label\n{many}")
+    process = subprocess.Popen(["node", program, *options, "--out", "new/sent"], cwd=tmp_path)
+    until(lambda: any(tmp_path.glob("new/sent/.partial-*/*")))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=600) == 130
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a stand-in for the page, which nobody opens here."""
+    place = tmp_path_factory.mktemp("built")
+    for name in ("page.js", "page.css", "LICENSES.txt"):
+        (place / name).write_text(f"{name}\n")
+    return place
+
+
+def send_again(out: Path) -> None:
+    """Forget what is known of a directory's envelopes."""
+    for file in out.glob("party-*/*.s*"):
+        file.rename(file.with_suffix(".share"))
+
+
+def test_uploads_are_counted_once_however_often_they_are_sent(built: Path, tmp_path: Path, run: Run) -> None:
+    with serving_page(tmp_path / "page", built, admission=ANYONE) as page:
+        rows = "".join(f"{number},{'ab'[number % 2]},1\n" for number in range(UPLOADS))
+        options = write_files(tmp_path, page.task, f"client_id,group,label\n{rows}")
+        trust = {"NODE_EXTRA_CA_CERTS": str(page.place / "server.pem")}
+        first = run(*options, "--out", "sent", "--to", "task", **trust)
+        assert first.stdout.count(f"{UPLOADS} stored (HTTP 201).") == 3, first.stderr
+        rest = ("--task", "task.json", "--out", "sent", "--to", "task")
+        before = sorted(path.name for path in (tmp_path / "sent").glob("party-*/*"))
+        assert run(*rest, **trust).stdout.count("nothing to send") == 3
+        assert {name.rpartition(".")[2] for name in before} == {"sent"} and len(before) == 3 * UPLOADS
+        send_again(tmp_path / "sent")
+        assert run(*rest, **trust).stdout.count(f"{UPLOADS} stored (HTTP 201).") == 3
+        assert [len(page.stored(party)) for party in range(3)] == [2 * UPLOADS] * 3
+        assert page.sums() == (UPLOADS, [0, UPLOADS // 2, 0, UPLOADS // 2])
+
+
+def test_a_link_takes_one_upload(built: Path, tmp_path: Path, run: Run) -> None:
+    with serving_page(tmp_path / "page", built, links=2) as page:
+        options = write_files(tmp_path, page.task, "group,label\na,0\nb,1\n")
+        trust = {"NODE_EXTRA_CA_CERTS": str(page.place / "server.pem")}
+        for file in (page.place / "party-1" / "invited").iterdir():
+            file.unlink()
+        part = run(*options, "--out", "sent", "--to", page.link(1), **trust)
+        assert part.returncode == 1 and "party 1: 1 not stored (HTTP 403)." in part.stdout
+        page.let_in()
+        (tmp_path / "copy").mkdir()
+        shutil.copytree(tmp_path / "sent", tmp_path / "copy" / "sent")
+        sent = ("--task", "task.json", "--to", page.link(1))
+        done = run(*sent, "--out", "sent", **trust)
+        assert (
+            done.stdout
+            == "party 0: nothing to send.\nparty 1: 1 stored (HTTP 201).\nparty 2: nothing to send.\n"
+        )
+        assert page.sums() == (1, [1, 0, 0, 1])
+        send_again(tmp_path / "copy" / "sent")
+        again = run(*sent, "--out", "copy/sent", **trust)
+        assert again.returncode == 1 and again.stdout.count("1 not stored (HTTP 409)") == 3
+        check_one_link_for_one_client(page, tmp_path, run)
+
+
+def check_one_link_for_one_client(page: PageSite, directory: Path, run: Run) -> None:
+    (directory / "my.csv").write_text("client_id,group,label\nm,a,0\nn,b,1\n")
+    options = ("--task", "task.json", "--records", "my.csv")
+    several = run(*options, "--out", "two", "--to", page.link(2))
+    assert several.returncode == 1 and "--to is for one upload, and there are 2." in several.stderr
+    assert not (directory / "two").exists()
