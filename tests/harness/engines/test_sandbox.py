@@ -108,8 +108,7 @@ class Surroundings:
         named.bind(str(short / "agent"))
         for one in (abstract, named):
             one.listen()
-        with free_ports(1) as (unused,):
-            pass
+        (unused,) = stack.enter_context(free_ports(1))  # kept, or a party could be given it as its own
         self.forbidden: list[Attempt] = [
             *(("read", file) for file in [*files, "/etc/shadow"] if os.access(file, os.R_OK)),
             *((kind, file) for kind in writes for file in files),
