@@ -39,6 +39,7 @@ from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.keys import read_party, secrets_in, signing_key
 from fairshares.harness.uploads.lists import read_lists
+from fairshares.harness.uploads.locked_keys import unlock
 from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.exact_numbers import MAX_DIGITS
@@ -57,6 +58,8 @@ UNREAD = {
     "<run>.json": "written for people",
     "evaluation.csv": "written for people",
     "ledger --json": "printed",
+    "hosts.check --json": "printed",
+    "hosts.check --directory --json": "printed",
 }
 
 
@@ -198,6 +201,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "party.json": read_party,
     "<ID>.key": keys,
     "signing.pem": signing,
+    "keys.locked": lambda path: unlock(path, path.with_name("unlocked"), "of twelve characters"),
     "<upload>.share": shares,
     "fairshares.toml": options,
     "features.json": read_features,
