@@ -251,10 +251,10 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
 @pytest.mark.parametrize(
     ("tried", "most"),
     [
-        (OPERATIONS, 50),
-        (QUICK, 30),
+        (OPERATIONS, 30),
+        (QUICK, 20),
         *((NOISE[family], 10) for family in NoiseFamily),
-        *((STOCK[family], 25) for family in NoiseFamily),
+        *((STOCK[family], 15) for family in NoiseFamily),
     ],
     ids=["operations", "programs", "noise", "symmetric noise", "stock", "symmetric stock"],
 )
