@@ -4,11 +4,9 @@ They speak whatever the program asks them for, by MP-SPDZ's protocol for externa
 for the run, and each party's certificate is in the directory in which a client runs.
 """
 
-import contextlib
 import math
 import os
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +18,7 @@ from fairshares.harness.engines.parties.handle import NOTHING_SIGNED, LocalProce
 from fairshares.harness.engines.parties.working_directory import DATA, certificate_file
 from fairshares.harness.errors import OptionError, PartyFailedError
 from fairshares.harness.party_reports import line_of_failure
+from fairshares.harness.system.processes import end_of_group, kill_group
 from fairshares.harness.uploads.signatures import Signed
 
 _FILE = re.compile(r"Client-C(\d{1,3})(?:-(\d{4,5}))?")  # by the client's number, maybe with a port
@@ -132,11 +131,11 @@ class RunningClient:
 
     def is_running(self) -> bool:
         """Return whether it has not ended."""
-        return self.process.poll() is None
+        return end_of_group(self.process) is None
 
     def failure(self) -> str | None:
         """Return how it failed, None unless it has."""
-        code = self.process.poll()
+        code = end_of_group(self.process)
         if not code:
             return None
         lines = self.said.read_text(errors="replace").split("\n")
@@ -145,8 +144,8 @@ class RunningClient:
 
     def end(self) -> None:
         """End it, with all processes that it started in its group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.is_running():
+            kill_group(self.process)
         self.process.wait()
 
 

@@ -315,7 +315,7 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
 
 
 SHOWN = 17  # of a fingerprint
-_NO_GREETING = "00" * NONCE_BYTES  # which no agent says
+_NO_GREETING = bytes(NONCE_BYTES).hex()  # which no agent says
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 

@@ -20,7 +20,7 @@ from fairshares.harness.hosts.listed_uploads import SEALING, SHARES, TASK
 from fairshares.harness.hosts.local_host import check_directory
 from fairshares.harness.hosts.policy import LEDGER, read_policy
 from fairshares.harness.privacy.ledger.entries import Ledger, LedgerSize
-from fairshares.harness.system.files import create_file, scratch_directory
+from fairshares.harness.system.files import write_whole
 from fairshares.harness.uploads.envelope_files import StoredFiles, stored_at
 from fairshares.harness.uploads.keys import PARTY_FILE as PARTY, read_party
 from fairshares.harness.uploads.task import read_task
@@ -162,11 +162,7 @@ def write_metrics(path: Path, health: HostHealth) -> None:
 
     Raises OSError.
     """
-    with scratch_directory(path.parent) as partial:
-        made = partial / path.name
-        create_file(made, health.metrics().encode())
-        made.chmod(0o644)
-        made.rename(path)
+    write_whole(path, health.metrics().encode(), mode=0o644)
 
 
 class _noting:  # noqa: N801  a context manager

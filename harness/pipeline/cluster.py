@@ -7,7 +7,6 @@ That process is one of its own, which shuts itself off from its owner's files an
 
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ from fairshares.harness.pipeline.cluster_client import (
     ClusterSize,
 )
 from fairshares.harness.system.files import working_directory
+from fairshares.harness.system.processes import kill_group
 from fairshares.harness.uploads.counting import OpenedBatch, Opener, Opening, OpeningPool, unpacked
 from fairshares.protocols.json_values import JsonFields
 
@@ -240,8 +240,7 @@ def _client(address: str) -> Iterator[_Client]:
         try:
             yield _Client(address, process)
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process)
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 with suppress(BrokenPipeError):

@@ -369,8 +369,10 @@ def read_bounded(path: Path, most: int, *, links: bool = True) -> bytes:
     return content
 
 
-def write_whole(path: Path, *parts: bytes | memoryview | Iterable[bytes]) -> None:
-    """Write or replace a file that only its owner reads, as a whole."""
+def write_whole(path: Path, *parts: bytes | memoryview | Iterable[bytes], mode: int = 0o600) -> None:
+    """Write or replace a file as a whole; only its owner reads it unless `mode` says otherwise."""
     with scratch_directory(path.parent) as partial:
-        create_file(partial / path.name, *parts)
-        (partial / path.name).rename(path)
+        made = partial / path.name
+        create_file(made, *parts)
+        made.chmod(mode)
+        made.rename(path)

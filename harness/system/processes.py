@@ -7,7 +7,9 @@ import ctypes
 import os
 import selectors
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +25,26 @@ def die_with_parent() -> None:
 def leashed(*command: str) -> list[str]:
     """Return the command that runs `command` on a leash; the project is on PYTHONPATH."""
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a group, and all others of the group, before its exit code is taken."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def end_of_group(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a process that leads a group, None while it runs.
+
+    Guarantees: its children end with it. They are ended before its number is given back, as another group
+    could have that number afterwards.
+    """
+    if process.returncode is None:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        kill_group(process)
+    return process.poll()
 
 
 def has_output_within(seconds: float, pipe: IO[bytes] | IO[str]) -> bool:

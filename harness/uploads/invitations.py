@@ -54,6 +54,11 @@ class OneTimeLinks:
         """Those that were not revoked."""
         return [invitation for invitation in self.made if not invitation.revoked]
 
+    @property
+    def revoked(self) -> int:
+        """The number of those that were revoked."""
+        return len(self.made) - len(self.valid)
+
 
 def token(task: Task, secret: bytes, party: int) -> str:
     """Return the name, in 64 hexadecimal digits, that an invitation's upload has at a party's server.

@@ -17,7 +17,7 @@ from fairshares.harness.uploads.invitations import addresses_in
 from fairshares.harness.uploads.sending import send
 from fairshares.harness.uploads.task import ANYONE, Task
 from tests.support.envelopes import counts, made_task, revealed
-from tests.support.page_sites import PageSite, serving_page
+from tests.support.page_sites import PageSite, serving_page, stand_in_build
 from tests.support.running import until
 from tests.support.web_client import WEB, check_installed
 from tests.web.test_tables import said_by_share
@@ -163,10 +163,7 @@ def test_nothing_is_half_written(task: Task, program: Path, tmp_path: Path, run:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a stand-in for the page, which nobody opens here."""
-    place = tmp_path_factory.mktemp("built")
-    for name in ("page.js", "page.css", "LICENSES.txt"):
-        (place / name).write_text(f"{name}\n")
-    return place
+    return stand_in_build(tmp_path_factory.mktemp("built"))
 
 
 def send_again(out: Path) -> None:

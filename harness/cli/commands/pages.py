@@ -62,8 +62,7 @@ def say_status(task: Task, lists: Path, invited: Path | None) -> None:
     """Say how many uploads the parties have, and how many were invited; no identity and no time."""
     if invited is not None:
         made = invitations.read_invitations(invited, task)
-        revoked = len(made.made) - len(made.valid)
-        say(f"Invited: {counted(len(made.valid), 'link')}, beside {revoked:,} revoked.")
+        say(f"Invited: {counted(len(made.valid), 'link')}, beside {made.revoked:,} revoked.")
     stored = count_stored(lists, task)
     say(
         f"Stored at all parties: {counted(stored.at_all, 'upload')}. At some parties alone: "
@@ -78,7 +77,7 @@ def invite(options: InviteOptions) -> None:
     where = plain(str(options.directory))
     say(
         f"{counted(len(made.valid), 'link')} to {plain(made.site)} in {where}/{invitations.LINKS}; "
-        f"{len(made.made) - len(made.valid):,} revoked."
+        f"{made.revoked:,} revoked."
     )
     say(
         f"Give each party its own {where}/party-<i>.invited, and nothing else of this directory. Whoever has "

@@ -42,7 +42,7 @@ from fairshares.harness.engines.parties.working_directory import (
 )
 from fairshares.harness.errors import PartyFailedError, UsedDirectoryError
 from fairshares.harness.party_reports import MalformedReportError, ReadyReport, line_of_failure, report_in
-from fairshares.harness.system.processes import has_output_within, is_stopped
+from fairshares.harness.system.processes import end_of_group, has_output_within, is_stopped, kill_group
 from fairshares.harness.uploads.signatures import Signed
 
 NOTHING_SIGNED: Mapping[int, Signed] = MappingProxyType({})
@@ -307,14 +307,14 @@ class LocalProcess(PartyProcess):
                 self._input.close()
 
     def exit_code(self) -> int | None:
-        code = self._ended()
+        code = end_of_group(self._process)
         if code is None:
             self._memory.look_if_due()
             now = time.monotonic()
             if now >= self._size_due:  # rounds ask every half a millisecond
                 self._size_due = now + _SIZE_S
                 if self._prints_too_much():
-                    self._kill_group()
+                    kill_group(self._process)
             return None
         if code == 0 and self.supervised.notes_links and not self._met_all():
             return _WRONG_LINKS
@@ -360,26 +360,8 @@ class LocalProcess(PartyProcess):
         )
 
     def kill(self) -> None:
-        if self._ended() is None:
-            self._kill_group()
-
-    def _ended(self) -> int | None:
-        """Return its exit code, None while it runs.
-
-        Guarantees: its children end with it. They are ended before its number is given back, as another
-        group could have that number afterwards.
-        """
-        process = self._process
-        if process.returncode is None:
-            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None:
-                return None
-            self._kill_group()
-        return process.poll()
-
-    def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if end_of_group(self._process) is None:
+            kill_group(self._process)
 
     def close(self) -> None:
         with contextlib.suppress(BrokenPipeError), self._process:

@@ -22,16 +22,14 @@ from fairshares.harness.uploads.page import (
 from fairshares.harness.uploads.page_servers import page_server, upload_server
 from fairshares.harness.uploads.task import URLS, Task
 from tests.support.envelopes import made_task
+from tests.support.page_sites import stand_in_build
 
 SITE = Site("https://take-part.example.org/study/")
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("built")
-    for name in ("page.js", "page.css", "LICENSES.txt"):
-        (place / name).write_text(f"{name}\n")
-    return place
+    return stand_in_build(tmp_path_factory.mktemp("built"))
 
 
 @pytest.fixture(scope="module")
