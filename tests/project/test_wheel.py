@@ -33,8 +33,8 @@ assert not [name for name in sys.modules if name.startswith(("data.", "harness."
 from fairshares.data.loanapp import load_loanapp
 assert len(load_loanapp().y_true) == 1989  # for the quickstart
 from fairshares.harness.engines.program_hash import sources_hash
-from fairshares.harness.hosts.local_host import SOURCES
-print(r.manifest["program_hash"], *(sources_hash(*directories) for directories in SOURCES.values()))
+from fairshares.harness.hosts.local_host import COMPARED_FOLDERS
+print(r.manifest["program_hash"], *(sources_hash(*directories) for directories in COMPARED_FOLDERS.values()))
 """
 
 
