@@ -35,6 +35,7 @@ from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     PrivacyEvent,
     Status,
+    refuse_closed,
     spent_text,
     uncovered,
 )
@@ -154,9 +155,13 @@ class Guard:
         return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))
 
     def with_task(self, task: str) -> Self:
-        """Return the guard of the same run on uploads of a task; PolicyError unless its owner allows them."""
+        """Return the guard of the same run on uploads of a task.
+
+        Raises PolicyError unless its owner allows them, or UsedUploadsError if the owner closed the task.
+        """
         facts = replace(self.facts, upload_task=task)
         policy.ask_about_release(self.directory, self.coordinator, facts)
+        refuse_closed(self.ledger.closed_on(task), task, self.ledger.path)
         return replace(self, facts=facts)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Answer]:
@@ -179,7 +184,9 @@ class Guard:
         head = self.ledger.head()
         prepared = self.prepared(inputs.domain)
         event = event_of(prepared, self.statistic.name, self.directory)
-        event = replace(event, uploads=inputs.batches, policies=inputs.policies)
+        event = replace(
+            event, uploads=inputs.batches, upload_task=inputs.upload_task, policies=inputs.policies
+        )
         Entry(self.account(event)).check(event)
         return GuardedJob(self, inputs, make_job(prepared, inputs), event, head)
 
