@@ -5,51 +5,38 @@ once a server has confirmed that it stored the envelope.
 """
 
 import os
-import secrets
 import ssl
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, StrEnum, auto
+from contextlib import closing
 from pathlib import Path
-
-import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ProtocolError,
-    ReadTimeoutError,
-    SSLError,
-)
+from selectors import DefaultSelector
+from threading import Event
 
 from fairshares.harness.errors import OptionError, ShareError, named, refuse
 from fairshares.harness.system import stores
 from fairshares.harness.system.files import in_turn
 from fairshares.harness.system.places import directory_fault, way_fault
-from fairshares.harness.system.progress import tell
-from fairshares.harness.uploads import limited_connections
+from fairshares.harness.system.progress import Say, nothing_said
+from fairshares.harness.system.threads import ContextPool
 from fairshares.harness.uploads.files import SUFFIX
 from fairshares.harness.uploads.invitations import addresses_in
+from fairshares.harness.uploads.limited_connections import LATE, Destination
 from fairshares.harness.uploads.task import CERTIFICATE, URLS, Task
+from fairshares.harness.uploads.upload_servers import (
+    SENDING,
+    SENT,
+    SUFFIXES,
+    Outcome,
+    SentEnvelopes,
+    UploadServer,
+    not_tried_after,
+    send_all,
+)
 
 _HTTPS = "https://"
 SCHEMES = (_HTTPS, "s3://", "gs://", "sftp://")
 TO_TASK = "task"  # in place of addresses: those in the task
-_SENDING = ".sending"
-_SENT = ".sent"
-_TIMEOUT_S = 30.0  # of silence
-_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
-_LATE = "it did not answer in time"
-_NOT_TRIED = "not tried, as the server did not answer an earlier one in time"
-
-
-class Outcome(StrEnum):
-    """The end of an envelope's sending."""
-
-    STORED = "stored"
-    UNKNOWN = "unknown until the party lists its uploads"
-    FAILED = "not stored"
 
 
 def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
@@ -103,8 +90,10 @@ def check_stored(ends: Iterable[Mapping[str, int]], out: Path) -> None:
         )
 
 
-def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
-    """Send the envelopes in a directory that are not yet known to be stored.
+def send(
+    out: Path, addresses: Sequence[str], certificate: Path | None = None, say: Say = nothing_said
+) -> list[Counter[str]]:
+    """Send the envelopes in a directory that are not yet known to be stored, to all parties at the same time.
 
     Guarantees: nothing is sent from a place where others could have put envelopes of theirs.
     [test: tests/harness/uploads/test_places_of_others.py]
@@ -114,6 +103,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
         addresses: A URL for each party, of a web server or an object store. A URL that ends in a slash goes
             before the name of each envelope's file. Any other URL is for a single envelope.
         certificate: A PEM file with the client's certificate and key, for servers that ask for it.
+        say: Is told of servers that fail, while the others get theirs.
     Returns:
         For each party, the number of envelopes by outcome and last answer.
     Raises:
@@ -125,6 +115,11 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
             raise ShareError(
                 f"{address or 'A party without an address'} is no URL to send to: {', '.join(SCHEMES)}."
             )
+        if address.startswith(_HTTPS):
+            try:
+                Destination.from_url(address)
+            except ValueError as error:
+                raise ShareError(f"{address} is no URL to send to: {error}.") from None
     context = ssl.create_default_context()
     try:
         if certificate:
@@ -136,7 +131,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     try:
         _check_places(out, len(addresses))
         with in_turn(out):
-            return _sent(out, addresses, urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context))
+            return _sent(out, addresses, context, say)
     except OSError as error:
         raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
 
@@ -154,127 +149,85 @@ def _check_places(out: Path, parties: int) -> None:
             )
 
 
-def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:
-    """Send the envelopes as `send`, from a directory that is the user's alone, over a pool's connections."""
+def _sent(out: Path, addresses: Sequence[str], context: ssl.SSLContext, say: Say) -> list[Counter[str]]:
+    """Send the envelopes as `send`, from a directory that is the user's alone."""
     found = False
-    to_send: list[list[Path]] = []  # by party
+    to_send: list[list[str]] = []  # names of files, by party
     for party, address in enumerate(addresses):
-        files = sorted((out / f"party-{party}").glob("*.s*"))
-        found = found or bool(files)
-        paths = [path for path in files if path.suffix != _SENT]
-        if len(paths) > 1 and not address.endswith("/"):
-            raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
-        to_send.append(paths)
+        directory = out / f"party-{party}"
+        there = _envelopes_in(directory)
+        found = found or bool(there)
+        names = sorted(name for name in there if not name.endswith(SENT))
+        if len(names) > 1 and not address.endswith("/"):
+            raise ShareError(f"{address} is for one upload, and {directory} holds {len(names)}.")
+        to_send.append(names)
     if not found:
         raise ShareError(f"{out} holds no uploads; share first, or name another.")
-    total = sum(len(paths) for paths in to_send)
-    done = 0
-    ends: list[Counter[str]] = [Counter() for _ in addresses]
-    for end, address, paths in zip(ends, addresses, to_send, strict=True):
-        is_late = False
-        for path in paths:
-            if is_late:  # otherwise a server that keeps each upload waiting would keep its client for days
-                outcome = Outcome.UNKNOWN if path.suffix == _SENDING else Outcome.FAILED
-                end[f"{outcome} ({_NOT_TRIED})"] += 1
-                done += 1
-                continue
-            outcome, answer = _send_file(path, address, pool)
-            end[f"{outcome} ({answer})"] += 1
-            done += 1
-            is_late = answer == _LATE
-            tell(done, total)
+    progress = SentEnvelopes(sum(map(len, to_send)))
+    stopped = Event()
+    with closing(DefaultSelector()) as selector, ContextPool(len(addresses)) as pool:
+        servers: dict[int, UploadServer] = {}  # by party
+        in_stores = {}  # what each sends, by party
+        for party, (address, names) in enumerate(zip(addresses, to_send, strict=True)):
+            directory = out / f"party-{party}"
+            if address.startswith(_HTTPS):
+                servers[party] = UploadServer(
+                    address, directory, names, context, selector, progress=progress, say=say
+                )
+            else:
+                paths = [directory / name for name in names]
+                in_stores[party] = pool.submit(_send_to_store, address, paths, progress, stopped)
+        try:
+            send_all([*servers.values()], selector)
+            ends = {party: sent.result() for party, sent in in_stores.items()}
+        finally:
+            stopped.set()
+    ends.update({party: server.ends for party, server in servers.items()})
+    return [ends[party] for party in range(len(addresses))]
+
+
+def _envelopes_in(directory: Path) -> list[str]:
+    """Return the names of a party's envelopes, in any order; none without a directory."""
+    if not directory.exists():
+        return []
+    suffixes = (SUFFIX, SENDING, SENT)
+    with os.scandir(directory) as entries:
+        return [entry.name for entry in entries if entry.name.endswith(suffixes)]
+
+
+def _send_to_store(
+    address: str, paths: Sequence[Path], progress: SentEnvelopes, stopped: Event
+) -> Counter[str]:
+    """Send envelopes to an object store, one after another; return their number by outcome and last answer.
+
+    Args:
+        address: As `send` has it.
+        paths: The envelopes' files.
+        progress: Is told of each envelope's end.
+        stopped: Ends the sending before the next envelope.
+    """
+    ends = Counter[str]()
+    is_late = False
+    for path in paths:
+        if stopped.is_set():
+            break
+        was_sent_before = path.suffix == SENDING
+        if is_late:  # otherwise a store that keeps each upload waiting would keep its client for days
+            outcome = Outcome.UNKNOWN if was_sent_before else Outcome.FAILED
+            ends[f"{outcome} ({not_tried_after(LATE)})"] += 1
+        else:
+            url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
+            sending = path.rename(path.with_suffix(SENDING))
+            outcome, answer = put_in_store(url, sending.read_bytes(), unanswered=was_sent_before)
+            sending.rename(path.with_suffix(SUFFIXES[outcome]))
+            ends[f"{outcome} ({answer})"] += 1
+            is_late = answer == LATE
+        progress.add()
     return ends
 
 
-def _send_file(path: Path, address: str, pool: urllib3.PoolManager) -> tuple[Outcome, str]:
-    """Send one envelope, and name its file by the outcome; return the outcome, and the last answer."""
-    was_sent_before = path.suffix == _SENDING
-    url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
-    sending = path.rename(path.with_suffix(_SENDING))
-    body = sending.read_bytes()
-    if url.startswith(_HTTPS):
-        outcome, answer = put(pool, url, body, unanswered=was_sent_before)
-    else:
-        outcome, answer = put_in_store(url, body, unanswered=was_sent_before)
-    suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
-    sending.rename(path.with_suffix(suffixes[outcome]))
-    return outcome, answer
-
-
-def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file on a web server, again if need be; return the outcome, and the last answer.
-
-    A name that is taken (409 or 412) is no success, as a stranger's bytes may have it. If an earlier request
-    of this client had no answer, these bytes may be the client's own, and the outcome is unknown.
-
-    Guarantees: of an answer only status and headers are read, as its body could have no end. Each attempt
-    ends, whatever the server sends and however slowly.
-    [test: tests/harness/uploads/test_sending.py]
-
-    Args:
-        pool: Makes the connections.
-        url: Where the file goes.
-        body: The file.
-        unanswered: Whether an earlier request to put this file had no answer.
-    """
-    limited_connections.limit(pool, url)
-    answer = ""
-    for pause in (*_PAUSES_S, None):
-        status, answer = _request(pool, url, body)
-        if status is _Broken.UNTRUSTED:
-            return Outcome.FAILED, answer
-        if isinstance(status, int):
-            if 200 <= status < 300:
-                return Outcome.STORED, answer
-            if status != 429 and status < 500:
-                break
-        if status is _Broken.UNANSWERED or (isinstance(status, int) and status >= 500):
-            unanswered = True
-        if pause is not None:
-            time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
-    return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer
-
-
-class _Broken(Enum):
-    """How a request ended without a status."""
-
-    UNTRUSTED = auto()  # the server's certificate is not trusted here
-    UNREACHED = auto()  # nobody took the connection, so nothing was sent
-    UNANSWERED = auto()  # the server may have taken the file
-
-
-def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> tuple[int | _Broken, str]:
-    """Send a file once; return the answer's status, and the answer in words."""
-    headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
-    try:
-        response = pool.request(
-            "PUT", url, body=body, headers=headers, retries=False, redirect=False, preload_content=False
-        )
-        if response.length_remaining == 0:
-            response.read()  # nothing, and frees the connection for the next upload
-        else:
-            response.close()
-    except SSLError as error:
-        if isinstance(error.args[0], ssl.SSLCertVerificationError):
-            reason = error.args[0].verify_message
-            return _Broken.UNTRUSTED, f"its certificate is not trusted here: {reason}"
-        return _Broken.UNANSWERED, "the connection broke"
-    except (NewConnectionError, ConnectTimeoutError):
-        return _Broken.UNREACHED, "nobody answers"
-    except HTTPError as error:
-        return _Broken.UNANSWERED, _LATE if _was_late(error) else "the connection broke"
-    return response.status, f"HTTP {response.status}"
-
-
-def _was_late(error: HTTPError) -> bool:
-    """Return whether a request ended as its time was over, and not by the other side."""
-    if isinstance(error, ProtocolError):  # is what urllib3 makes of what sending raises
-        return any(isinstance(reason, TimeoutError) for reason in error.args)
-    return isinstance(error, ReadTimeoutError)
-
-
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file into an object store, unless its name is taken; return as `put`.
+    """Put one file into an object store, unless its name is taken; return the outcome, and the last answer.
 
     A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
     """
@@ -282,7 +235,7 @@ def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, s
     try:
         stores.put(store, path, body)
     except TimeoutError:
-        return Outcome.UNKNOWN, _LATE
+        return Outcome.UNKNOWN, LATE
     except FileExistsError:
         return Outcome.UNKNOWN, "something has the name"
     except (PermissionError, FileNotFoundError) as error:
