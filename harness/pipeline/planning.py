@@ -15,6 +15,7 @@ from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovere
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
 from fairshares.harness.request.request import Request
 from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.protocols.accounting.rounds import Concentrated
 
 R = TypeVar("R", bound=Answer)
 
@@ -69,12 +70,14 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     """Return the event for a ledger."""
     plan = prepared.plan
     release = prepared.release
-    noise: NoiseEvent | None = None
-    if plan.queries and plan.largest == 1:
+    noise: NoiseEvent | Concentrated | None = None
+    if plan.rounds is not None:
+        noise = plan.rounds.loss
+    elif plan.queries and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
     domain = ""
     if release.charged_with:
-        domain = json.dumps(prepared.domain.to_json(), sort_keys=True)
+        domain = json.dumps(prepared.domain.in_all_reveals.to_json(), sort_keys=True)
     return PrivacyEvent(
         task=task,
         model=release.model.title,
@@ -86,4 +89,6 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         chain=release.charged_with,
         domain=domain,
         family=plan.family,
+        has_rounds=plan.rounds is not None,
+        reveal=release.number_in_series,
     )

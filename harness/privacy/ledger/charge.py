@@ -286,7 +286,9 @@ def _spent(account: Account, event: PrivacyEvent) -> str:
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
-    if event.chain:
+    if event.reveal:
+        charged += f", once for all reveals of task {event.chain[:16]}; reveal {event.reveal} counts as used"
+    elif event.chain:
         charged += (
             f", once for all runs of chain {event.chain!r}; this run's uploads go into no other, so their "
             "records are not shared again"

@@ -14,6 +14,7 @@ from fairshares.harness.errors import (
     BudgetError,
     PopulationError,
     UsedNoiseError,
+    UsedRevealError,
     UsedUploadsError,
     named,
     named_command,
@@ -78,7 +79,8 @@ class PrivacyEvent:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
         policies: Clients' policies, by upload.
         piece: The name of its noise if made ahead, else "".
-        chain: The name of its chain, or "", with that chain's `domain`.
+        chain: The name of its chain, or of the task of its series, or ""; with that one's `domain`.
+        reveal: Its number in the series, from 1 on; 0 without a series.
         run: The digest of the hosts' statements, or "".
         asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
@@ -101,6 +103,7 @@ class PrivacyEvent:
     asked_by: AskedRun | None = None
     family: NoiseFamily | None = None
     has_rounds: bool = False
+    reveal: int = 0
 
     @property
     def loss(self) -> Loss:
@@ -330,6 +333,12 @@ def refuse_other_terms(begun: Charge, event: PrivacyEvent) -> None:
         "domain": begun.domain == event.domain,
     }
     for what, alike in is_alike.items():
+        if not alike and event.reveal:
+            raise PopulationError(
+                f"The reveals of task {event.chain[:16]} were begun with another {what} than this one has, "
+                f"and spend {spent_text(begun.exact)} together. Repeat what the first one ({begun.out}) was "
+                "asked for, or have clients share for another task, which is charged by itself."
+            )
         if not alike:
             raise PopulationError(
                 f"Chain {event.chain!r} was begun with another {what} than this run has, and spends "
@@ -345,6 +354,24 @@ def refuse_counted(counted: Collection[str], event: PrivacyEvent) -> None:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(event.uploads)} uploads went into a run of chain "
             f"{event.chain!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
+        )
+
+
+def refuse_used_reveal(number: int, task: str, last: int) -> None:
+    """Raise UsedRevealError unless a reveal has a higher number than all of its task that were begun.
+
+    Guarantees: no reveal is begun twice, and no more are begun than were declared, as none has a higher
+    number.  [test: tests/harness/privacy/test_reveals.py]
+
+    Args:
+        number: The reveal's; 0 for a run of no series.
+        task: The name of the task that declares the reveals.
+        last: The highest number that was begun; 0 before the first.
+    """
+    if number and number <= last:
+        raise UsedRevealError(
+            f"Reveal {last} of task {task[:16]} was begun, so {number} counts as used, whatever came of it. "
+            f"Have clients seal for reveal {last + 1}, which adds noise of its own."
         )
 
 
@@ -375,6 +402,7 @@ class LedgerState:
         counted: The run's uploads that its chain, or another population, counted.
         noise_used_by: The charge that used the run's noise, None if it is unused.
         spent_on: The total loss of each used upload with a client's policy.
+        last_reveal: The highest number of the run's series that was begun; 0 before the first.
     """
 
     path: Path
@@ -385,6 +413,7 @@ class LedgerState:
     counted: frozenset[str] = frozenset()
     noise_used_by: int | None = None
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
+    last_reveal: int = 0
 
     def begun(self, event: PrivacyEvent) -> Charge | None:
         """Return the charge of the run's chain, None before its first run."""
@@ -425,7 +454,14 @@ class LedgerRules:
             BudgetError: The population's budget or a client's policy does not cover it.
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
             UsedNoiseError: Another run used its noise.
+            UsedRevealError: It is a reveal that was begun before.
         """
+        refuse_used_reveal(event.reveal, event.chain, state.last_reveal)
+        if event.reveal and not name:
+            raise PopulationError(
+                "The reveals of a task are charged once, to a population: say whose vectors these are with "
+                f"{named('population', 'NAME')}."
+            )
         if event.chain and not (name and event.uploads):
             raise PopulationError(
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
