@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 from fairshares.harness.privacy.ledger import histories
 from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
 from fairshares.harness.privacy.ledger.database import Database
-from fairshares.harness.privacy.ledger.histories import History
+from fairshares.harness.privacy.ledger.histories import UploadHistory
 from fairshares.harness.privacy.ledger.populations import (
     LEDGER_RULES,
     AskedRun,
@@ -310,7 +310,7 @@ class Ledger(Database):
         name: str | None,
         budget: Budget | None,
         event: PrivacyEvent,
-        asked: Sequence[History],
+        asked: Sequence[UploadHistory],
     ) -> LedgerState:
         """Return what decides about a run whose uploads were asked about."""
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
@@ -335,7 +335,7 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
     return next(iter(_populations(connection, key_of(name))), None)
 
 
-def _uncounted(connection: sqlite3.Connection, asked: Sequence[History]) -> tuple[Charge, ...]:
+def _uncounted(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) -> tuple[Charge, ...]:
     """Return the charges of nobody that had some of the asked uploads."""
     numbers = {use.charge for use in _uses(connection, asked) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
@@ -445,7 +445,7 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
 
 
 def _counted(
-    connection: sqlite3.Connection, name: str | None, chain: str, asked: Sequence[History]
+    connection: sqlite3.Connection, name: str | None, chain: str, asked: Sequence[UploadHistory]
 ) -> frozenset[str]:
     """Return the asked uploads that a charge of this chain, or of another population, counted."""
     rows = connection.execute(
@@ -457,9 +457,9 @@ def _counted(
     return frozenset(upload for upload, _ in histories.asked_with(connection, left_out))
 
 
-def _uses(connection: sqlite3.Connection, asked: Sequence[History]) -> list[Use]:
+def _uses(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) -> list[Use]:
     """Return the last charge of each asked upload that was counted, the oldest first."""
-    last: dict[int, list[History]] = {}
+    last: dict[int, list[UploadHistory]] = {}
     for history in asked:
         last.setdefault(max(history.charges), []).append(history)
     uses: list[Use] = []
@@ -474,7 +474,7 @@ def _uses(connection: sqlite3.Connection, asked: Sequence[History]) -> list[Use]
     return uses
 
 
-def _spent_on(connection: sqlite3.Connection, asked: Sequence[History]) -> dict[str, Guarantee]:
+def _spent_on(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) -> dict[str, Guarantee]:
     """Return the total loss of each asked upload that was counted."""
     of_charges = {
         int(number): Guarantee(stated_number(epsilon), stated_number(delta))

@@ -37,7 +37,7 @@ TABLES = """
 
 
 @dataclass(frozen=True)
-class History:
+class UploadHistory:
     """Some of the uploads that were asked about, which the same charges counted.
 
     Attributes:
@@ -53,7 +53,7 @@ class History:
     example: str
 
 
-def ask(connection: sqlite3.Connection, uploads: Iterable[str]) -> list[History]:
+def ask(connection: sqlite3.Connection, uploads: Iterable[str]) -> list[UploadHistory]:
     """Note which uploads the next calls are about, and return the histories of those that were counted.
 
     Args:
@@ -69,7 +69,7 @@ def ask(connection: sqlite3.Connection, uploads: Iterable[str]) -> list[History]
         f"SELECT history, COUNT(*), MIN(upload) FROM {_COUNTED} GROUP BY history"
     ).fetchall()
     return [
-        History(
+        UploadHistory(
             number=number,
             charges=_charges_in(connection, number),
             uploads=uploads_of_it,
@@ -100,7 +100,9 @@ def asked_with(connection: sqlite3.Connection, histories: Collection[int]) -> It
             yield upload.hex(), history
 
 
-def count_asked(connection: sqlite3.Connection, histories: Sequence[History], charge: int, task: str) -> None:
+def count_asked(
+    connection: sqlite3.Connection, histories: Sequence[UploadHistory], charge: int, task: str
+) -> None:
     """Write that a charge counts all asked uploads; those that it counted before stay as they are.
 
     Args:
