@@ -11,7 +11,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import BinaryIO
 from fairshares.harness.errors import SHELL, FairSharesError, HostUnfitError, naming
 from fairshares.harness.hosts import local_host, wire
 from fairshares.harness.hosts.decision import Benchmark, Contact
+from fairshares.harness.hosts.frames import Hello, Role
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.listed_uploads import release_proposed
 from fairshares.harness.hosts.local_host import LocalHost
@@ -77,12 +78,11 @@ class Agent(wire.Endpoint):
 
     longest = SHORT
 
-    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, role: str) -> None:
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers) -> None:
         super().__init__()
         self._incoming = incoming
         self._outgoing = outgoing
         self._work = work
-        self._role = role
         self.requests: queue.Queue[wire.Received] = queue.Queue(_WAITING)
         self._losing = threading.Lock()
 
@@ -124,7 +124,7 @@ class Agent(wire.Endpoint):
     def serve(self) -> None:
         """Answer requests until the coordinator says goodbye."""
         self.begin(self._incoming)
-        self._say({self._role: wire.VERSION})
+        self._say(Hello(self._work.role).to_json())
         while True:
             request = self._next()
             name = _name(request)
@@ -145,7 +145,7 @@ class Agent(wire.Endpoint):
         self._note_end(why)
         local_host.end_agent(why)
 
-    def _say(self, message: dict[str, object]) -> None:
+    def _say(self, message: Mapping[str, object]) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
         self.send(message)
 
@@ -205,6 +205,7 @@ class Work(wire.Answers):
         state: What has been done for the connection. Only a step that was not refused changes it.
     """
 
+    role = Role.AGENT
     known = TO_AGENT
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
@@ -373,9 +374,9 @@ class CoordinatorLink:
     outgoing: BinaryIO
     stack: ExitStack
 
-    def serve(self, work: wire.Answers, role: str) -> None:
+    def serve(self, work: wire.Answers) -> None:
         """Answer requests by `work` until the other side says goodbye."""
-        Agent(self.incoming, self.outgoing, work, role).serve()
+        Agent(self.incoming, self.outgoing, work).serve()
 
 
 @contextmanager
@@ -412,7 +413,7 @@ def main(arguments: list[str]) -> None:
     with connected() as connection:
         work = Work(Path(directory), connection.stack, coordinator)
         work.host.expect_turn()
-        connection.serve(work, "agent")
+        connection.serve(work)
 
 
 if __name__ == "__main__":

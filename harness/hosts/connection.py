@@ -18,6 +18,7 @@ from fabric import Connection as Ssh
 from fairshares.harness import errors
 from fairshares.harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import wire
+from fairshares.harness.hosts.frames import VERSION, Hello, Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import Bye, Message, PartyEnd, answer_type
 from fairshares.harness.system.documents import Refusal, as_type
@@ -53,12 +54,12 @@ class HostConnection(wire.Endpoint):
     [test: tests/harness/hosts/test_connection.py]
     """
 
-    def __init__(self, host: Host, role: str = "agent") -> None:
+    def __init__(self, host: Host, role: Role = Role.AGENT) -> None:
         """Start the process, and wait until it says that it is ready.
 
         Args:
             host: The host to which the connection goes.
-            role: The module in `harness/hosts` that the host runs, "agent" or "setup".
+            role: The role of the process.
 
         Raises:
             HostUnreachableError: ssh does not reach the host, or the process does not start in time.
@@ -80,28 +81,26 @@ class HostConnection(wire.Endpoint):
         self._ended: JsonObject | None = None  # how the host's party ended, as the host says
         self.begin(self._channel.makefile("rb"))
         try:
-            with self._patient(_SET_UP_S if role == "setup" else _START_S):
-                ready = self._message(greeting)
-            self._check_ready(ready)
+            with self._patient(_SET_UP_S if role is Role.SETUP else _START_S):
+                first = self._message(greeting)
+            self._check_ready(Hello.read(first, role))
         except BaseException:
             self.close()
             raise
 
-    def _check_ready(self, ready: JsonObject) -> None:
+    def _check_ready(self, ready: Hello) -> None:
         """Raise HostUnfitError unless the process that is ready has the wanted role and this version."""
-        if self._role not in ready and "agent" in ready:
+        if ready.role is not self._role:
             raise HostUnfitError(
                 f"{self.host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
                 "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
                 "on its host."
             )
-        stated = ready.get(self._role)
-        version = stated if type(stated) is int else 0  # an early agent states none
-        if version == wire.VERSION:
+        if ready.version == VERSION:
             return
-        where = "on this machine" if version > wire.VERSION else f"there, in {self.host.project}"
+        where = "on this machine" if ready.version > VERSION else f"there, in {self.host.project}"
         raise HostUnfitError(
-            f"{self.host.title} has another version of FairShares ({version}, here {wire.VERSION}): "
+            f"{self.host.title} has another version of FairShares ({ready.version}, here {VERSION}): "
             f"update it {where}; both need the same commit."
         )
 
@@ -180,7 +179,7 @@ class HostConnection(wire.Endpoint):
                 f"{host.title} has an older version of FairShares in {host.project}: update it there; both "
                 "need the same commit."
             )
-        if status == _NO_ENVIRONMENT and self._role == "setup":
+        if status == _NO_ENVIRONMENT and self._role is Role.SETUP:
             return HostUnfitError(f"{host.title}: ./inv could not make .venv{last_line}.")
         if status == _NO_ENVIRONMENT:
             return HostUnfitError(
@@ -352,12 +351,12 @@ def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
     return None
 
 
-def _command(host: Host, role: str) -> str:
+def _command(host: Host, role: Role) -> str:
     """Return the command that starts a role's process on a host, for any login shell there."""
     project = shlex.quote(host.project)
     directory = shlex.quote(host.directory)
     home = shlex.quote(host.mp_spdz_home)
-    make_environment = "./inv --list >/dev/null" if role == "setup" else "false"
+    make_environment = "./inv --list >/dev/null" if role is Role.SETUP else "false"
     starts = (
         f"cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {_NO_PROJECT}; "
         f"test -f harness/hosts/{role}.py || exit {_NO_ROLE}; "

@@ -21,6 +21,7 @@ from fairshares.harness.errors import (
     PolicyError,
 )
 from fairshares.harness.hosts.connection import HostConnection, refusal_of
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.health import LEAST_FREE_BYTES
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import (
@@ -106,14 +107,14 @@ def answers_of_each(
 
 @contextmanager
 def connected(
-    hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
+    hosts: Sequence[Host], progress: Progress, role: Role = Role.AGENT, step: str = "connect"
 ) -> Iterator[list[HostConnection]]:
     """Yield connections to all hosts, in the parties' order, and close them after the block.
 
     Args:
         hosts: The hosts.
         progress: Is told the name of this step.
-        role: The process that each host starts, as `HostConnection` has it.
+        role: The role of the process that each host starts.
         step: The name of this step.
 
     Raises:
@@ -154,7 +155,7 @@ def set_up(
         HostUnfitError: The ssh key of a host is for the agent alone, and starts no set-up.
         CertificateError: Others cannot trust a certificate, or it replaces another one.
     """
-    with connected(hosts, progress, "setup", "environments") as connections:
+    with connected(hosts, progress, Role.SETUP, "environments") as connections:
         progress("keys")
 
         def make(connection: HostConnection) -> dict[str, str]:

@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from fairshares.harness.errors import CertificateError, OptionError
 from fairshares.harness.hosts import host_keys, policy, wire
 from fairshares.harness.hosts.agent import connected
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
@@ -26,6 +27,7 @@ SCHEMA = 1
 class Setup(wire.Answers):
     """One host's set-up; whoever can start it may ask anything."""
 
+    role = Role.SETUP
     known = TO_SETUP
 
     def __init__(self, directory: Path) -> None:
@@ -178,7 +180,7 @@ def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -
 def main(arguments: list[str]) -> None:
     """Serve a host's owner, whose host's directory is the argument."""
     with connected() as connection:
-        connection.serve(Setup(Path(arguments[0])), "setup")
+        connection.serve(Setup(Path(arguments[0])))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from typing import BinaryIO
 
 from msgspec import to_builtins
 
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
 from fairshares.harness.system.documents import MESSAGE, number_as_text, strict_json
 from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.protocols.json_values import JsonObject
 
-VERSION = 20  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between two signs of life
 SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
 _PIECE_BYTES = 1 << 16  # of a line that are read at once
@@ -56,9 +56,11 @@ class Answers:
     """What answers messages at a host.
 
     Attributes:
+        role: The role of the process whose answers they are.
         known: The kinds of messages that the other side may send, by name.
     """
 
+    role = Role.AGENT
     known: Mapping[str, Kind] = {}
 
     @property

@@ -38,7 +38,7 @@ def _read_lines(data: bytes) -> None:
     stream, first = io.BytesIO(data), None
     with ExitStack() as stack:
         work = Work(_HOST, stack)
-        agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+        agent = Agent(io.BytesIO(), io.BytesIO(), work)
         while (line := wire.read_line(stream, lambda: None, lambda: work.longest)) is not None:
             request = wire.decode(line)
             if request is None:

@@ -24,6 +24,7 @@ from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import skew_s
+from fairshares.harness.hosts.frames import VERSION, Hello, Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import greet, reach, time_link
 from fairshares.harness.hosts.messages import SHORT, Check, Collect
@@ -93,16 +94,18 @@ def connect(session: Session, monkeypatch: pytest.MonkeyPatch) -> HostConnection
     return HostConnection(HOST)
 
 
-HELLO = wire.encode({"agent": wire.VERSION})
+HELLO = wire.encode(Hello(Role.AGENT).to_json())
 CHECK = Check(party=0, security="mpyc", port=9000, client_ports=[])
 
 
 @pytest.mark.parametrize(
     ("greeting", "update"),
     [
-        ({"agent": wire.VERSION - 1}, "it there, in /srv/FairShares"),
-        ({"agent": wire.VERSION + 1}, "it on this machine"),
+        ({"agent": VERSION - 1}, "it there, in /srv/FairShares"),
+        ({"agent": VERSION + 1}, "it on this machine"),
         ({"agent": "new"}, "it there, in /srv/FairShares"),
+        ({"agent": True}, "it there, in /srv/FairShares"),
+        ({"setup": VERSION}, "it there, in /srv/FairShares"),
         ({}, "it there, in /srv/FairShares"),
     ],
 )
@@ -114,6 +117,17 @@ def test_a_host_of_another_version_is_asked_nothing(
         connect(session, monkeypatch)
     assert str(raised.value).count(". ") == 0
     assert not any(b'"do"' in line and b"bye" not in line for line in session.sent)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_first_line_is_that_of_every_version(role: Role) -> None:
+    """Version 1.0 writes it so, and reads it so."""
+    line = wire.encode(Hello(role, 12).to_json())
+    assert line == b'{"%s": 12}\n' % role.value.encode()
+    for wanted in Role:
+        fields = json.loads(line)
+        is_told = role is wanted or role is Role.AGENT
+        assert Hello.read(fields, wanted) == (Hello(role, 12) if is_told else Hello(wanted, 0))
 
 
 @pytest.mark.parametrize(
@@ -407,7 +421,7 @@ class Waits(queue.Queue[wire.Received]):
 def test_an_agent_that_waits_hears_of_its_end() -> None:
     """Python loses a signal that comes right before a wait without end, and a host would keep its turn."""
     waits: list[float | None] = []
-    one = Listening(io.BytesIO(wire.encode({"do": "bye"})), io.BytesIO(), wire.Answers(), "agent")
+    one = Listening(io.BytesIO(wire.encode({"do": "bye"})), io.BytesIO(), wire.Answers())
     one.requests = Waits(waits)
     one.serve()
     assert waits and all(seconds is not None and seconds <= 2.0 for seconds in waits)
@@ -426,7 +440,7 @@ def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest
 
     monkeypatch.setattr(wire, "decode", counted)
     said = io.BytesIO(wire.encode({"do": "state"}) * 100)
-    one = Listening(said, io.BytesIO(), wire.Answers(), "agent")
+    one = Listening(said, io.BytesIO(), wire.Answers())
     monkeypatch.setattr(one, "lose", lambda _why: ended.set())
     one.begin(said)
     until(lambda: read >= 2)

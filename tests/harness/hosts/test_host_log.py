@@ -81,7 +81,7 @@ def received(request: dict[str, Any]) -> wire.Received:
 def answers(host: Path, *requests: dict[str, Any], coordinator: str = "alice") -> list[dict[str, Any]]:
     """Have an agent answer requests; return what it said."""
     with ExitStack() as stack:
-        agent = Agent(io.BytesIO(), io.BytesIO(), Work(host, stack, coordinator), "agent")
+        agent = Agent(io.BytesIO(), io.BytesIO(), Work(host, stack, coordinator))
         return [agent._answer(received(request)) for request in requests]
 
 
@@ -581,8 +581,8 @@ def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.M
     monkeypatch.setattr("fairshares.harness.hosts.local_host.end_agent", end)
     with ExitStack() as stack:
         work = Work(host, stack, "alice")
-        Agent(io.BytesIO(), io.BytesIO(), work, "agent")._listen(io.BytesIO(b""))
-        agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+        Agent(io.BytesIO(), io.BytesIO(), work)._listen(io.BytesIO(b""))
+        agent = Agent(io.BytesIO(), io.BytesIO(), work)
         agent._listen(io.BytesIO(b"[1, 2]\n"))
         agent.lose("it is gone")  # which it is already
         with agent._within(0.0, "The request 'aggregate'"):
@@ -612,7 +612,7 @@ def test_what_was_refused_to_the_owner_over_ssh_is_named_where_there_is_a_host(t
     request = {"do": "pin", "party": 0, "certificates": {"embedded": {"1": "none"}}, "successors": {}}
 
     def answer(directory: Path) -> str:
-        agent = Agent(io.BytesIO(), io.BytesIO(), Setup(directory), "setup")
+        agent = Agent(io.BytesIO(), io.BytesIO(), Setup(directory))
         return refusal(agent._answer(received(request)))
 
     answer(none)
@@ -628,6 +628,6 @@ def test_an_agent_for_clients_has_no_log(tmp_path: Path) -> None:
     class Answering(wire.Answers):
         pass
 
-    agent = Agent(io.BytesIO(), io.BytesIO(), Answering(), "agent")
+    agent = Agent(io.BytesIO(), io.BytesIO(), Answering())
     assert "does not know" in refusal(agent._answer(received({"do": "x"})))
     assert list(tmp_path.iterdir()) == []

@@ -37,6 +37,7 @@ from fairshares.harness.hosts.fleet import (
     _compare_certificates,
     check_connected,
 )
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import (
     Forget,
@@ -438,7 +439,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     class Answering:
         lost = False
 
-        def __init__(self, host: Host, _role: str = "agent") -> None:
+        def __init__(self, host: Host, _role: Role = Role.AGENT) -> None:
             self.host = host
 
         def ask(self, message: Message[T]) -> T:

@@ -262,7 +262,7 @@ def test_a_field_is_within_its_bounds(number: int) -> None:
 def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack: ExitStack) -> None:
     """Once a run is accepted, lists of uploads may be long, and requests without them stay short."""
     work = Coordinator(hosts[0], stack).work
-    agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+    agent = Agent(io.BytesIO(), io.BytesIO(), work)
 
     def answer(message: Message[Any], size: int) -> dict[str, Any]:
         fields: dict[str, Any] = as_sent(message)

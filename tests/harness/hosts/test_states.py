@@ -303,7 +303,7 @@ class Walker:
         self.site = site
         self.directory = site.given if given else site.hosts[0]
         self.work = Work(self.directory, stack)
-        self.agent = Agent(io.BytesIO(), io.BytesIO(), self.work, "agent")
+        self.agent = Agent(io.BytesIO(), io.BytesIO(), self.work)
         self.before = self.seen()
         self.refused = 0
 
@@ -710,7 +710,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
     monkeypatch.setattr(wire, "ContextTimer", FakeTimer)
     lines = [wire.encode({"do": name}) for name in ("collect", "state", "nonsense", "bye")]
     with ExitStack() as stack, patch.object(Agent, "lose"), patch.object(Agent, "_beat"):
-        Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack), "agent").serve()
+        Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack)).serve()
     assert limits == [[limit_s(State.NO_RUN, Collect)]] * 3
     assert not any(timer.runs for timer in timers)
     killed: list[tuple[int, int]] = []
