@@ -1,16 +1,27 @@
-"""What a host's process writes to the machine that started it, line by line.
+"""What a host's process writes to the machine that started it: a line for each frame.
 
-The first line is its `Hello`. Both ends of a connection import this module. What the other end asks for is in
-`messages.py`.
+The first line is the process's `Hello`. Then it writes an `AnswerFrame` or an `ErrorFrame` for each request,
+in the order of the requests, and an `EndFrame` whenever its party has ended. Both ends of a connection import
+this module. The requests are in `messages.py`.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
-from fairshares.protocols.json_values import JsonObject
+from msgspec import Meta, Struct
 
-VERSION = 20  # of requests and of what follows a `Hello`; rises with each change of them
+from fairshares.harness.hosts.messages import PartyEnd
+from fairshares.harness.system.documents import Refusal, as_type
+from fairshares.protocols.json_values import AnyJson, JsonObject
+
+VERSION = 21  # of requests and of frames; rises with each change of them
+
+ErrorName = Annotated[str, Meta(max_length=256)]
+"""The name of a class in `harness/errors.py`."""
+
+ErrorText = Annotated[str, Meta(max_length=1 << 20)]
+"""A sentence that says why a request was refused."""
 
 
 class Role(StrEnum):
@@ -38,7 +49,7 @@ class Hello:
     role: Role
     version: int = VERSION
 
-    def to_json(self) -> dict[str, int]:
+    def to_json(self) -> JsonObject:
         """Return the line's object."""
         return {self.role.value: self.version}
 
@@ -59,3 +70,61 @@ class Hello:
             role = Role.AGENT
         stated = fields.get(role)
         return cls(role, stated if type(stated) is int else 0)
+
+
+_TAG = "said"
+
+
+class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG):
+    """What a host's process writes after its `Hello`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of this kind of frames, as it is sent."""
+        return str(cls.__struct_config__.tag)
+
+
+class AnswerFrame(Frame, tag="answer", frozen=True, kw_only=True):
+    """The answer to the oldest request that has none.
+
+    Attributes:
+        answer: The answer as it is sent. Whoever asked checks it by the type that the request names.
+    """
+
+    answer: AnyJson
+
+
+class ErrorFrame(Frame, tag="error", frozen=True, kw_only=True):
+    """The refusal of the oldest request that has no answer.
+
+    Attributes:
+        error: The class of the error.
+        text: Its sentence.
+    """
+
+    error: ErrorName
+    text: ErrorText
+
+
+class EndFrame(Frame, tag="end", frozen=True, kw_only=True):
+    """The end of the host's party, which no request is for.
+
+    Attributes:
+        end: How it ended.
+    """
+
+    end: PartyEnd
+
+
+def read_frame(fields: JsonObject, refusal: Refusal) -> AnswerFrame | ErrorFrame | EndFrame:
+    """Return the frame that a line's object is, or raise the refusal's error.
+
+    Guarantees: nothing is converted, and every field is within its bounds.
+    [test: tests/harness/hosts/test_connection.py]
+    """
+    name = fields.get(_TAG)
+    if name == ErrorFrame.name():
+        return as_type(ErrorFrame, fields, refusal)
+    if name == EndFrame.name():
+        return as_type(EndFrame, fields, refusal)
+    return as_type(AnswerFrame, fields, refusal)  # which refuses every other name

@@ -79,8 +79,11 @@ Successors = Annotated[dict[str, list[Signed]], Meta(max_length=64)]
 """What a host's old keys signed of their successors, by engine."""
 
 
+_TAG = "do"
+
+
 class Message(
-    Struct, Generic[Answer_co], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"
+    Struct, Generic[Answer_co], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG
 ):
     """A request to which the other end gives an answer of its type.
 
@@ -121,6 +124,27 @@ class Message(
 
 
 Kind = type[Message[object]]
+
+
+@dataclass(frozen=True)
+class ReceivedRequest:
+    """A line that asks for something, as it came.
+
+    Attributes:
+        name: The name of what is asked for, "" without a name. There may be no such kind of messages.
+        fields: The other fields.
+        size: The bytes of the line.
+    """
+
+    name: str
+    fields: JsonObject
+    size: int
+
+    @classmethod
+    def of_line(cls, line: JsonObject, size: int) -> Self:
+        """Return the request that a line's object is, and that took so many bytes."""
+        fields = {field: value for field, value in line.items() if field != _TAG}
+        return cls(str(line.get(_TAG, "")), fields, size)
 
 
 class Answering(ABC):

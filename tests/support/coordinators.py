@@ -28,9 +28,11 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engine_of, engines
+from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import fleet, host_keys, remote_parties, runner
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.connection import checked
+from fairshares.harness.hosts.frames import AnswerFrame, EndFrame, ErrorFrame, read_frame
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.listed_uploads import Listed
 from fairshares.harness.hosts.messages import (
@@ -64,7 +66,7 @@ from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel, get_model
-from fairshares.harness.system.documents import number_as_text
+from fairshares.harness.system.documents import Refusal, number_as_text
 from fairshares.harness.system.files import sha256_of
 from fairshares.harness.uploads.lists import UploadReport, _read_list
 from fairshares.harness.uploads.signatures import Signed
@@ -308,6 +310,9 @@ class Refused(Exception):
         self.kind = kind
 
 
+NO_FRAME = Refusal(HostUnfitError, "What an agent says", "a frame", "correct it")
+
+
 class Agent:
     """One host's agent, a process. Attributes: ended: what it said of how its party ended."""
 
@@ -320,9 +325,10 @@ class Agent:
             stdout=subprocess.PIPE,
         )
         self.ended: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._answers: queue.Queue[AnswerFrame | ErrorFrame | None] = queue.Queue()
+        self._is_there = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
-        self._answers.get()  # that it is there
+        self._is_there.wait()
 
     def send(self, request: str, body: bytes = b"", **details: Any) -> None:
         """Ask without waiting for an answer."""
@@ -339,9 +345,9 @@ class Agent:
         said = self._answers.get()
         if said is None:
             raise EOFError
-        if "error" in said:
-            raise Refused(*said["error"])
-        return said["ok"]
+        if isinstance(said, ErrorFrame):
+            raise Refused(said.error, said.text)
+        return said.answer
 
     def ask(self, request: str, body: bytes = b"", **details: Any) -> Any:
         """Ask, and wait for the answer. Raises: as `answer`."""
@@ -356,17 +362,27 @@ class Agent:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                said = json.loads(line) if line.strip() else None
-                if said is None:
-                    self._beat()
-                elif "ended" in said:
-                    self.ended.put(said["ended"])
-                else:
-                    self._answers.put(said)
-        self._answers.put(None)
-        self.ended.put({})
+        try:
+            with self.process.stdout as lines:
+                for line in lines:
+                    self._hear(line)
+        finally:
+            self._is_there.set()
+            self._answers.put(None)
+            self.ended.put({})
+
+    def _hear(self, line: bytes) -> None:
+        if not line.strip():
+            self._beat()
+            return
+        if not self._is_there.is_set():
+            self._is_there.set()  # the first line says no more
+            return
+        frame = read_frame(json.loads(line), NO_FRAME)
+        if isinstance(frame, EndFrame):
+            self.ended.put(as_sent(frame.end))
+        else:
+            self._answers.put(frame)
 
     def _beat(self) -> None:
         with suppress(OSError, ValueError):  # it is being closed

@@ -11,6 +11,8 @@ from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyErr
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.agent import Agent, Work
 from fairshares.harness.hosts.decision import Benchmark, Release, decide
+from fairshares.harness.hosts.frames import ErrorFrame
+from fairshares.harness.hosts.messages import ReceivedRequest
 from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy
 from tests.fuzz.mutate import Target
 
@@ -40,24 +42,24 @@ def _read_lines(data: bytes) -> None:
         work = Work(_HOST, stack)
         agent = Agent(io.BytesIO(), io.BytesIO(), work)
         while (line := wire.read_line(stream, lambda: None, lambda: work.longest)) is not None:
-            request = wire.decode(line)
-            if request is None:
+            received = wire.decode(line)
+            if received is None:
                 continue
-            if _would_reach_out(request):
+            request = ReceivedRequest.of_line(received.fields, received.size)
+            if request.name in _REACHING_OUT:
                 continue
-            answer: dict[str, Any] = agent._answer(request)
-            json.dumps(answer)
-            if "error" in answer and first is None:
-                first = answer["error"]
+            answer = agent._answer(request)
+            wire.encode(answer)
+            if isinstance(answer, ErrorFrame) and first is None:
+                first = answer.text
     if first is not None:
-        if first[1].startswith("It failed at the request"):
-            raise AssertionError(first[1])
-        raise HostUnfitError(first[1])
+        if first.startswith("It failed at the request"):
+            raise AssertionError(first)
+        raise HostUnfitError(first)
 
 
-def _would_reach_out(request: wire.Received) -> bool:
-    """Return whether a request would end other processes, or connect to wherever a mutation says."""
-    return request.fields.get("do") in ("clean", "reach", "time_links", "check", "listen")
+# What would end other processes, or connect to wherever a mutation says.
+_REACHING_OUT = ("clean", "reach", "time_links", "check", "listen")
 
 
 def _line(request: str, **details: Any) -> bytes:

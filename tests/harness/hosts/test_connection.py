@@ -20,14 +20,15 @@ from typing import Any, BinaryIO
 import pytest
 
 from fairshares.harness.engines.execution import PROJECT
+from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import skew_s
-from fairshares.harness.hosts.frames import VERSION, Hello, Role
+from fairshares.harness.hosts.frames import VERSION, AnswerFrame, EndFrame, ErrorFrame, Frame, Hello, Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import greet, reach, time_link
-from fairshares.harness.hosts.messages import SHORT, Check, Collect
+from fairshares.harness.hosts.messages import SHORT, Check, Collect, PartyEnd, ReceivedRequest
 from fairshares.harness.system import documents
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
@@ -119,6 +120,25 @@ def test_a_host_of_another_version_is_asked_nothing(
     assert not any(b'"do"' in line and b"bye" not in line for line in session.sent)
 
 
+# What is a line, and no frame. The first three are as hosts of earlier versions wrote them.
+NO_FRAMES: tuple[dict[str, Any], ...] = (
+    {"ok": None},
+    {"error": ["HostUnfitError", "It is elsewhere."]},
+    {"ended": {"state": {"lines": []}, "code": 0}},
+    {},
+    {"said": "another"},
+    {"said": ["answer"], "answer": None},
+    {"said": "answer"},
+    {"said": "answer", "answer": None, "more": 1},
+    {"said": "error", "error": "HostUnfitError"},
+    {"said": "error", "error": "x" * 257, "text": ""},
+    {"said": "error", "error": "HostUnfitError", "text": "x" * ((1 << 20) + 1)},
+    {"said": "end"},
+    {"said": "end", "end": {"state": {"lines": []}, "code": 256}},
+    {"said": "end", "end": {"state": {"lines": []}, "code": 0, "more": 1}},
+)
+
+
 @pytest.mark.parametrize("role", Role)
 def test_the_first_line_is_that_of_every_version(role: Role) -> None:
     """Version 1.0 writes it so, and reads it so."""
@@ -133,16 +153,16 @@ def test_the_first_line_is_that_of_every_version(role: Role) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"error": ["AdoptedError", "It is elsewhere."]}, "It is elsewhere"),
-        ({"error": ["Path", "It is no error."]}, "It is no error"),
-        ({"error": ["HostUnfitError", "x" * 10**5]}, "x{1000}$"),
-        ({"error": ["ShareError"]}, "is not one of this version"),
-        ({"ok": {}}, "object missing required field `time`"),
-        ({"ok": {"deep": json.loads("[" * 500 + "]" * 500)}}, "went away: what it says is no message"),
+        (ErrorFrame(error="AdoptedError", text="It is elsewhere."), "It is elsewhere"),
+        (ErrorFrame(error="Path", text="It is no error."), "It is no error"),
+        (ErrorFrame(error="HostUnfitError", text="x" * 10**5), "x{1000}$"),
+        (AnswerFrame(answer={}), "its answer to 'check' .* object missing required field `time`"),
+        (AnswerFrame(answer=json.loads("[" * 500 + "]" * 500)), "went away: what it says is no message"),
+        *((frame, "what it says is not a message of this version: .*; update") for frame in NO_FRAMES),
     ],
 )
 def test_a_broken_answer_is_one_sentence(
-    answer: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+    answer: dict[str, Any] | Frame, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(HELLO, goes_on=True)
     with ThreadPoolExecutor(1) as pool:
@@ -157,11 +177,27 @@ def test_a_broken_answer_is_one_sentence(
     session.close()
 
 
+def test_the_end_of_a_party_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host tells it between two answers, or before one."""
+    session = Session(HELLO, goes_on=True)
+    one = connect(session, monkeypatch)
+    assert one.party_end() is None
+    end = PartyEnd(state=PartyState(("OUT counts 1",)), code=0)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lambda: one.ask(Collect()))
+        until(lambda: any(b'"collect"' in line for line in session.sent))
+        session.say(wire.encode(EndFrame(end=end)) + wire.encode(AnswerFrame(answer=[])))
+        assert asked.result() == [] and one.party_end() == end
+    one.forget_end()
+    assert one.party_end() is None
+    session.close()
+
+
 def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a host could fill this machine's memory, or have answers ready for what it will be asked."""
     session = Session(HELLO, goes_on=True)
     one = connect(session, monkeypatch)
-    session.say(wire.encode({"ok": "unasked"}) * 100)
+    session.say(wire.encode(AnswerFrame(answer="unasked")) * 100)
     until(lambda: one.lost)
     with pytest.raises(
         HostUnreachableError, match=r"^Host one\.example .* went away: it answers what it was not asked\.$"
@@ -171,7 +207,7 @@ def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     "line",
-    [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"ok": NaN}\n', b'{"ok": 1, "ok": 2}\n'],
+    [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"said": NaN}\n', b'{"x": 1, "x": 2}\n'],
     ids=lambda line: str(line[:8]),
 )
 def test_what_is_no_message_ends_the_connection(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +431,7 @@ def test_long_requests_are_taken_once_a_run_is_accepted(ruled: Path) -> None:
     """As a list of a million uploads is; not what makes more of itself in memory than any list does."""
     accepted = wire.encode({"do": "propose", "asked": asked()})
     answers, code, idle = told(ruled, accepted, long_line(1 << 20, "take_list"))
-    assert [*map(list, answers)] == [["ok"], ["error"]] and code == 0
+    assert [answer["said"] for answer in answers] == ["answer", "error"] and code == 0
     answers, code, peak = told(ruled, accepted, long_line(3 * documents.MESSAGE.values + (1 << 20)))
     assert (len(answers), code) == (1, 1) and peak - idle < 4 * MORE
 
@@ -406,14 +442,14 @@ class Listening(agent.Agent):
     def _beat(self) -> None: ...
 
 
-class Waits(queue.Queue[wire.Received]):
+class Waits(queue.Queue[ReceivedRequest]):
     """Notes for how long a request is waited for."""
 
     def __init__(self, waits: list[float | None]) -> None:
         super().__init__(1)
         self._waits = waits
 
-    def get(self, block: bool = True, timeout: float | None = None) -> wire.Received:
+    def get(self, block: bool = True, timeout: float | None = None) -> ReceivedRequest:
         self._waits.append(timeout)
         return super().get(block, timeout)
 

@@ -20,6 +20,7 @@ from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.hosts import host_keys, host_log, local_host, wire
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.host_log import (
     FILE,
     MOST_OF_A_CONNECTION,
@@ -32,7 +33,7 @@ from fairshares.harness.hosts.host_log import (
     why_failed,
 )
 from fairshares.harness.hosts.local_host import TURN
-from fairshares.harness.hosts.messages import Collect, Forget, Kill, Propose, Removed
+from fairshares.harness.hosts.messages import Collect, Forget, Kill, Propose, ReceivedRequest, Removed
 from fairshares.harness.hosts.policy import LEDGER
 from fairshares.harness.hosts.setup import Setup, set_up_here
 from fairshares.harness.party_reports import line_of_failure
@@ -71,14 +72,17 @@ def host(tmp_path: Path) -> Path:
     return made
 
 
-def received(request: dict[str, Any]) -> wire.Received:
+def received(request: dict[str, Any]) -> ReceivedRequest:
     """Return a request as it arrives."""
-    request_received = wire.decode(wire.encode(request))
-    assert request_received is not None
-    return request_received
+    line = wire.encode(request)
+    arrived = wire.decode(line)
+    assert arrived is not None
+    return ReceivedRequest.of_line(arrived.fields, len(line))
 
 
-def answers(host: Path, *requests: dict[str, Any], coordinator: str = "alice") -> list[dict[str, Any]]:
+def answers(
+    host: Path, *requests: dict[str, Any], coordinator: str = "alice"
+) -> list[AnswerFrame | ErrorFrame]:
     """Have an agent answer requests; return what it said."""
     with ExitStack() as stack:
         agent = Agent(io.BytesIO(), io.BytesIO(), Work(host, stack, coordinator))
@@ -90,10 +94,10 @@ def ends_in(host: Path) -> list[LogLine]:
     return [line for line in read_log(host).lines if line.event in (Event.FAILED, Event.ENDED)]
 
 
-def refusal(answer: dict[str, Any]) -> str:
+def refusal(answer: AnswerFrame | ErrorFrame) -> str:
     """Return the sentence by which a request was refused."""
-    sentence: str = answer["error"][1]
-    return sentence
+    assert isinstance(answer, ErrorFrame)
+    return answer.text
 
 
 def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
@@ -108,7 +112,7 @@ def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
         (Event.REFUSED, "mallory", "clean"),
         (Event.ANSWERED, "alice", "collect"),
     ]
-    assert [line.said for line in lines[:3]] == [answer["error"][1] for answer in said]
+    assert [line.said for line in lines[:3]] == [*map(refusal, said)]
     assert lines[0].said.startswith(WHY) and {line.process for line in lines} == {os.getpid()}
     assert (host / FILE).stat().st_mode & 0o777 == 0o600
     assert Ledger(host / LEDGER).populations() == []
@@ -286,7 +290,8 @@ def test_answers_do_not_depend_on_the_log(kind: str, host: Path, monkeypatch: py
     else:
         monkeypatch.setattr(HostLog, "_append", _no_room)
     (answer,) = answers(host, REFUSED)
-    assert answer["error"][0] == "PolicyError" and answer["error"][1].startswith(WHY)
+    assert isinstance(answer, ErrorFrame) and answer.error == "PolicyError"
+    assert answer.text.startswith(WHY)
     assert elsewhere.read_bytes() == b""
     if kind == "full":
         assert read_log(host) == ReadLog([], 0)

@@ -14,10 +14,10 @@ import pytest
 
 from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import HostUnfitError
-from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.agent import Agent
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.fleet import answers_of_each
+from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
@@ -49,6 +49,7 @@ from fairshares.harness.hosts.messages import (
     Propose,
     Reach,
     ReadList,
+    ReceivedRequest,
     RunTrial,
     Sending,
     SetUp,
@@ -264,20 +265,18 @@ def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack
     work = Coordinator(hosts[0], stack).work
     agent = Agent(io.BytesIO(), io.BytesIO(), work)
 
-    def answer(message: Message[Any], size: int) -> dict[str, Any]:
-        fields: dict[str, Any] = as_sent(message)
-        said: dict[str, Any] = agent._answer(wire.Received(fields, size))
-        return said
+    def answer(message: Message[Any], size: int) -> AnswerFrame | ErrorFrame:
+        return agent._answer(ReceivedRequest.of_line(as_sent(message), size))
 
-    assert answer(Propose(asked=asked()), SHORT) == {"ok": None}
-    assert work.longest == LONGEST and answer(Collect(), SHORT) == {"ok": []}
-    name, sentence = answer(Collect(), SHORT + 1)["error"]
-    assert name == "HostUnfitError"
-    assert sentence.startswith("The request 'collect' is not one of this version: it is larger than")
-    assert "error" not in answer(CheckUploads(party=0), SHORT)
-    _, sentence = answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST + 1)["error"]
-    assert "larger than" in sentence
-    assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == {"ok": None}
+    assert answer(Propose(asked=asked()), SHORT) == AnswerFrame(answer=None)
+    assert work.longest == LONGEST and answer(Collect(), SHORT) == AnswerFrame(answer=[])
+    longer = answer(Collect(), SHORT + 1)
+    assert isinstance(longer, ErrorFrame) and longer.error == "HostUnfitError"
+    assert longer.text.startswith("The request 'collect' is not one of this version: it is larger than")
+    assert isinstance(answer(CheckUploads(party=0), SHORT), AnswerFrame)
+    longer = answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST + 1)
+    assert isinstance(longer, ErrorFrame) and "larger than" in longer.text
+    assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == AnswerFrame(answer=None)
     lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
     assert lasting == {"take_list", "take_program", "prepare", "go", "keep"}
     check_size(Go, LONGEST)

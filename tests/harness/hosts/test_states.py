@@ -41,6 +41,7 @@ from fairshares.harness.hosts import (
     wire,
 )
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.host_log import Event, read_log
 from fairshares.harness.hosts.listed_uploads import AGGREGATES, SHARES
 from fairshares.harness.hosts.messages import (
@@ -52,6 +53,7 @@ from fairshares.harness.hosts.messages import (
     GetCertificate,
     Propose,
     ReadList,
+    ReceivedRequest,
     limit_s,
 )
 from fairshares.harness.hosts.party_run import Agreed
@@ -417,7 +419,7 @@ class Walker:
         """Return a host's certificate, beside its owner's key."""
         return self.site.hosts[party] / "keys" / "embedded" / f"P{party}.pem"
 
-    def happens(self, request: str, variant: int = 0) -> list[dict[str, Any]]:
+    def happens(self, request: str, variant: int = 0) -> list[AnswerFrame | ErrorFrame]:
         """Send a request's messages, or have an event happen; check each, and return the answers."""
         if request in EVENTS:
             if self.state.NAME is State.RUNNING:
@@ -425,13 +427,13 @@ class Walker:
                 run_of(self.work).process.code = 1 if request == PARTY_FAILS else 0
                 ended = self.work.ended()
                 assert ended is not None and self.state.NAME in leads_to(before, request)
-                self.check(request, before, {"ok": None})
+                self.check(request, before, AnswerFrame(answer=None))
             return []
         variants = self.variants(request)
         name = "benchmark" if request == PROGRAM else request
         return [self.ask(name, fields, request) for fields in variants[variant % len(variants)]]
 
-    def ask(self, request: str, fields: dict[str, Any], called: str) -> dict[str, Any]:
+    def ask(self, request: str, fields: dict[str, Any], called: str) -> AnswerFrame | ErrorFrame:
         """Send a message; check what it may have changed, and its time; return the answer.
 
         Args:
@@ -441,9 +443,9 @@ class Walker:
         """
         before, limit = self.state, limit_s(self.state.NAME, TO_AGENT[request])
         FakeProcess.waited = 0.0
-        message = wire.decode(wire.encode({"do": request, **fields}))
-        assert message is not None
-        answer: dict[str, Any] = self.agent._answer(message)
+        line = wire.decode(wire.encode({"do": request, **fields}))
+        assert line is not None
+        answer = self.agent._answer(ReceivedRequest.of_line(line.fields, line.size))
         assert FakeProcess.waited <= limit, (request, before.NAME)
         assert "It failed at" not in str(answer), (request, before.NAME, answer)
         self.check(called, before, answer)
@@ -456,12 +458,12 @@ class Walker:
         host = self.work.host
         return files_in(self.directory), (*told, host._has_turn, len(host._listening))
 
-    def check(self, request: str, before: HostState, answer: dict[str, Any]) -> None:
+    def check(self, request: str, before: HostState, answer: AnswerFrame | ErrorFrame) -> None:
         """A refused message changes nothing. `go` of a release charges once; nothing takes a charge back."""
         was, now_seen = self.before, self.seen()
         self.before = now_seen
         where = (request, before.NAME, before.kind, answer)
-        if "error" in answer:
+        if isinstance(answer, ErrorFrame):
             assert self.state is before, where
             assert now_seen == was, where
             self.refused += 1
@@ -563,8 +565,9 @@ def all_refused(made: Walker, request: str) -> int:
         answer for variant in range(len(made.variants(request))) for answer in made.happens(request, variant)
     ]
     for answer in answers:
-        assert answer["error"][0] == "HostUnfitError", (request, state.NAME, answer)
-        assert f"as {why}; nothing was changed" in answer["error"][1], (request, state.NAME, answer)
+        assert isinstance(answer, ErrorFrame), (request, state.NAME, answer)
+        assert answer.error == "HostUnfitError", (request, state.NAME, answer)
+        assert f"as {why}; nothing was changed" in answer.text, (request, state.NAME, answer)
     return len(answers)
 
 
@@ -587,12 +590,14 @@ def test_every_request_in_every_state(given: bool, site: Site) -> None:
         for request in sorted(name for name in (*REQUESTS, PROGRAM, *EVENTS) if leads_to(state, name)):
             with walker(site, path, given=given) as made:
                 for variant in range(1, 1 if request in EVENTS else len(made.variants(request))):
-                    refused += sum("error" in answer for answer in made.happens(request, variant))
+                    refused += sum(
+                        isinstance(answer, ErrorFrame) for answer in made.happens(request, variant)
+                    )
                     assert made.node == (state.NAME, state.kind, made.node[2]), (request, variant)
             with walker(site, path, given=given) as made:
                 untold = request == "aggregate" and state.NAME is State.LISTED and not made.told()
                 for answer in made.happens(request):
-                    assert ("ok" in answer) == (not untold), (path, request, answer)
+                    assert isinstance(answer, AnswerFrame) == (not untold), (path, request, answer)
                     answered_to += 1
                 if made.node not in seen:
                     waiting.append((*path, request))
@@ -676,7 +681,8 @@ def test_a_certificate_is_not_asked_for_again_once_the_party_may_go(site: Site) 
         assert made.state.NAME is State.RUNNING and run_of(made.work).process.gone
         FakeProcess.waited = 0.0
         (answer,) = made.happens("certificate")
-        assert "its party runs" in answer["error"][1] and FakeProcess.waited == 0
+        assert isinstance(answer, ErrorFrame)
+        assert "its party runs" in answer.text and FakeProcess.waited == 0
     with walker(site, path[:-3]) as made:
         assert made.state.NAME is State.STARTED
         made.happens("certificate")
@@ -702,7 +708,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
 
     class Sends(io.BytesIO):
         def write(self, line: Any) -> int:
-            if b'"ok"' in line or b'"error"' in line:
+            if b'"said"' in line:
                 limits.append([timer.seconds for timer in timers if timer.runs])
             return super().write(line)
 
