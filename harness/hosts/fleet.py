@@ -29,10 +29,10 @@ from fairshares.harness.hosts.local_host import (
     COMPARED_FOLDERS,
     NONCE_BYTES,
     PROGRAM_TEXTS,
-    is_accepted,
     reach,
 )
 from fairshares.harness.hosts.messages import (
+    AgentGreets,
     Check,
     Clean,
     Collect,
@@ -41,6 +41,7 @@ from fairshares.harness.hosts.messages import (
     Listen,
     Listener,
     Message,
+    NobodyAccepts,
     Pin,
     Reach,
     SetUp,
@@ -612,9 +613,9 @@ def _find_early_acceptance(answered: Sequence[Answered], engine: Engine) -> None
         """Have a host call those others that its party will connect to."""
         called = _called_by(number, hosts, engine)
         others = [listener(other.host, _NO_GREETING) for other in called]
-        faults = answers_of_each(hosts[number].connection, Reach(others=others), others)
-        for other, fault in zip(called, faults, strict=True):
-            if is_accepted(fault):
+        calls = answers_of_each(hosts[number].connection, Reach(others=others), others)
+        for other, call_end in zip(called, calls, strict=True):
+            if not isinstance(call_end, NobodyAccepts):
                 address, port = other.host.reached
                 other.faults.setdefault("port", f"{other.host.title}: at {address}:{port} {_IN_FRONT}")
 
@@ -627,14 +628,14 @@ def _reach_as_clients(reached: ReachedHost) -> None:
     if {"clients", "directory", "policy"} & reached.faults.keys():
         return
     address, port = host.client_reached
-    fault = reach(address, port, reached.connection.ask(Listen(port=host.client_port)))
+    while_it_listens = reach(address, port, reached.connection.ask(Listen(port=host.client_port)))
     reached.connection.ask(StopListening())
-    if fault is not None:
+    if not isinstance(while_it_listens, AgentGreets):
         reached.faults["clients"] = (
-            f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
-            "port to clients, or correct client_reached_at in hosts.toml."
+            f"{host.title}: this machine cannot reach it for clients at {address}:{port}: "
+            f"{while_it_listens.fault}; open the port to clients, or correct client_reached_at in hosts.toml."
         )
-    elif is_accepted(reach(address, port, _NO_GREETING)):
+    elif not isinstance(reach(address, port, _NO_GREETING), NobodyAccepts):
         reached.faults["clients"] = f"{host.title}: at {address}:{port} {_IN_FRONT}"
 
 
@@ -659,14 +660,14 @@ def _reach_each_other(reached: Sequence[ReachedHost], engine: Engine) -> None:
             called_numbers = [other for other in greetings if other > number]
         called = [reached[other] for other in called_numbers]
         listeners = [listener(reached[other].host, greetings[other]) for other in called_numbers]
-        faults = answers_of_each(caller.connection, Reach(others=listeners), listeners)
-        for other, fault in zip(called, faults, strict=True):
-            if fault is not None:
+        calls = answers_of_each(caller.connection, Reach(others=listeners), listeners)
+        for other, call_end in zip(called, calls, strict=True):
+            if not isinstance(call_end, AgentGreets):
                 address, port = other.host.reached
                 other.faults.setdefault(
                     "port",
-                    f"{other.host.title}: {caller.host.name} cannot reach it at {address}:{port}: {fault}; "
-                    "open the port to it, or correct reached_at in hosts.toml.",
+                    f"{other.host.title}: {caller.host.name} cannot reach it at {address}:{port}: "
+                    f"{call_end.fault}; open the port to it, or correct reached_at in hosts.toml.",
                 )
 
     at_once(call, range(len(reached)))

@@ -28,12 +28,16 @@ from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
 from fairshares.harness.hosts.expiries import Expiry, certificates_of, soon
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import (
+    AgentGreets,
+    AnotherAccepts,
     Answering,
+    CallEnd,
     Check,
     HostFacts,
     LinkTimes,
     Listen,
     Listener,
+    NobodyAccepts,
     Reach,
     Removed,
     StopListening,
@@ -285,8 +289,8 @@ class LocalHost:
                 listening.shutdown(socket.SHUT_RDWR)  # otherwise `accept` would keep the port
             listening.close()
 
-    def reach(self, message: Reach) -> list[str | None]:
-        """Call other parties' ports; return a fault for each, or None if its agent answers."""
+    def reach(self, message: Reach) -> list[CallEnd]:
+        """Call other parties' ports, and return how each call ends."""
         self._note_called(Reach.name(), message.others)
         return [reach(other.address, other.port, other.greeting) for other in message.others]
 
@@ -512,8 +516,6 @@ def _end(pid: int) -> None:
             return
 
 
-_SOMETHING_ELSE = "something else answers there"
-_ACCEPTS = "it accepts the connection, and then: "
 _TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
 _PIECE_BYTES = 1 << 16  # that are sent or received at once
@@ -557,23 +559,20 @@ def _pieces(size: int) -> Iterator[int]:
         left -= piece
 
 
-def reach(address: str, port: int, greeting: str) -> str | None:
-    """Call a listening agent; return why that fails, or None if the greeting comes back."""
+def reach(address: str, port: int, greeting: str) -> CallEnd:
+    """Call an agent that listens and should answer by a greeting; return how the call ends."""
     try:
         reached = socket.create_connection((address, port), PATIENCE_S)
     except OSError as error:
-        return error.strerror or str(error)
+        return NobodyAccepts(fault=error.strerror or str(error))
     with reached:
         try:
             answer = reached.makefile("rb").read(len(greeting))
         except OSError as error:
-            return f"{_ACCEPTS}{error.strerror or error}"
-    return None if answer == greeting.encode() else _SOMETHING_ELSE
-
-
-def is_accepted(fault: str | None) -> bool:
-    """Return whether a call that ended with this fault was accepted, by whatever is there."""
-    return fault is None or fault == _SOMETHING_ELSE or fault.startswith(_ACCEPTS)
+            return AnotherAccepts(fault=f"it accepts the connection, and then: {error.strerror or error}")
+    if answer != greeting.encode():
+        return AnotherAccepts(fault="something else answers there")
+    return AgentGreets()
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:

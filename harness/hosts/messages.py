@@ -391,8 +391,36 @@ class Listener(Struct, frozen=True, kw_only=True):
 Listeners = Annotated[list[Listener], Meta(max_length=64)]
 
 
-class Reach(Message[list[Text | None]], tag="reach", frozen=True, kw_only=True):
-    """Has a host call others; the answer has each one's fault, or None, in their order."""
+class AgentGreets(Struct, frozen=True, kw_only=True, tag_field="call", tag="greeting"):
+    """The end of a call that an agent answered by its greeting."""
+
+
+class NobodyAccepts(Struct, frozen=True, kw_only=True, tag_field="call", tag="not accepted"):
+    """The end of a call that nothing accepted.
+
+    Attributes:
+        fault: Why it failed.
+    """
+
+    fault: Text
+
+
+class AnotherAccepts(Struct, frozen=True, kw_only=True, tag_field="call", tag="accepted"):
+    """The end of a call that was accepted by something else than the agent, or by something in front of it.
+
+    Attributes:
+        fault: What it did in place of the greeting.
+    """
+
+    fault: Text
+
+
+CallEnd = AgentGreets | NobodyAccepts | AnotherAccepts
+"""How a call of an agent's port ends."""
+
+
+class Reach(Message[list[CallEnd]], tag="reach", frozen=True, kw_only=True):
+    """Has a host call others; the answer has the end of each call, in their order."""
 
     STATES = NOT_RUNNING
 

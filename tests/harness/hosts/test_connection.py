@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -28,7 +29,16 @@ from fairshares.harness.hosts.fleet import skew_s
 from fairshares.harness.hosts.frames import VERSION, AnswerFrame, EndFrame, ErrorFrame, Frame, Hello, Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import greet, reach, time_link
-from fairshares.harness.hosts.messages import SHORT, Check, Collect, PartyEnd, ReceivedRequest
+from fairshares.harness.hosts.messages import (
+    SHORT,
+    AgentGreets,
+    AnotherAccepts,
+    Check,
+    Collect,
+    NobodyAccepts,
+    PartyEnd,
+    ReceivedRequest,
+)
 from fairshares.harness.system import documents
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
@@ -324,8 +334,28 @@ def test_nobody_or_somebody_else_is_no_link() -> None:
     with answering("1f" * 16) as port:
         assert time_link("127.0.0.1", port, GREETING) is None
     with answering("1f" * 16) as port:
-        assert reach("127.0.0.1", port, GREETING) == "something else answers there"
+        assert reach("127.0.0.1", port, GREETING) == AnotherAccepts(fault="something else answers there")
     assert time_link("127.0.0.1", port, GREETING) is None
+    assert reach("127.0.0.1", port, GREETING) == NobodyAccepts(fault="Connection refused")
+    with answering() as port:
+        assert reach("127.0.0.1", port, GREETING) == AgentGreets()
+
+
+def test_who_accepts_and_breaks_off_is_not_nobody() -> None:
+    """As a proxy does in whose back nobody listens, which would end a party that calls early."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def break_off() -> None:
+            with listening.accept()[0] as reached:
+                # Closing resets the connection then, as if by a proxy that has nobody to pass it on to.
+                reached.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        thread = threading.Thread(target=break_off)
+        thread.start()
+        ended = reach("127.0.0.1", listening.getsockname()[1], GREETING)
+        thread.join()
+    assert isinstance(ended, AnotherAccepts)
+    assert ended.fault == "it accepts the connection, and then: Connection reset by peer"
 
 
 def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

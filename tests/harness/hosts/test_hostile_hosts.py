@@ -40,6 +40,7 @@ from fairshares.harness.hosts.fleet import (
 from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import (
+    AgentGreets,
     Forget,
     HostFacts,
     Listen,
@@ -99,7 +100,7 @@ class Replaying:
         answers = self._answers.get(message.name())
         said = answers.pop(0) if answers else {}
         if isinstance(message, Reach):  # whom, depends on what others say
-            said = [None] * len(message.others)
+            said = [as_sent(AgentGreets())] * len(message.others)
         return checked(answer_type(type(message)), said, self.host, message.name())
 
     def party_end(self) -> PartyEnd | None:

@@ -26,6 +26,7 @@ from fairshares.harness.hosts.messages import (
     SHORT,
     TO_AGENT,
     TO_SETUP,
+    AgentGreets,
     Aggregate,
     Agree,
     Bye,
@@ -398,13 +399,14 @@ def test_the_table_says_when_each_request_is_answered() -> None:
     }
 
 
-@pytest.mark.parametrize("answers", [[], [None], [None, None, None]])
-def test_a_host_answers_about_each_other_host(answers: list[None]) -> None:
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_host_answers_about_each_other_host(number: int) -> None:
     class Answering:
         host = HOST
 
         def ask(self, message: Message[T]) -> T:
-            return checked(answer_type(type(message)), answers, HOST, message.name())
+            about_one = as_sent(AgentGreets()) if isinstance(message, Reach) else None
+            return checked(answer_type(type(message)), [about_one] * number, HOST, message.name())
 
     others: Any = [*OTHERS, *OTHERS]
     connection: Any = Answering()
