@@ -46,6 +46,8 @@ from fairshares.harness.hosts.trials import (
     ReleaseTrial,
     inputs_of_size,
     public_integers,
+    sent_of_size,
+    sent_sizes,
 )
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
@@ -82,7 +84,7 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.circuits.gaussian import JointGaussian
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonObject
-from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
+from fairshares.protocols.spec import CLIENTS, NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
@@ -449,6 +451,10 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     release = request_of(cell)
     federation = federation_of(cell, statistic)
     inputs = inputs_of_size(federation, release.form, model)
+    if release.form.path is CLIENTS:
+        # No program depends on clients' certificates.
+        unknown = [""] * len(sent_sizes(federation, release.form))
+        inputs = sent_of_size(federation, release.form, model, unknown)
     return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
 
 

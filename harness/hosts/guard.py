@@ -27,7 +27,14 @@ from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.planning import check_kind, event_of
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, charging_for, joint_noise_of
 from fairshares.harness.pipeline.run import RunSettings
-from fairshares.harness.pipeline.sources import PartyInputs, read_terms, request_of_run, sent_inputs, terms_of
+from fairshares.harness.pipeline.sources import (
+    PartyInputs,
+    SentInputs,
+    read_terms,
+    request_of_run,
+    sent_inputs,
+    terms_of,
+)
 from fairshares.harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, ChargedRun, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
@@ -164,7 +171,7 @@ class Guard:
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
-    def sent(self, terms: JsonFields, certificates: Sequence[str]) -> PartyInputs:
+    def sent(self, terms: JsonFields, certificates: Sequence[str]) -> SentInputs:
         """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
         domain = read_terms(terms, "What clients are told").domain
         if terms_of(self.release, domain) != terms:

@@ -594,13 +594,12 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
 
 class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
-    """Has a host compile the run's program, and lay out its party.
+    """Has a host compile the run's program, and lay out its party, for a run that has its inputs.
 
     Attributes:
         run: The run's name.
         party: The host's party.
         addresses: Where this party finds all parties. It listens at its own port.
-        clients: The clients that send, None without such clients.
         piece: The name of the piece of noise made ahead that the run takes, or "" for none.
     """
 
@@ -612,8 +611,28 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
     run: Token
     party: Party
     addresses: Annotated[list[Address], Meta(max_length=64)]
-    clients: Sending | None = None
     piece: PieceName = ""
+
+
+class PrepareInvited(Message[RunFacts], tag="prepare_invited", frozen=True, kw_only=True):
+    """Has a host compile the run's program, and lay out its party, for a run to which clients send.
+
+    Attributes:
+        run: The run's name.
+        party: The host's party.
+        addresses: Where this party finds all parties. It listens at its own port.
+        clients: The clients that send.
+    """
+
+    STATES = frozenset({State.INVITED})
+    PATIENCE_S = _COMPILING_S
+    LIMIT_S = _WORK_S
+    LONGEST = LONGEST
+
+    run: Token
+    party: Party
+    addresses: Annotated[list[Address], Meta(max_length=64)]
+    clients: Sending
 
 
 class Start(Message[None], tag="start", frozen=True, kw_only=True):
@@ -766,6 +785,7 @@ TO_AGENT = _by_name(
         TakeList,
         Aggregate,
         Prepare,
+        PrepareInvited,
         Start,
         GetCertificate,
         Agree,

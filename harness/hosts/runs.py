@@ -36,15 +36,19 @@ from fairshares.harness.hosts.messages import (
     Prepare,
     Preprocess,
     RunTrial,
+    Sending,
     TakeProgram,
 )
 from fairshares.harness.hosts.party_run import (
     Begun,
     Fed,
+    Invited,
+    InvitedClients,
     Over,
     PlannedRun,
     RunInputs,
     Running,
+    RunOfClients,
     RunPlace,
     RunState,
 )
@@ -60,7 +64,7 @@ from fairshares.harness.hosts.signed_results import (
     sign,
 )
 from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
-from fairshares.harness.hosts.trials import KnownTrial, ProgramTrial, Trial
+from fairshares.harness.hosts.trials import KnownTrial, ProgramTrial, ReleaseTrial, Trial
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, noise_job, terms_of
 from fairshares.harness.pipeline.sources import PartyInputs
@@ -71,7 +75,6 @@ from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import create_file, write_whole
 from fairshares.harness.uploads.signatures import Signed
 
-NO_INPUTS = "It was asked for a run before it had any inputs."
 _PIECE = "piece"  # the directory of a run's noise, in the run's directory
 _PROGRAM = "Programs"  # the directory of a coordinator's program, likewise
 
@@ -130,8 +133,6 @@ class UploadedInputs(RunInputs[Intent]):
     noise_terms: str
 
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
-        if message.clients is not None:
-            raise HostUnfitError(NO_INPUTS)
         release = ReleaseOfUploads(place, self.guard.job(self.inputs), self.source, self.heard, self.values)
         if not self.noise_terms:
             return release
@@ -139,8 +140,8 @@ class UploadedInputs(RunInputs[Intent]):
 
 
 @dataclass(frozen=True)
-class InvitedInputs(RunInputs[Intent]):
-    """The inputs of a release to which clients send while it runs.
+class ClientsOfRelease(InvitedClients[Intent]):
+    """The clients that send to a release while it runs.
 
     Attributes:
         guard: The guard of the release.
@@ -148,11 +149,9 @@ class InvitedInputs(RunInputs[Intent]):
 
     guard: Guard
 
-    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
-        if message.clients is None:
-            raise HostUnfitError(NO_INPUTS)
-        inputs = self.guard.sent(message.clients.terms, message.clients.certificates)
-        return ReleaseOfInvited(place, self.guard.job(inputs))
+    def planned(self, clients: Sending, place: RunPlace) -> RunOfClients[Intent]:
+        inputs = self.guard.sent(clients.terms, clients.certificates)
+        return RunOfClients(ReleaseOfInvited(place, self.guard.job(inputs)), inputs.sending)
 
 
 @dataclass(frozen=True)
@@ -497,22 +496,34 @@ class TrialInputs(RunInputs[BenchmarkIntent]):
 
     Attributes:
         trial: What it measures.
-        values: The file with this party's made-up inputs, or None if clients send them or noise is sampled.
+        values: The file with this party's made-up inputs, or None if noise is sampled.
     """
 
     trial: KnownTrial
     values: Path | None
 
-    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
-        del place  # a benchmark run takes nothing else of its host
-        certificates = message.clients.certificates if message.clients is not None else ()
-        job = self.trial.job(certificates)
-        if (message.clients is None) != (job.sending is None):
-            raise HostUnfitError(NO_INPUTS)
-        return PlannedTrial(self.trial, job, self.values)
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:  # noqa: ARG002
+        return PlannedTrial(self.trial, self.trial.job(), self.values)
 
 
-def trial_proposed(host: LocalHost, message: RunTrial) -> "Fed[BenchmarkIntent] | Promised":
+@dataclass(frozen=True)
+class ClientsOfTrial(InvitedClients[BenchmarkIntent]):
+    """The clients that send made-up records to a benchmark run.
+
+    Attributes:
+        trial: What it measures.
+    """
+
+    trial: ReleaseTrial
+
+    def planned(self, clients: Sending, place: RunPlace) -> RunOfClients[BenchmarkIntent]:  # noqa: ARG002
+        sent = self.trial.sent(clients.certificates)
+        return RunOfClients(PlannedTrial(self.trial, sent.job, None), sent.sending)
+
+
+def trial_proposed(
+    host: LocalHost, message: RunTrial
+) -> "Fed[BenchmarkIntent] | Invited[BenchmarkIntent] | Promised":
     """Take a benchmark run.
 
     Raises HostUnfitError for a program that no host takes, or where a party could reach more than its run's
@@ -521,6 +532,8 @@ def trial_proposed(host: LocalHost, message: RunTrial) -> "Fed[BenchmarkIntent] 
     trial = message.trial
     if isinstance(trial, ProgramTrial):
         _check_program(trial)
+    if isinstance(trial, ReleaseTrial) and trial.clients_send:
+        return Invited(RunPlace.open(host, RunKind.TRIAL, trial.model), ClientsOfTrial(trial))
     values = trial.values(message.party)  # first, so that what is refused leaves nothing behind
     place = RunPlace.open(host, RunKind.TRIAL, trial.model)
     file = None
@@ -642,9 +655,7 @@ class ProgramInputs(RunInputs[BenchmarkIntent]):
     trial: ProgramTrial
     values: Path | None
 
-    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
-        if message.clients is not None:
-            raise HostUnfitError(NO_INPUTS)
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:  # noqa: ARG002
         job = CompiledJob.of_program(self.trial.program, place.model, place.scratch / _PROGRAM)
         return PlannedTrial(self.trial, job, self.values)
 

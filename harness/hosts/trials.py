@@ -6,6 +6,7 @@ makes its inputs itself, so that no record can be in such a run.
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -23,7 +24,7 @@ from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.pipeline.noise_samples import noise_job
 from fairshares.harness.pipeline.run import RunSettings
-from fairshares.harness.pipeline.sources import PartyInputs, request_of_run
+from fairshares.harness.pipeline.sources import PartyInputs, SentInputs, request_of_run
 from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.noise_samples import joint_sampler
 from fairshares.harness.request.request import Request
@@ -80,26 +81,40 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
     asked: RequestTexts
     federation: FederationSize
 
-    def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return every party's job.
+    @property
+    def clients_send(self) -> bool:
+        """Whether clients send the records. Raises OptionError or HostUnfitError."""
+        return self._release().form.path is CLIENTS
 
-        Args:
-            certificates: The certificates (PEM) of clients that send. There are none without such clients.
+    def job(self) -> Job:
+        """Return every party's job, of a release to which no clients send.
 
         Raises OptionError, UnsupportedError, or HostUnfitError.
         """
         release = self._release()
+        return self._job(release, inputs_of_size(self.federation, release.form, self.model))
+
+    def sent(self, certificates: Sequence[str]) -> "SentTrial":
+        """Return every party's job, of a release to which clients with these certificates (PEM) send.
+
+        Raises OptionError, UnsupportedError, or HostUnfitError.
+        """
+        release = self._release()
+        inputs = sent_of_size(self.federation, release.form, self.model, certificates)
+        return SentTrial(self._job(release, inputs), inputs.sending)
+
+    def _job(self, release: Request, inputs: PartyInputs) -> Job:
+        """Return every party's job on some inputs."""
         statistic = statistic_of(release)
         RunSettings(release).check_supported(statistic.spec)
-        prepared = statistic.prepare(release, self.federation.domain)
-        return make_job(prepared, inputs_of_size(self.federation, release.form, self.model, certificates))
+        return make_job(statistic.prepare(release, self.federation.domain), inputs)
 
-    def values(self, party: int) -> bytes | None:
-        """Return a party's input, or None if clients send it. Raises OptionError or HostUnfitError."""
-        release = self._release()
-        if release.form.path is CLIENTS:
-            return None
-        return made_up_values(self.federation, release.form, self.model, party)
+    def values(self, party: int) -> bytes:
+        """Return a party's input to a release to which no clients send.
+
+        Raises OptionError or HostUnfitError.
+        """
+        return made_up_values(self.federation, self._release().form, self.model, party)
 
     def _release(self) -> Request:
         """Return the release, or raise OptionError or HostUnfitError if it is none that runs here."""
@@ -116,6 +131,19 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
         return release
 
 
+@dataclass(frozen=True)
+class SentTrial:
+    """Every party's job of a trial to which clients send.
+
+    Attributes:
+        job: The job.
+        sending: The clients.
+    """
+
+    job: Job
+    sending: ClientInputs
+
+
 class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
     """A trial of the joint noise, of which the parties open samples.
 
@@ -127,7 +155,7 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
     guarantee: Guarantee
     samples: Size
 
-    def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
+    def job(self) -> Job:
         """Return every party's job. Raises OptionError or HostUnfitError."""
         if not 0 < self.samples <= MOST_MADE_UP:
             raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST_MADE_UP:,}.")
@@ -152,7 +180,7 @@ class LiteralTrial(_TrialOfModel, tag="literal", frozen=True, kw_only=True):
 
     literal: LiteralProtocol
 
-    def job(self, certificates: Sequence[str] = ()) -> Job:  # noqa: ARG002  no client sends
+    def job(self) -> Job:
         """Return every party's job.
 
         Raises OptionError, or UnsupportedError where this host has no such program or its model runs none.
@@ -216,33 +244,57 @@ def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
     return tuple(inputs)
 
 
-def inputs_of_size(
-    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
-) -> PartyInputs:
-    """Return the public facts about made-up records of a size, with senders' certificates if known.
+def inputs_of_size(federation: FederationSize, form: InputForm, model: SecurityModel) -> PartyInputs:
+    """Return the public facts about made-up records of a size, which nobody has shared yet.
 
     [test: tests/commands/test_bench_measured.py]
     """
-    domain = federation.domain
-    clients = federation.clients
-    rows = federation.records if is_per_record(domain, form.name) else clients
-    senders: ClientInputs | None = None
-    if form.path is CLIENTS:
-        columns = count_columns(domain, form.name)
-        sizes = [columns] * rows
-        if rows > MAX_CONNECTIONS:
-            sizes = [columns * rows]  # all through a single connection
-        pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
-        uploads = tuple(Upload(size, certificate) for size, certificate in pairs)
-        senders = ClientInputs(uploads, TERMS)
     return PartyInputs(
-        domain=domain,
-        clients=clients,
+        domain=federation.domain,
+        clients=federation.clients,
         uploads=1,
-        rows=rows,
+        rows=_rows_of_size(federation, form),
         values=[None] * model.parties,
-        sending=senders,
     )
+
+
+def sent_of_size(
+    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str]
+) -> SentInputs:
+    """Return the facts about made-up records of a size that clients with these certificates (PEM) send.
+
+    Raises HostUnfitError if there are more or fewer certificates than connections.
+    """
+    sizes = sent_sizes(federation, form)
+    if len(certificates) != len(sizes):
+        raise HostUnfitError(
+            f"It was told of {len(certificates)} clients that send in a benchmark run of {len(sizes)}."
+        )
+    uploads = tuple(Upload(size, certificate) for size, certificate in zip(sizes, certificates, strict=True))
+    return SentInputs(
+        domain=federation.domain,
+        clients=federation.clients,
+        uploads=1,
+        rows=_rows_of_size(federation, form),
+        values=[None] * model.parties,
+        sending=ClientInputs(uploads, TERMS),
+    )
+
+
+def sent_sizes(federation: FederationSize, form: InputForm) -> list[int]:
+    """Return how many values clients send through each connection, of made-up records of a size."""
+    rows = _rows_of_size(federation, form)
+    columns = count_columns(federation.domain, form.name)
+    if rows > MAX_CONNECTIONS:
+        return [columns * rows]  # all through a single connection
+    return [columns] * rows
+
+
+def _rows_of_size(federation: FederationSize, form: InputForm) -> int:
+    """Return the number of rows of values that clients send or share."""
+    if is_per_record(federation.domain, form.name):
+        return federation.records
+    return federation.clients
 
 
 def made_up_values(size: FederationSize, form: InputForm, model: SecurityModel, party: int) -> bytes:

@@ -116,6 +116,17 @@ class PartyInputs:
         return with_excluded(numbers, self.excluded)
 
 
+@dataclass(frozen=True)
+class SentInputs(PartyInputs):
+    """The inputs of a run to which clients send, with these clients.
+
+    Attributes:
+        sending: The clients.
+    """
+
+    sending: ClientInputs
+
+
 def with_excluded(public: StatedInputs, excluded: Mapping[str, int]) -> StatedInputs:
     """Add left-out uploads, by reason, to the public numbers of inputs."""
     already = {} if isinstance(public.excluded_because, UnsetType) else public.excluded_because
@@ -398,13 +409,13 @@ def sent_inputs(
     terms: dict[str, JsonValue],
     *,
     clients: Clients = ELSEWHERE,
-) -> PartyInputs:
+) -> SentInputs:
     """Return the inputs of a run to which clients send."""
     columns = count_columns(domain, form.name)
     number = len(certificates)
     check_sent(columns * number)
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
-    return PartyInputs(
+    return SentInputs(
         domain=domain,
         clients=number,
         uploads=number,

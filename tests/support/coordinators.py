@@ -44,6 +44,7 @@ from fairshares.harness.hosts.messages import (
     Message,
     PartyEnd,
     Prepare,
+    PrepareInvited,
     Propose,
     ReadList,
     Sending,
@@ -154,12 +155,16 @@ def stand_in(work: Work, process: Any = None) -> Any:
     return made
 
 
-def to_prepare(
-    party: int, clients: Sending | None = None, piece: str = "", parties: int = MODEL.parties
-) -> Prepare:
+def to_prepare(party: int, piece: str = "", parties: int = MODEL.parties) -> Prepare:
     """Return what has a host prepare its party, of which nobody is reached."""
     addresses = [("127.0.0.1", 0)] * parties
-    return Prepare(run="0" * 32, party=party, addresses=addresses, clients=clients, piece=piece)
+    return Prepare(run="0" * 32, party=party, addresses=addresses, piece=piece)
+
+
+def to_prepare_invited(party: int, clients: Sending, parties: int = MODEL.parties) -> PrepareInvited:
+    """Return what has a host prepare its party, to which clients send."""
+    addresses = [("127.0.0.1", 0)] * parties
+    return PrepareInvited(run="0" * 32, party=party, addresses=addresses, clients=clients)
 
 
 def to_agree(nonces: Sequence[str], attempts: int = 0, heads: Sequence[str] = ()) -> Agree:
@@ -424,9 +429,13 @@ def agreed(
     addresses = [(LOOPBACK, port) for port in ports]
     nonces = []
     for i, one in enumerate(hosts):
-        sending = clients[i] if clients else None
-        have_port(one.host, ports[i], sending["ports"][0] if sending else 0)
-        facts = one.ask("prepare", run="0" * 32, party=i, addresses=addresses, clients=sending)
+        message: dict[str, Any] = {"run": "0" * 32, "party": i, "addresses": addresses}
+        if clients:
+            have_port(one.host, ports[i], clients[i]["ports"][0])
+            facts = one.ask("prepare_invited", **message, clients=clients[i])
+        else:
+            have_port(one.host, ports[i])
+            facts = one.ask("prepare", **message)
         nonces.append(facts["nonce"])
     for one in hosts:
         ready(one)

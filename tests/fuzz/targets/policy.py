@@ -75,7 +75,7 @@ def _lines() -> list[bytes]:
     noise = {"security": "mpyc", "noise": {"exact": ["1", "1/1099511627776"], "samples": 3}}
     release = {"security": "mpyc", "asked": asked, "federation": {"clients": 7, "records": 23}}
     told = {"lister": 1, "signed": {"said": "", "signature": "", "certificate": ""}, "at": 0, "piece": ""}
-    prepare = _line("prepare", run="0" * 32, party=0, addresses=[["127.0.0.1", 0]] * 3, clients=None)
+    prepare = _line("prepare", run="0" * 32, party=0, addresses=[["127.0.0.1", 0]] * 3)
     return [
         b"\n" + _line("collect") + _line("forget", run="0" * 32),
         _line("propose", asked=asked) + _line("check_uploads", party=0) + _line("aggregate", party=0),

@@ -65,6 +65,7 @@ from tests.support.coordinators import (
     to_agree,
     to_go,
     to_prepare,
+    to_prepare_invited,
     write_rules,
 )
 from tests.support.running import until
@@ -399,7 +400,7 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
         with ExitStack() as stack:
             work = Coordinator(hosts[0], stack).work
             work.propose(Propose(asked=run))
-            answered(work, to_prepare(0, clients=Sending(terms=terms, **clients)))
+            answered(work, to_prepare_invited(0, Sending(terms=terms, **clients)))
 
     for changes, run in cases:
         with pytest.raises(HostUnfitError, match="something else than clients are told"):

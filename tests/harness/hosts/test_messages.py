@@ -46,6 +46,7 @@ from fairshares.harness.hosts.messages import (
     Message,
     Pin,
     Prepare,
+    PrepareInvited,
     Preprocess,
     Propose,
     Reach,
@@ -114,8 +115,13 @@ TOLD: tuple[Message[Any], ...] = (
         run=NAME,
         party=0,
         addresses=[("127.0.0.1", 9000), ("one.example", 9001)],
-        clients=Sending(terms={}, certificates=["one"], ports=(9002, 9003), seconds=1.5),
         piece=DIGEST,
+    ),
+    PrepareInvited(
+        run=NAME,
+        party=0,
+        addresses=[("127.0.0.1", 9000), ("one.example", 9001)],
+        clients=Sending(terms={}, certificates=["one"], ports=(9002, 9003), seconds=1.5),
     ),
     Start(),
     GetCertificate(seconds=1.5),
@@ -130,12 +136,12 @@ TOLD: tuple[Message[Any], ...] = (
 )
 BY_NAME = {message.name(): message for message in TOLD}
 OPTIONAL = (
-    *("parties", "clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
+    *("parties", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
     *("claimed_epsilon", "records", "samples", "batch", "statistical_security", "integers"),
 )
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
-    *("domain", "terms", "policy_text", "clients", "parties", "asked", "started"),
+    *("domain", "terms", "policy_text", "parties", "asked", "started"),
     *("batch", "statistical_security"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
@@ -196,9 +202,12 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("prepare", {"addresses": [["127.0.0.1", 1]] * 65}),
     ("prepare", {"addresses": [["127.0.0.1:1\n127.0.0.1", 1]]}),
     ("prepare", {"piece": "../piece"}),
-    ("prepare", {"clients": {"terms": [], "certificates": [], "ports": [1, 2], "seconds": 1}}),
-    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2, 3], "seconds": 1}}),
-    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": -1}}),
+    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": 1}}),
+    ("prepare_invited", {"addresses": [["127.0.0.1", 1]] * 65}),
+    ("prepare_invited", {"piece": DIGEST}),
+    ("prepare_invited", {"clients": {"terms": [], "certificates": [], "ports": [1, 2], "seconds": 1}}),
+    ("prepare_invited", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2, 3], "seconds": 1}}),
+    ("prepare_invited", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": -1}}),
     ("certificate", {"seconds": -1}),
     ("certificate", {"seconds": CERTIFICATE_S + 1}),
     ("certificate", {"seconds": 10**400}),
@@ -227,7 +236,7 @@ def fields_of(message: Message[Any]) -> dict[str, Any]:
 
 
 def test_each_kind_of_messages_is_here_once() -> None:
-    assert len(BY_NAME) == len(TOLD) == 28
+    assert len(BY_NAME) == len(TOLD) == 29
     assert {name: type(message) for name, message in BY_NAME.items()} == {**TO_AGENT, **TO_SETUP}
     assert set(TO_AGENT) & set(TO_SETUP) == {Bye.name()}
     assert all(kind.STATES for kind in TO_AGENT.values())
@@ -279,7 +288,7 @@ def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack
     assert isinstance(longer, ErrorFrame) and "larger than" in longer.text
     assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == AnswerFrame(answer=None)
     lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
-    assert lasting == {"take_list", "take_program", "prepare", "go", "keep"}
+    assert lasting == {"take_list", "take_program", "prepare", "prepare_invited", "go", "keep"}
     check_size(Go, LONGEST)
 
 
@@ -382,6 +391,7 @@ def test_the_table_says_when_each_request_is_answered() -> None:
         State.LISTED: between | {"read_list", "take_list", "aggregate"},
         State.PROMISED: between | {"take_program"},
         State.FED: between | {"prepare"},
+        State.INVITED: between | {"prepare_invited"},
         State.PREPARED: with_party | {"start"},
         State.STARTED: with_party | {"certificate", "state"},
         State.READY: with_party | {"certificate", "state", "agree"},

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +25,7 @@ import pytest
 from msgspec import structs
 
 from fairshares.harness.engines.compiled import CompiledJob
-from fairshares.harness.engines.execution import PreparedJob
+from fairshares.harness.engines.execution import Job, PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.certificates import check
@@ -41,6 +41,7 @@ from fairshares.harness.hosts import (
     wire,
 )
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.decision import Ports
 from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.host_log import Event, read_log
 from fairshares.harness.hosts.listed_uploads import AGGREGATES, SHARES
@@ -63,12 +64,13 @@ from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
+from fairshares.harness.pipeline.sources import request_of_run, terms_of
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import PREFIX
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.spec import SPLIT
+from fairshares.protocols.spec import CLIENTS, SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,
@@ -90,8 +92,9 @@ from tests.support.sent_programs import VERSION, sent_program
 from tests.support.sharing import trial
 
 RUN_NAME = "0" * 32
+CLIENT_PORTS = (12100, 12101)
 POLICY = (
-    f"{ANY_PORT}benchmark = true\nattempts = 1000000\n"
+    f"{ANY_PORT}client_port = {CLIENT_PORTS[0]}\nbenchmark = true\nattempts = 1000000\n"
     f"benchmark_programs = {[sent_program(integers=2).digest]}\n"
     '[[population]]\nname = "loans"\nepsilon = 1000000\ndelta = 0.5\nepsilon_per_run = 2\n'
 )
@@ -101,7 +104,11 @@ AHEAD = asked(offline="True")
 TOO_MUCH = asked(offline="True", epsilon="3")
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 2**40)), samples=3)
 OF_A_PROGRAM = sent_program(integers=2)
+OF_CLIENTS = asked(security="ring", input_form="product", input_path=CLIENTS.name)
+TERMS = terms_of(request_of_run(OF_CLIENTS), DOMAIN)
 PROGRAM = "(benchmark of a program)"  # the request `benchmark`, of another trial
+INVITED = "(release of clients that send)"  # the request `propose`, of another release
+AS_SENT = {PROGRAM: "benchmark", INVITED: "propose"}
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
 EVENTS = (PARTY_FAILS, PARTY_ENDS)
@@ -111,6 +118,7 @@ REQUESTS = frozenset(TO_AGENT) - {Bye.name()}  # which ends the loop itself
 ONWARD: dict[State, dict[str, set[State]]] = {
     State.NO_RUN: {
         "propose": {State.PROPOSED},
+        INVITED: {State.INVITED},
         "preprocess": {State.FED},
         "benchmark": {State.FED},
         PROGRAM: {State.PROMISED},
@@ -120,6 +128,7 @@ ONWARD: dict[State, dict[str, set[State]]] = {
     State.LISTED: {"take_list": {State.LISTED}, "read_list": {State.LISTED}, "aggregate": {State.FED}},
     State.PROMISED: {"take_program": {State.PROMISED, State.FED}},
     State.FED: {"prepare": {State.PREPARED}},
+    State.INVITED: {"prepare_invited": {State.PREPARED}},
     State.PREPARED: {"start": {State.STARTED}, "kill": {State.OVER}},
     State.STARTED: {"certificate": {State.READY}, "state": {State.STARTED}, "kill": {State.OVER}},
     State.READY: {
@@ -147,12 +156,13 @@ ALWAYS = {"forget", "collect", "clean", "stop_listening"}  # which lead nowhere
 AT_REST = {"check", "listen", "reach", "time_links"}  # likewise, while no party runs
 AGAIN = {RunKind.NOISE: "preprocess", RunKind.TRIAL: "benchmark"}  # which begin a run in place of the last
 NEXT = {
-    State.NO_RUN: ["propose", "propose", "propose", "preprocess", "benchmark", PROGRAM],
+    State.NO_RUN: ["propose", "propose", "propose", "preprocess", "benchmark", PROGRAM, INVITED],
     State.PROPOSED: ["check_uploads"],
     State.GIVEN: ["aggregate"],
     State.LISTED: ["take_list", "aggregate"],
     State.PROMISED: ["take_program"],
     State.FED: ["prepare"],
+    State.INVITED: ["prepare_invited"],
     State.PREPARED: ["start"],
     State.STARTED: ["certificate"],
     State.READY: ["agree"],
@@ -237,9 +247,15 @@ class FakeProcess:
         return self.gone, self.kept, self.code
 
 
-def program_prepared(_self: MpSpdzEngine, job: CompiledJob, model: SecurityModel) -> PreparedJob:
-    """Return a program as if its machine were here."""
-    return PreparedJob(job, model, VERSION, job.digest, command=("machine", job.program.name))
+def program_prepared(_self: MpSpdzEngine, job: Job, model: SecurityModel) -> PreparedJob:
+    """Return a program as if its machine and compiler were here."""
+    digest = job.digest if isinstance(job, CompiledJob) else "0" * 64
+    return PreparedJob(job, model, VERSION, digest, command=("machine", job.source.stem))
+
+
+def ask_for_ports(directory: Path, coordinator: str, name: str, ports: Sequence[int]) -> None:
+    """Ask the owner for ports, which any other process may use meanwhile."""
+    policy.ask_owner(directory, coordinator, Ports(name, tuple(ports)))
 
 
 class NoTimer:
@@ -331,6 +347,12 @@ class Walker:
             return self.agreements("agreed" if request == "go" else "made")
         aside = [(LOOPBACK, 0)] * MODEL.parties
         prepare = {"run": RUN_NAME, "party": 0, "addresses": aside}
+        clients = {
+            "terms": TERMS,
+            "certificates": ["one", "two"],
+            "ports": CLIENT_PORTS,
+            "seconds": 1.0,
+        }
         of_request: dict[str, list[list[dict[str, Any]]]] = {
             "propose": [[{"asked": ASKED}], [{"asked": OF_OTHERS}], [{"asked": {"task": "pi_cf"}}]],
             "preprocess": [
@@ -341,6 +363,7 @@ class Walker:
                 [{"party": 0, "trial": as_json(OF_NOISE)}],
                 [{"party": 0, "trial": {"kind": "release", "security": MODEL.name, "asked": ASKED}}],
             ],
+            INVITED: [[{"asked": OF_CLIENTS}], [{"asked": {**OF_CLIENTS, "population": "others"}}]],
             PROGRAM: [
                 [{"party": 0, "trial": as_json(OF_A_PROGRAM.trial)}],
                 [{"party": 0, "trial": as_json(structs.replace(OF_A_PROGRAM.trial, security="semi2k"))}],
@@ -361,6 +384,11 @@ class Walker:
             ],
             "aggregate": [[{"party": 0}], [{"party": 1}]],
             "prepare": [[prepare], [{**prepare, "addresses": aside[:2]}], [{**prepare, "party": 1}]],
+            "prepare_invited": [
+                [{**prepare, "clients": clients}],
+                [{**prepare, "clients": {**clients, "ports": (1, 2)}}],
+                [{**prepare, "clients": {**clients, "terms": {}}}],
+            ],
             "certificate": [[{"seconds": CERTIFICATE_S}], [{"seconds": -1}]],
         }
         return of_request.get(request, [[{}]])
@@ -430,7 +458,7 @@ class Walker:
                 self.check(request, before, AnswerFrame(answer=None))
             return []
         variants = self.variants(request)
-        name = "benchmark" if request == PROGRAM else request
+        name = AS_SENT.get(request, request)
         return [self.ask(name, fields, request) for fields in variants[variant % len(variants)]]
 
     def ask(self, request: str, fields: dict[str, Any], called: str) -> AnswerFrame | ErrorFrame:
@@ -487,6 +515,18 @@ class Walker:
         return [(one.id, one.exact) for people in Ledger(copy).populations() for one in people.charges]
 
 
+@contextmanager
+def with_mpspdz() -> Iterator[None]:
+    """Have hosts be as if MP-SPDZ were there, and all that shuts a party off."""
+    with (
+        patch.object(MpSpdzEngine, "prepared", program_prepared),
+        patch.object(MpSpdzEngine, "version", lambda _self: VERSION),
+        patch.object(MpSpdzEngine, "availability", lambda *_: None),
+        patch.object(runs, "missing", lambda: ()),
+    ):
+        yield
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield hosts whose parties are fake, and whose facts about the machine are known already.
@@ -521,9 +561,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         tempfile.TemporaryDirectory(dir=place) as directory,
         patch.object(party_run, "LocalParty", FakeParty),
         patch.object(EmbeddedEngine, "prepared", prepared_once),
-        patch.object(MpSpdzEngine, "prepared", program_prepared),
-        patch.object(MpSpdzEngine, "version", lambda _self: VERSION),
-        patch.object(runs, "missing", lambda: ()),
+        with_mpspdz(),
+        patch.object(party_run, "check_ports", ask_for_ports),
         patch.object(EmbeddedEngine, "version", lambda _self: known_version),
         patch.object(EmbeddedEngine, "program_hash", program_hash_once),
         patch.object(policy, "read_policy", read_policy_once),
@@ -587,7 +626,7 @@ def test_every_request_in_every_state(given: bool, site: Site) -> None:
             seen[made.node] = path
             handled |= made.work.handlers.keys()
             refused += sum(all_refused(made, request) for request in REQUESTS if not leads_to(state, request))
-        for request in sorted(name for name in (*REQUESTS, PROGRAM, *EVENTS) if leads_to(state, name)):
+        for request in sorted(name for name in (*REQUESTS, *AS_SENT, *EVENTS) if leads_to(state, name)):
             with walker(site, path, given=given) as made:
                 for variant in range(1, 1 if request in EVENTS else len(made.variants(request))):
                     refused += sum(
@@ -599,7 +638,8 @@ def test_every_request_in_every_state(given: bool, site: Site) -> None:
                 for answer in made.happens(request):
                     assert isinstance(answer, AnswerFrame) == (not untold), (path, request, answer)
                     answered_to += 1
-                if made.node not in seen:
+                # What follows is the same for clients, and the certificates here are of another engine.
+                if made.node not in seen and request != "prepare_invited":
                     waiting.append((*path, request))
     without = State.LISTED if given else State.GIVEN
     assert {state for state, *_ in seen} == {*State} - {without}
@@ -616,7 +656,7 @@ def check_random_orders(site: Site, orders: int, length: int = 20) -> None:
     """Have requests come in random orders, every second one to a host with an aggregate; check each."""
     seed = secrets.randbits(64)
     draw, reached, refused, number = Random(seed), set(), 0, 0
-    names = [*sorted(REQUESTS), PROGRAM, *EVENTS]
+    names = [*sorted(REQUESTS), *AS_SENT, *EVENTS]
     for number in range(orders):
         path: list[tuple[str, int]] = []
         with walker(site, given=draw.random() < 0.2) as made:
