@@ -31,7 +31,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import host_keys, local_host
 from fairshares.harness.hosts.host_log import Event, why_failed
-from fairshares.harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
+from fairshares.harness.hosts.local_host import NONCE_BYTES, HeldTurn, LocalHost, check_directory, check_ports
 from fairshares.harness.hosts.messages import (
     Agree,
     GetCertificate,
@@ -78,6 +78,7 @@ class RunPlace:
         kind: The kind of the run.
         model: The security model whose parties run it.
         keys: The host's own keys, and the certificates that it holds of others.
+        turn: The host's turn.
         nonce: The host's nonce for this run.
         scratch: The run's directory.
         stack: Is closed at the run's end.
@@ -87,6 +88,7 @@ class RunPlace:
     kind: RunKind
     model: SecurityModel
     keys: host_keys.RunKeys
+    turn: HeldTurn = field(compare=False)
     nonce: str
     scratch: Path
     stack: ExitStack = field(compare=False)
@@ -95,12 +97,13 @@ class RunPlace:
     def open(cls, host: LocalHost, kind: RunKind, model: SecurityModel) -> Self:
         """Take the host's turn, and return a new run's place. Raises HostUnfitError as `take_turn`."""
         check_directory(host.directory)
-        host.take_turn()
+        turn = host.take_turn()
         stack = host.stack.enter_context(ExitStack())
         scratch = stack.enter_context(scratch_directory(host.directory))
         stack.enter_context(local_host.signed(scratch, host.coordinator))
         run_keys = host_keys.RunKeys(host.directory, model)
-        return cls(host, kind, model, run_keys, secrets.token_hex(NONCE_BYTES), scratch, stack)
+        nonce = secrets.token_hex(NONCE_BYTES)
+        return cls(host, kind, model, run_keys, turn, nonce, scratch, stack)
 
     def common_name(self, party: int) -> str:
         """Return the name that the certificate of a party's key has."""
@@ -774,7 +777,7 @@ class Running(RunState):
     def _is_over(self, code: int) -> None:
         """Write that the run is over, and wait for another one."""
         self.begun.settle(code)
-        self.place.host.expect_run()
+        self.place.turn.expect_run()
 
     def note_done(self, said: str) -> None:
         """Tell the host's owner that the party has ended well, and what that has left at the host."""
@@ -822,7 +825,7 @@ class Beginning(RunState):
             process.go(self.certificates)
         except OSError:
             process.kill()
-        host.run_begins()
+        self.place.turn.run_begins()
         host.log.write(Event.BEGAN, Go.name(), f"Party {self.running.party} began.", self.running.name)
         return self.running
 

@@ -573,6 +573,25 @@ def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: py
     assert line.said.startswith("No run began within 3600 s")
 
 
+def test_a_run_that_is_over_gives_another_hour(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it runs, nothing ends its connection for that; one limit counts at a time."""
+    timers: list[threading.Timer] = []
+
+    class Timer(threading.Timer):
+        def __init__(self, seconds: float, *arguments: Any) -> None:
+            super().__init__(seconds, *arguments)
+            timers.append(self)
+
+    monkeypatch.setattr(local_host, "ContextTimer", Timer)
+    with ExitStack() as stack:
+        turn = Work(host, stack, "alice").host.take_turn()
+        expected: list[int] = []
+        for step in (turn.run_begins, turn.expect_run, turn.expect_run, turn.run_begins):
+            step()
+            expected.append(sum(not timer.finished.is_set() for timer in timers))
+        assert expected == [0, 1, 1, 0]
+
+
 def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it carries no message, or is slower than its limit; a lost one is no act of the host."""
     why_ended: list[str] = []

@@ -484,7 +484,7 @@ class Walker:
         process = getattr(self.work.state, "process", None)
         told = process.seen() if process is not None else ()
         host = self.work.host
-        return files_in(self.directory), (*told, host._has_turn, len(host._listening))
+        return files_in(self.directory), (*told, host.turn, len(host._listening))
 
     def check(self, request: str, before: HostState, answer: AnswerFrame | ErrorFrame) -> None:
         """A refused message changes nothing. `go` of a release charges once; nothing takes a charge back."""
