@@ -15,7 +15,8 @@ from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
 from benchmarks.factors import AHEAD, PROGRAM, REQUEST_OF
-from benchmarks.literal import literal_job, literal_of, literal_protocol
+from benchmarks.literal import literal_job, literal_of, literal_trial
+from benchmarks.literal.protocols import literal_source
 from benchmarks.measure.given_files import engine_with_files, reading_files
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up
@@ -40,7 +41,6 @@ from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.hosts.trials import (
     KnownTrial,
-    LiteralTrial,
     NoiseTrial,
     ProgramTrial,
     ReleaseTrial,
@@ -51,7 +51,6 @@ from fairshares.harness.hosts.trials import (
 )
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
-from fairshares.harness.pipeline.literal_protocols import literal_source
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
@@ -399,7 +398,7 @@ def trial_of(cell: Mapping[str, Level]) -> KnownTrial:
     """Return the trial on hosts of a cell of what they have themselves."""
     model = model_of(cell)
     if literal_of(cell):
-        return LiteralTrial(security=model.name, parties=model.stated_parties, literal=literal_protocol(cell))
+        return literal_trial(cell, model)
     request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         return NoiseTrial(

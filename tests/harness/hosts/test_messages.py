@@ -66,9 +66,8 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
-from fairshares.harness.hosts.trials import LiteralTrial, NoiseTrial, ReleaseTrial
+from fairshares.harness.hosts.trials import Argument, CloneTrial, NoiseTrial, ReleaseTrial
 from fairshares.harness.inputs.federation_size import MOST_MADE_UP, FederationSize
-from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
@@ -84,15 +83,15 @@ OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
 NOISE_FIELDS = {"security": MODEL.name, "guarantee": {"epsilon": "1", "delta": "1/1024"}, "samples": 3}
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 1024)), samples=3)
 OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=FederationSize(7, 23, 2, 2))
-OF_LITERAL = LiteralTrial(
+OF_A_CLONE = CloneTrial(
     security="ring",
-    literal=LiteralProtocol(
-        protocol="pi_rw", form="one-by-one", claimed_epsilon=Fraction(1), clients=3, records=9
-    ),
+    program="pi_rw_literal",
+    arguments=(Argument(name="form", text="one-by-one"), Argument(name="epsilon", text="1/2")),
+    fair_bits=((16, 8),),
+    compares_all=True,
 )
 OF_A_PROGRAM = sent_program(integers=3).trial
-OF_A_LITERAL = {"kind": "literal", "security": "ring"}
-LITERAL_FIELDS = {"protocol": "pi_rw", "form": "one-by-one"}
+CLONE_FIELDS = {"kind": "clone", "security": "ring", "program": "pi_rw_literal", "arguments": []}
 TOLD: tuple[Message[Any], ...] = (
     Bye(),
     Clean(),
@@ -137,7 +136,7 @@ TOLD: tuple[Message[Any], ...] = (
 BY_NAME = {message.name(): message for message in TOLD}
 OPTIONAL = (
     *("parties", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
-    *("claimed_epsilon", "records", "samples", "batch", "statistical_security", "integers"),
+    *("records", "samples", "batch", "statistical_security", "integers", "fair_bits", "compares_all"),
 )
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
@@ -174,17 +173,21 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": 1, "delta": 1}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "-1", "delta": "1"}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "1", "delta": "x"}}}),
-    ("benchmark", {"trial": OF_A_LITERAL}),
     *(
-        ("benchmark", {"trial": {**OF_A_LITERAL, "literal": {**LITERAL_FIELDS, **more}}})
-        for more in (
-            {"protocol": "../../../tmp/pi_rw"},
-            {"protocol": "pi_rw\n"},
-            {"form": "-I"},
-            {"form": "one by one"},
-            {"claimed_epsilon": 1},
-            {"clients": MOST_MADE_UP + 1},
-            {"records": -1},
+        ("benchmark", {"trial": {**CLONE_FIELDS, **changes}})
+        for changes in (
+            {"program": "../../../tmp/pi_rw"},
+            {"program": "pi_rw\n"},
+            {"program": ""},
+            {"arguments": [{"name": "form", "text": "-I"}]},
+            {"arguments": [{"name": "form", "text": "one by one"}]},
+            {"arguments": [{"name": "form", "text": "x" * 33}]},
+            {"arguments": [{"name": "Form", "text": "x"}]},
+            {"arguments": [{"name": "form", "text": "x"}] * 33},
+            {"fair_bits": [[65, 1]]},
+            {"fair_bits": [[16, 10 * MOST_MADE_UP + 1]]},
+            {"fair_bits": [[16, 1]] * 9},
+            {"compares_all": 1},
             {"source": "pi_rw.mpc"},
         )
     ),
@@ -246,8 +249,8 @@ def test_each_kind_of_messages_is_here_once() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [*TOLD, *(RunTrial(party=0, trial=trial) for trial in (OF_RELEASE, OF_LITERAL, OF_A_PROGRAM))],
-    ids=[*BY_NAME, "benchmark of a release", "benchmark of a protocol as printed", "benchmark of a program"],
+    [*TOLD, *(RunTrial(party=0, trial=trial) for trial in (OF_RELEASE, OF_A_CLONE, OF_A_PROGRAM))],
+    ids=[*BY_NAME, "benchmark of a release", "benchmark of a program of the clone", "benchmark of a program"],
 )
 def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
     """A field less, a field more, or one of another type is refused in a sentence that names the request."""
