@@ -47,7 +47,7 @@ from fairshares.harness.hosts.messages import (
     limit_s,
 )
 from fairshares.harness.hosts.party_run import Running, RunState
-from fairshares.harness.hosts.policy import FILE
+from fairshares.harness.hosts.policy import POLICY_FILE
 from fairshares.harness.hosts.runs import noise_proposed, trial_proposed
 from fairshares.harness.hosts.states import HostState, NoRun, State, Stepping
 from fairshares.harness.pipeline.sources import request_of_run
@@ -254,7 +254,7 @@ class Work(wire.Answers):
             PolicyError: The owner's policy does not allow it.
             HostUnfitError: The state of the connection does not allow it.
         """
-        if kind is not Check or os.path.lexists(self.host.directory / FILE):
+        if kind is not Check or os.path.lexists(self.host.directory / POLICY_FILE):
             self.host.ask_owner(Contact())
         if kind is not None:
             check_order(self.state, kind)

@@ -39,7 +39,7 @@ from fairshares.harness.system.files import append, sha256_of
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.aggregates import check_own, extract_values
 from fairshares.harness.uploads.counting import Opener, UploadCount
-from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX, TASK_FILE
 from fairshares.harness.uploads.identities import MOST_UPLOADS
 from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
@@ -47,10 +47,9 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
-# In a host's directory, where its owner places the first four.
+# In a host's directory, where its owner places the first three, and `TASK_FILE`.
 AGGREGATES = "aggregates"
 SHARES = "shares"  # clients' uploads
-TASK = "task.json"  # the task of the uploads
 SEALING = "sealing"  # the party's sealing keys
 CHECKPOINT = "count.partial"  # the count so far, sealed for the host itself, in case its process dies
 # In a run's directory.
@@ -99,7 +98,7 @@ class Proposed(RunState):
         if found:
             return Step(Given(place, self.guard, found[0]), None)
         release = self.guard.release
-        task = read_task(directory / TASK)
+        task = read_task(directory / TASK_FILE)
         check_task(task, release.form, release.model)
         guard = self.guard.with_task(task.name)
         count = _counted(directory, Opener(task, party, task.secrets(party, directory / SEALING)))

@@ -45,7 +45,7 @@ class Setup(wire.Answers):
 
     def note(self, event: Event, request: str, said: str) -> None:
         """Write into the host's log, once this is a host's directory."""
-        if (self._directory / policy.FILE).exists():
+        if (self._directory / policy.POLICY_FILE).exists():
             self._log.write(event, request, said)
 
     def set_up(self, message: SetUp) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Setup(wire.Answers):
             PolicyError: The policy is invalid.
         """
         policy.check_models(message.models)
-        had_policy = (self._directory / policy.FILE).exists()
+        had_policy = (self._directory / policy.POLICY_FILE).exists()
         certificates = host_keys.make_keys(self._directory, message.party, renew=message.renew)
         is_written = message.policy_text is not None or not had_policy
         if is_written:

@@ -37,11 +37,11 @@ from fairshares.harness.system.progress import part_of_step
 from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
 from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import pieces_of
-from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, TASK_FILE
 from fairshares.harness.uploads.identities import hash_of
 from fairshares.harness.uploads.lists import Agreement, UploadReport, common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
-from fairshares.harness.uploads.task import TASK_FILE, Task, read_task
+from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.arrays import Integers, Words
 from fairshares.protocols.json_values import JsonFields, JsonValue

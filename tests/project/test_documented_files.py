@@ -19,7 +19,7 @@ from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
 from fairshares.harness.hosts.health import look_at
-from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
+from fairshares.harness.hosts.host_log import LOG_FILE, Event, HostLog
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import LocalHost
 from fairshares.harness.hosts.messages import Check
@@ -243,7 +243,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "ledger --json", to_json(ledger.path, ledger.populations())
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
-    for line in (place / "host" / LOG).read_text().splitlines():
+    for line in (place / "host" / LOG_FILE).read_text().splitlines():
         yield "log.jsonl", json.loads(line)
     yield "keys.locked", to_builtins(LockedKeys(salt="", nonce="", sealed=""))
     broken = fleet.Finding(Host(party=0, address="h", directory="/d", project="/p", port=1), {"ssh": "why"})

@@ -53,7 +53,7 @@ from fairshares.harness.hosts.messages import (
     check_order,
 )
 from fairshares.harness.hosts.party_run import Ready, RunState
-from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, ProposedRelease
 from fairshares.harness.hosts.runs import ReleaseOfUploads
@@ -121,8 +121,8 @@ def make_hosts(
 
 def write_rules(host: Path, policy: str) -> None:
     """Write a host's policy, as its owner would."""
-    (host / FILE).write_text(policy)
-    (host / FILE).chmod(0o600)
+    (host / POLICY_FILE).write_text(policy)
+    (host / POLICY_FILE).chmod(0o600)
 
 
 def run_of(work: Work) -> Any:
@@ -295,7 +295,7 @@ def listed(work: Work, party: int = 0) -> UploadReport:
 
 def have_port(host: Path, port: int, client_port: int = 0) -> None:
     """Have a host's owner choose where its party listens, and where its gateway does."""
-    text = re.sub("^(client_)?port = .*\n", "", (host / FILE).read_text(), flags=re.MULTILINE)
+    text = re.sub("^(client_)?port = .*\n", "", (host / POLICY_FILE).read_text(), flags=re.MULTILINE)
     write_rules(host, f"port = {port}\nclient_port = {client_port}\n{text}")
 
 

@@ -13,7 +13,7 @@ from fairshares.harness.hosts.agent import Agent, Work
 from fairshares.harness.hosts.decision import Benchmark, Release, decide
 from fairshares.harness.hosts.frames import ErrorFrame
 from fairshares.harness.hosts.messages import ReceivedRequest
-from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy
+from fairshares.harness.hosts.policy import POLICY_FILE, checked_policy, first_policy
 from tests.fuzz.mutate import Target
 
 _PLACE = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -24,7 +24,7 @@ def _read_policy(data: bytes) -> None:
     """Read a policy as `hosts.policy` and an agent do, and decide by it."""
     path = _PLACE / "read.toml"
     path.write_bytes(data)
-    policy = checked_policy(path, FILE)
+    policy = checked_policy(path, POLICY_FILE)
     json.dumps(policy.to_json())
     for population in ("loans", None):
         decide(policy.host_rules, "alice", Release("weights", "ring", "record", population))
@@ -68,8 +68,8 @@ def _line(request: str, **details: Any) -> bytes:
 
 def _lines() -> list[bytes]:
     _HOST.mkdir(mode=0o700)
-    (_HOST / FILE).write_text("benchmark = true\n" + first_policy(["mpyc"]))
-    (_HOST / FILE).chmod(0o600)
+    (_HOST / POLICY_FILE).write_text("benchmark = true\n" + first_policy(["mpyc"]))
+    (_HOST / POLICY_FILE).chmod(0o600)
     asked = {"task": "weights", "epsilon": "1", "security": "mpyc", "population": "loans"}
     domain = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
     noise = {"security": "mpyc", "noise": {"exact": ["1", "1/1099511627776"], "samples": 3}}

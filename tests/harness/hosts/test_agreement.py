@@ -37,7 +37,7 @@ from fairshares.harness.hosts.messages import (
     Sending,
     Start,
 )
-from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
 from fairshares.harness.hosts.signed_results import AGGREGATE, sign
 from fairshares.harness.hosts.states import State
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
@@ -258,7 +258,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
 
 def test_whatever_is_asked_keys_and_policy_stay(hosts: list[Path], stack: ExitStack) -> None:
     def kept() -> dict[Path, bytes]:
-        paths = [*(hosts[0] / "keys").rglob("*"), hosts[0] / FILE]
+        paths = [*(hosts[0] / "keys").rglob("*"), hosts[0] / POLICY_FILE]
         return {path: path.read_bytes() for path in paths if path.is_file()}
 
     before = kept()
@@ -349,7 +349,7 @@ def test_a_run_has_all_parties_of_its_model(hosts: list[Path], stack: ExitStack)
 
 def test_without_a_policy_nothing_runs(hosts: list[Path]) -> None:
     """Nobody asks anything then but whether there is one."""
-    policy = hosts[0] / FILE
+    policy = hosts[0] / POLICY_FILE
     for damage, said in (
         (lambda: policy.write_text("epsilon = "), "is not a policy: it is not TOML"),
         (lambda: policy.chmod(0o622), "Others can change .*policy.toml"),

@@ -33,7 +33,7 @@ from fairshares.harness.hosts.decision import (
     allowed,
     decide,
 )
-from fairshares.harness.hosts.policy import FILE, Policy, read_policy
+from fairshares.harness.hosts.policy import POLICY_FILE, Policy, read_policy
 from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
@@ -494,8 +494,8 @@ def test_a_policys_file_says_what_its_fields_say(tmp_path: Path) -> None:
     draw = Random(secrets.randbits(64))
     for number in range(200):
         fields = random_fields(draw, of_1_0=bool(number % 2))
-        (tmp_path / FILE).write_text(policy_text(fields))
-        (tmp_path / FILE).chmod(0o600)
+        (tmp_path / POLICY_FILE).write_text(policy_text(fields))
+        (tmp_path / POLICY_FILE).chmod(0o600)
         assert read_policy(tmp_path).host_rules == read(fields).host_rules, policy_text(fields)
 
 

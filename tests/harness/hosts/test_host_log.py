@@ -22,7 +22,7 @@ from fairshares.harness.hosts import host_keys, host_log, local_host, wire
 from fairshares.harness.hosts.agent import Agent, Work
 from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.host_log import (
-    FILE,
+    LOG_FILE,
     MOST_OF_A_CONNECTION,
     OLDER,
     Event,
@@ -114,7 +114,7 @@ def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
     ]
     assert [line.said for line in lines[:3]] == [*map(refusal, said)]
     assert lines[0].said.startswith(WHY) and {line.process for line in lines} == {os.getpid()}
-    assert (host / FILE).stat().st_mode & 0o777 == 0o600
+    assert (host / LOG_FILE).stat().st_mode & 0o777 == 0o600
     assert Ledger(host / LEDGER).populations() == []
 
 
@@ -122,7 +122,7 @@ def test_the_command_shows_the_last_events(host: Path, tmp_path: Path) -> None:
     shown = ("hosts.log", "--directory", str(host))
     assert "has no events" in succeed(*shown, cwd=tmp_path)
     answers(host, {"do": "\x1b[2Jnothing"}, REFUSED)
-    with (host / FILE).open("a") as file:
+    with (host / LOG_FILE).open("a") as file:
         file.write('{"time": "2026-')
     last = succeed(*shown, "--last", "1", cwd=tmp_path)
     assert "propose" in last and "nothing" not in last
@@ -159,18 +159,18 @@ def test_no_number_of_connections_fills_the_disk_or_keeps_new_lines_out(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     HostLog(host, "alice").write(Event.REFUSED, "propose", "1000")
-    size = (host / FILE).stat().st_size
+    size = (host / LOG_FILE).stat().st_size
     monkeypatch.setattr(host_log, "MOST_BYTES", 10 * size)
-    (host / FILE).unlink()
+    (host / LOG_FILE).unlink()
     for number in range(1000, 1200):
         HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
         kept = numbers(read_log(host).lines)
         assert kept == [*range(number + 1 - len(kept), number + 1)]
         assert len(kept) >= min(10, number - 999)
-        assert all(path.stat().st_size <= 10 * size for path in host.glob(f"{FILE}*"))
-    assert {path.name for path in host.glob(f"{FILE}*")} == {FILE, OLDER}
+        assert all(path.stat().st_size <= 10 * size for path in host.glob(f"{LOG_FILE}*"))
+    assert {path.name for path in host.glob(f"{LOG_FILE}*")} == {LOG_FILE, OLDER}
     assert (host / OLDER).stat().st_size == 10 * size
-    (host / FILE).write_bytes(b" " * 10**6 + b"\n" + (host / OLDER).read_bytes())
+    (host / LOG_FILE).write_bytes(b" " * 10**6 + b"\n" + (host / OLDER).read_bytes())
     assert numbers(read_log(host).lines) == [*range(1180, 1190), *range(1180, 1190)]  # the end of each file
 
 
@@ -191,8 +191,8 @@ for number in range(int(sys.argv[3]), int(sys.argv[3]) + 250):
 def test_agents_that_write_at_once_lose_no_line(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 1,000 lines, of which 600 fit, so that the file is full once."""
     HostLog(host, "alice").write(Event.REFUSED, "propose", "1000")
-    size = (host / FILE).stat().st_size - len(str(os.getpid()))
-    (host / FILE).unlink()
+    size = (host / LOG_FILE).stat().st_size - len(str(os.getpid()))
+    (host / LOG_FILE).unlink()
     most = 600 * (size + 7)  # digits of a process's number, at most
     monkeypatch.setattr(host_log, "MOST_BYTES", most)
     with ExitStack() as stack:
@@ -215,7 +215,7 @@ def test_agents_that_write_at_once_lose_no_line(host: Path, monkeypatch: pytest.
             one.stdin.flush()
     found = read_log(host)
     assert found.unreadable == 0 and sorted(numbers(found.lines)) == [*range(1000, 2000)]
-    assert (host / FILE).stat().st_size <= most and most // 2 < (host / OLDER).stat().st_size <= most
+    assert (host / LOG_FILE).stat().st_size <= most and most // 2 < (host / OLDER).stat().st_size <= most
 
 
 def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
@@ -224,7 +224,7 @@ def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
     """And writes while it alone holds the lock, so that the file is as long then as it was found."""
     for number in (1, 2, 3):
         HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
-    monkeypatch.setattr(host_log, "MOST_BYTES", (host / FILE).stat().st_size)
+    monkeypatch.setattr(host_log, "MOST_BYTES", (host / LOG_FILE).stat().st_size)
     wait = fcntl.flock
     write = os.write
     others = ["4"]
@@ -236,7 +236,7 @@ def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
         wait(descriptor, operation)
 
     def noting(descriptor: int, line: bytes) -> int:
-        with (host / FILE).open("rb") as file:
+        with (host / LOG_FILE).open("rb") as file:
             try:
                 wait(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -264,16 +264,16 @@ def test_a_line_is_written_as_a_whole_or_not_at_all(host: Path, monkeypatch: pyt
 def test_a_file_that_others_can_open_is_not_written_to_and_its_owner_reads_why(host: Path) -> None:
     """They could hold its lock, and every agent that refuses something."""
     answers(host, REFUSED)
-    (host / FILE).chmod(0o644)
-    holding = os.open(host / FILE, os.O_RDONLY)
+    (host / LOG_FILE).chmod(0o644)
+    holding = os.open(host / LOG_FILE, os.O_RDONLY)
     fcntl.flock(holding, fcntl.LOCK_EX)
     answers(host, REFUSED)
     os.close(holding)
     assert len(read_log(host).lines) == 1
     shown = ("hosts.log", "--directory", str(host))
-    assert f"by chmod 600 {host / FILE}" in " ".join(succeed(*shown, cwd=host).split())
+    assert f"by chmod 600 {host / LOG_FILE}" in " ".join(succeed(*shown, cwd=host).split())
     assert json.loads(succeed(*shown, "--json", cwd=host))["open_to_others"]
-    (host / FILE).chmod(0o600)
+    (host / LOG_FILE).chmod(0o600)
     assert "chmod" not in succeed(*shown, cwd=host)
 
 
@@ -282,11 +282,11 @@ def test_answers_do_not_depend_on_the_log(kind: str, host: Path, monkeypatch: py
     elsewhere = host / "elsewhere"
     elsewhere.touch()
     if kind == "pipe":
-        os.mkfifo(host / FILE)
+        os.mkfifo(host / LOG_FILE)
     elif kind == "link":
-        (host / FILE).symlink_to(elsewhere)
+        (host / LOG_FILE).symlink_to(elsewhere)
     elif kind == "directory":
-        (host / FILE).mkdir()
+        (host / LOG_FILE).mkdir()
     else:
         monkeypatch.setattr(HostLog, "_append", _no_room)
     (answer,) = answers(host, REFUSED)
@@ -374,7 +374,7 @@ def test_a_run_is_told_from_its_request_to_its_end_with_its_name_and_coordinator
     as_json = json.loads(succeed("ledger", "--ledger", str(hosts[0] / LEDGER), "--json", cwd=tmp_path))
     (run,) = as_json["populations"][0]["charges"][0]["runs"]
     assert (run["name"], run["coordinator"], run["time"]) == (RUN_NAME, "alice", charge.runs[0].time)
-    kept = (hosts[0] / FILE).read_bytes() + (hosts[0] / LEDGER).read_bytes()
+    kept = (hosts[0] / LOG_FILE).read_bytes() + (hosts[0] / LEDGER).read_bytes()
     assert b"90210" not in kept and b"OUT counts" not in kept
 
 
@@ -406,7 +406,7 @@ def test_the_search_of_all_these_tests_finds_what_is_in_a_log(
     HostLog(host, "alice").write(Event.REFUSED, "propose", text)
     with pytest.raises(AssertionError, match=r"log\.jsonl has"):
         check_logs_below(tmp_path)
-    (host / FILE).unlink()
+    (host / LOG_FILE).unlink()
     HostLog(host, "alice").write(Event.REFUSED, "propose", "reason")
     Ledger(host / LEDGER).remember({"certificate": text})
     with pytest.raises(AssertionError, match=r"ledger\.sqlite has"):
@@ -475,7 +475,7 @@ def test_a_charged_run_that_is_ended_is_named_once_and_by_whom(tmp_path: Path) -
     hosts = make_hosts(tmp_path)
     for end, said in ENDS.values():
         for place in hosts:
-            (place / FILE).unlink(missing_ok=True)
+            (place / LOG_FILE).unlink(missing_ok=True)
         with agents(hosts, coordinator="alice") as live, free_ports(len(hosts)) as ports:
             fed(live, asked(epsilon="1/2"))
             signed = agreed(live, ports)

@@ -308,7 +308,7 @@ def files_in(directory: Path) -> dict[str, bytes | None]:
                 found[entry.path] = None
                 if entry.name not in ("keys", "sealing", SHARES, AGGREGATES):
                     waiting.append(entry.path)
-            elif not entry.name.startswith(host_log.FILE):
+            elif not entry.name.startswith(host_log.LOG_FILE):
                 with open(entry.path, "rb") as file:  # noqa: PTH123  # two million times
                     found[entry.path] = file.read()
     return found
