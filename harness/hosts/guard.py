@@ -367,7 +367,9 @@ class GuardedCharge:
         if self.charged.population is None:
             return f"It spends {loss}, charged to no population."
         charge = "" if self.charged.number is None else f", as charge {self.charged.number}"
-        chain = f", once for all runs of chain {self.event.chain!r}" if self.event.chain else ""
+        chain = ""
+        if self.event.chain is not None:
+            chain = f", once for all runs of chain {self.event.chain.name!r}"
         return f"It spends {loss}, charged to population {self.charged.population.name!r}{charge}{chain}."
 
     def settle(self, status: Status) -> None:

@@ -11,7 +11,7 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.sources import CountableUploads
 from fairshares.harness.privacy.ledger.accountants import NoiseEvent
 from fairshares.harness.privacy.ledger.charge import Account
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovered
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RunChain, uncovered
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
 from fairshares.harness.request.request import Request
 from fairshares.harness.uploads.policy import ClientPolicy
@@ -72,9 +72,9 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     noise: NoiseEvent | None = None
     if plan.queries and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
-    domain = ""
+    chain: RunChain | None = None
     if release.charged_with:
-        domain = json.dumps(prepared.domain.to_json(), sort_keys=True)
+        chain = RunChain(release.charged_with, json.dumps(prepared.domain.to_json(), sort_keys=True))
     return PrivacyEvent(
         task=task,
         model=release.model.title,
@@ -83,7 +83,6 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         relation=plan.relation,
         out=out,
         noise=noise,
-        chain=release.charged_with,
-        domain=domain,
+        chain=chain,
         family=plan.family,
     )

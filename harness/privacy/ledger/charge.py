@@ -286,10 +286,10 @@ def _spent(account: Account, event: PrivacyEvent) -> str:
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
-    if event.chain:
+    if event.chain is not None:
         charged += (
-            f", once for all runs of chain {event.chain!r}; this run's uploads go into no other, so their "
-            "records are not shared again"
+            f", once for all runs of chain {event.chain.name!r}; this run's uploads go into no other, so "
+            "their records are not shared again"
         )
     return f"Spent: {spent_text(event.exact)} by {event.task}, as its parties may have started; {charged}."
 

@@ -24,6 +24,7 @@ from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     Population,
     PrivacyEvent,
+    RunChain,
     RunOfCharge,
     Status,
     Use,
@@ -265,6 +266,9 @@ class Ledger(Database):
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, event: PrivacyEvent
     ) -> LedgerState:
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
+        counted: frozenset[str] = frozenset()
+        if event.chain is not None:
+            counted = _counted(connection, name, event.chain.name, event.uploads)
         population = None if name is None else _find(connection, name)
         is_new = name is not None and population is None and budget is None
         return LedgerState(
@@ -273,7 +277,7 @@ class Ledger(Database):
             others=tuple(_populations(connection)) if is_new else (),
             uses=tuple(_uses(connection, event.uploads)),
             uncounted=_uncounted(connection, event.uploads) if name is not None else (),
-            counted=_counted(connection, name, event.chain, event.uploads) if event.chain else frozenset(),
+            counted=counted,
             noise_used_by=None if used is None else int(used[0]),
             spent_on=_spent_on(connection, event.policies),
         )
@@ -368,8 +372,8 @@ def _insert(connection: sqlite3.Connection, name: str | None, event: PrivacyEven
             str(event.relation),
             noise_text(event.noise),
             str(event.out.absolute()),
-            event.chain,
-            event.domain,
+            "" if event.chain is None else event.chain.name,
+            "" if event.chain is None else event.chain.domain,
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
         ),
@@ -518,8 +522,7 @@ def _charge(row: _ChargeRow) -> Charge:
         unit=PrivacyUnit(row.unit),
         relation=NeighboringRelation(row.relation),
         out=Path(row.out),
-        chain=row.chain,
-        domain=row.domain,
+        chain=RunChain(row.chain, row.domain) if row.chain else None,
         noise=noise_of(row.noise),
         status=settled,
     )

@@ -71,6 +71,19 @@ class RunOfCharge(AskedRun):
 
 
 @dataclass(frozen=True)
+class RunChain:
+    """A chain of runs, which are charged once for all.
+
+    Attributes:
+        name: Its name.
+        domain: The domain of the records of its runs, as JSON.
+    """
+
+    name: str
+    domain: str
+
+
+@dataclass(frozen=True)
 class PrivacyEvent:
     """A run that is about to reveal values.
 
@@ -78,7 +91,7 @@ class PrivacyEvent:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
         policies: Clients' policies, by upload.
         piece: The name of its noise if made ahead, else "".
-        chain: The name of its chain, or "", with that chain's `domain`.
+        chain: Its chain, if it is of any.
         run: The digest of the hosts' statements, or "".
         asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
@@ -95,8 +108,7 @@ class PrivacyEvent:
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
     piece: str = ""
-    chain: str = ""
-    domain: str = ""
+    chain: RunChain | None = None
     run: str = ""
     asked_by: AskedRun | None = None
     family: NoiseFamily | None = None
@@ -146,7 +158,10 @@ class Population:
 
     def chain(self, name: str) -> Charge | None:
         """Return the named chain's charge, if any."""
-        return next((charge for charge in self.charges if name and charge.chain == name), None)
+        for charge in self.charges:
+            if charge.chain is not None and charge.chain.name == name:
+                return charge
+        return None
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -321,30 +336,30 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
         )
 
 
-def refuse_other_terms(begun: Charge, event: PrivacyEvent) -> None:
-    """Raise PopulationError if a run differs from the first of its chain."""
+def refuse_other_terms(begun: Charge, event: PrivacyEvent, chain: RunChain) -> None:
+    """Raise PopulationError if a run differs from the first of its chain, which was charged."""
     is_alike = {
         "task": begun.task == event.task,
         "security model": begun.model == event.model,
         "ε, δ or noise": begun.loss == event.loss,
-        "domain": begun.domain == event.domain,
+        "domain": begun.chain == chain,
     }
     for what, alike in is_alike.items():
         if not alike:
             raise PopulationError(
-                f"Chain {event.chain!r} was begun with another {what} than this run has, and spends "
+                f"Chain {chain.name!r} was begun with another {what} than this run has, and spends "
                 f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
                 f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
                 f"{_as_version_1([begun], event)}"
             )
 
 
-def refuse_counted(counted: Collection[str], event: PrivacyEvent) -> None:
+def refuse_counted(counted: Collection[str], event: PrivacyEvent, chain: RunChain) -> None:
     """Raise UsedUploadsError if a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(event.uploads)} uploads went into a run of chain "
-            f"{event.chain!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
+            f"{chain.name!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
         )
 
 
@@ -387,10 +402,11 @@ class LedgerState:
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
 
     def begun(self, event: PrivacyEvent) -> Charge | None:
-        """Return the charge of the run's chain, None before its first run."""
-        if self.population is None:
+        """Return the charge of the run's chain; None before its first run, or for a run of no chain."""
+        if self.population is None or event.chain is None:
             return None
-        return replace(self.population, charges=self.population.charges + self.uncounted).chain(event.chain)
+        charges = self.population.charges + self.uncounted
+        return replace(self.population, charges=charges).chain(event.chain.name)
 
 
 class ChargeRules(Protocol):
@@ -426,7 +442,7 @@ class LedgerRules:
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
             UsedNoiseError: Another run used its noise.
         """
-        if event.chain and not (name and event.uploads):
+        if event.chain is not None and not (name and event.uploads):
             raise PopulationError(
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
                 f"{named('population', 'NAME')}."
@@ -454,9 +470,9 @@ def _refuse_to_population(state: LedgerState, name: str, budget: Budget | None, 
     population = replace(population, charges=population.charges + state.uncounted)
     refuse_contradictions(population, budget, event)
     begun = state.begun(event)
-    if begun is not None:
-        refuse_other_terms(begun, event)
-        refuse_counted(state.counted, event)
+    if begun is not None and event.chain is not None:
+        refuse_other_terms(begun, event, event.chain)
+        refuse_counted(state.counted, event, event.chain)
     others = tuple(charge for charge in population.charges if charge is not begun)
     population = replace(population, charges=others, budget=budget or population.budget)
     refuse_overspending(population, event)
