@@ -443,25 +443,25 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     if PROGRAM in cell or literal_of(cell):
         return program_job(cell, programs)
     if cell["protocol"] == PI_ROUNDS.name:
-        return _with_places(session_of(cell).planned.job)
+        return _with_places(session_of(cell).planned.job, model)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic = statistic_of(cell)
     release = request_of(cell)
     federation = federation_of(cell, statistic)
-    inputs = inputs_of_size(federation, release.form, model)
+    inputs = inputs_of_size(federation, release.form)
     if release.form.path is CLIENTS:
         # No program depends on clients' certificates.
         unknown = [""] * len(sent_sizes(federation, release.form))
-        inputs = sent_of_size(federation, release.form, model, unknown)
-    return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
+        inputs = sent_of_size(federation, release.form, unknown)
+    return _with_places(make_job(statistic.prepare(release, federation.domain), inputs), model)
 
 
-def _with_places(job: PrivateJob) -> PrivateJob:
+def _with_places(job: PrivateJob, model: SecurityModel) -> PrivateJob:
     """Return a job with a place for each party's piece of noise, if it takes one."""
     if not job.spec.uses_piece:
         return job
-    return replace(job, pieces=(Path(),) * len(job.party_inputs))
+    return replace(job, pieces=(Path(),) * model.parties)
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:

@@ -23,6 +23,7 @@ from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece, see
 from fairshares.harness.hosts.messages import Agree
 from fairshares.harness.hosts.signed_results import Intent, PreparedParty, UploadList
 from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.planning import check_kind, event_of
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, charging_for, joint_noise_of
@@ -176,7 +177,7 @@ class Guard:
         domain = read_terms(terms, "What clients are told").domain
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
-        return sent_inputs(domain, certificates, self.release.form, self.release.model, terms)
+        return sent_inputs(domain, certificates, self.release.form, terms)
 
     def job(self, inputs: PartyInputs) -> "GuardedJob":
         """Return the job on these inputs, which only its charge can still refuse.
@@ -295,8 +296,8 @@ class GuardedJob:
             if agree.nonces[other : other + 1] != [listed.nonce]:
                 raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         names = list(self.inputs.batches)
-        if self.inputs.sending is not None:
-            names = [upload.certificate for upload in self.inputs.sending.uploads]
+        if isinstance(self.inputs.values, ClientInputs):
+            names = [upload.certificate for upload in self.inputs.values.uploads]
         return Intent(
             nonces=list(agree.nonces),
             party=prepared.party,

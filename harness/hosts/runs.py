@@ -151,7 +151,7 @@ class ClientsOfRelease(InvitedClients[Intent]):
 
     def planned(self, clients: Sending, place: RunPlace) -> RunOfClients[Intent]:
         inputs = self.guard.sent(clients.terms, clients.certificates)
-        return RunOfClients(ReleaseOfInvited(place, self.guard.job(inputs)), inputs.sending)
+        return RunOfClients(ReleaseOfInvited(place, self.guard.job(inputs)), inputs.values)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
         Raises OptionError, UnsupportedError, or HostUnfitError.
         """
         release = self._release()
-        return self._job(release, inputs_of_size(self.federation, release.form, self.model))
+        return self._job(release, inputs_of_size(self.federation, release.form))
 
     def sent(self, certificates: Sequence[str]) -> "SentTrial":
         """Return every party's job, of a release to which clients with these certificates (PEM) send.
@@ -116,8 +116,8 @@ class ReleaseTrial(_TrialOfModel, tag="release", frozen=True, kw_only=True):
         Raises OptionError, UnsupportedError, or HostUnfitError.
         """
         release = self._release()
-        inputs = sent_of_size(self.federation, release.form, self.model, certificates)
-        return SentTrial(self._job(release, inputs), inputs.sending)
+        inputs = sent_of_size(self.federation, release.form, certificates)
+        return SentTrial(self._job(release, inputs), inputs.values)
 
     def _job(self, release: Request, inputs: PartyInputs) -> Job:
         """Return every party's job on some inputs."""
@@ -315,7 +315,7 @@ def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:
     return tuple(inputs)
 
 
-def inputs_of_size(federation: FederationSize, form: InputForm, model: SecurityModel) -> PartyInputs:
+def inputs_of_size(federation: FederationSize, form: InputForm) -> PartyInputs:
     """Return the public facts about made-up records of a size, which nobody has shared yet.
 
     [test: tests/commands/test_bench_measured.py]
@@ -325,13 +325,10 @@ def inputs_of_size(federation: FederationSize, form: InputForm, model: SecurityM
         clients=federation.clients,
         uploads=1,
         rows=_rows_of_size(federation, form),
-        values=[None] * model.parties,
     )
 
 
-def sent_of_size(
-    federation: FederationSize, form: InputForm, model: SecurityModel, certificates: Sequence[str]
-) -> SentInputs:
+def sent_of_size(federation: FederationSize, form: InputForm, certificates: Sequence[str]) -> SentInputs:
     """Return the facts about made-up records of a size that clients with these certificates (PEM) send.
 
     Raises HostUnfitError if there are more or fewer certificates than connections.
@@ -347,8 +344,7 @@ def sent_of_size(
         clients=federation.clients,
         uploads=1,
         rows=_rows_of_size(federation, form),
-        values=[None] * model.parties,
-        sending=ClientInputs(uploads, TERMS),
+        values=ClientInputs(uploads, TERMS),
     )
 
 
