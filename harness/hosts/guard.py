@@ -21,7 +21,7 @@ from fairshares.harness.hosts import policy
 from fairshares.harness.hosts.decision import Attempt, Release, Rule
 from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece, seen_of
 from fairshares.harness.hosts.messages import Agree
-from fairshares.harness.hosts.signed_results import Intent, PreparedParty, UploadList
+from fairshares.harness.hosts.signed_results import InputSource, Intent, PreparedParty, UploadList
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.pipeline.jobs import make_job
@@ -279,7 +279,7 @@ class GuardedJob:
         self,
         prepared: PreparedParty,
         agree: Agree,
-        source: str,
+        source: InputSource,
         heard: Mapping[int, UploadList],
     ) -> Intent:
         """Return the statement before the run, without heads of ledgers and the run's certificate.

@@ -24,8 +24,7 @@ from fairshares.harness.hosts.messages import (
 from fairshares.harness.hosts.party_run import Fed, Invited, RunPlace, RunState
 from fairshares.harness.hosts.runs import ClientsOfRelease, UploadedInputs
 from fairshares.harness.hosts.signed_results import (
-    AGGREGATE,
-    UPLOADS,
+    InputSource,
     Intent,
     UploadList,
     lists_of_others,
@@ -153,7 +152,7 @@ class Given(RunState):
                 left_out=header.excluded,
                 pieces=pieces,
             )
-        fed = UploadedInputs(guard, inputs, values, AGGREGATE, heard={}, noise_terms=noise_terms)
+        fed = UploadedInputs(guard, inputs, values, InputSource.AGGREGATE, heard={}, noise_terms=noise_terms)
         return Step(Fed(self.place, fed), aggregated)
 
 
@@ -269,7 +268,7 @@ class Listed(RunState):
                 left_out=header.excluded,
                 pieces=pieces,
             )
-        fed = UploadedInputs(guard, inputs, values, UPLOADS, heard, noise_terms)
+        fed = UploadedInputs(guard, inputs, values, InputSource.UPLOADS, heard, noise_terms)
         return Step(Fed(place, fed), aggregated)
 
     def _heard(self) -> dict[int, UploadList]:

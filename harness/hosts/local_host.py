@@ -360,8 +360,7 @@ def turn_at(directory: Path) -> Iterator[None]:
         holder = "an agent that ends, or its owner's hosts.restored"
         signature = _signed(directory)
         if signature is not None:
-            pid, coordinator = signature
-            holder = f"process {pid}, for {coordinator or 'a key without a name'}"
+            holder = f"process {signature.pid}, for {signature.coordinator or 'a key without a name'}"
         raise HostUnfitError(
             f"Another run is under way on it ({holder}); wait for its end, or end it by ./inv hosts.clean."
         )
@@ -505,8 +504,7 @@ def clean(directory: Path, own: Collection[Path]) -> Removed:
     for path in [directory, *left]:
         signature = _signed(path)
         if signature is not None:
-            pid, _ = signature
-            agents.add(pid)
+            agents.add(signature.pid)
     agents.discard(os.getpid())
     for pid in agents:
         _end(pid)
@@ -521,15 +519,28 @@ def clean(directory: Path, own: Collection[Path]) -> Removed:
     return Removed(processes=len(agents), directories=len(gone), records=len(kept))
 
 
-def _signed(directory: Path) -> tuple[int, str] | None:
-    """Return the process and the coordinator of the agent that a directory names, None if it is dead."""
+@dataclass(frozen=True)
+class LivingAgent:
+    """An agent that is alive, and that names itself in a directory.
+
+    Attributes:
+        pid: The number of its process.
+        coordinator: The name of its coordinator's key, or "".
+    """
+
+    pid: int
+    coordinator: str
+
+
+def _signed(directory: Path) -> LivingAgent | None:
+    """Return the agent that a directory names, None if it names none or a dead one."""
     try:
         pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):
         return None
     if began != birth(int(pid)):  # another process has the number by now, or none
         return None
-    return (int(pid), coordinator)
+    return LivingAgent(int(pid), coordinator)
 
 
 def _end(pid: int) -> None:

@@ -143,8 +143,8 @@ class Begun(ABC):
         """Note that the party has ended, with this exit code."""
 
     @abstractmethod
-    def ended_well(self, running: "Running", last: PartyState) -> "tuple[HostState, Signed | None]":
-        """Return the state after the run of a party that ended well, and what this host signs of it.
+    def ended_well(self, running: "Running", last: PartyState) -> Step[Signed | None]:
+        """Return the state after the run of a party that ended well, with what this host signs of it.
 
         Args:
             running: The run.
@@ -746,11 +746,10 @@ class Running(RunState):
         self._is_over(code)
         self._note_failure(code)
         last = self.last_state()
-        after: HostState = Over(self.place, last)
-        signed = None
-        if code == 0:
-            after, signed = self.begun.ended_well(self, last)
-        return Step(after, PartyEnd(state=last, code=code, signed=signed))
+        if code:
+            return Step(Over(self.place, last), PartyEnd(state=last, code=code))
+        ended = self.begun.ended_well(self, last)
+        return Step(ended.state, PartyEnd(state=last, code=code, signed=ended.answer))
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""

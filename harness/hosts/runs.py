@@ -53,9 +53,8 @@ from fairshares.harness.hosts.party_run import (
     RunState,
 )
 from fairshares.harness.hosts.signed_results import (
-    INVITED,
-    NOTHING_GIVEN,
     BenchmarkIntent,
+    InputSource,
     Intent,
     PreparedParty,
     Statement,
@@ -63,7 +62,7 @@ from fairshares.harness.hosts.signed_results import (
     check_made,
     sign,
 )
-from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
+from fairshares.harness.hosts.states import RunKind, State, Step, Stepping
 from fairshares.harness.hosts.trials import KnownTrial, ProgramTrial, ReleaseTrial, Trial
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, noise_job, terms_of
@@ -96,7 +95,7 @@ def _signed_end(
         outputs: The opened integers, by the names of their lines.
     """
     left_out: dict[str, int] = {}
-    if ran.source == INVITED:
+    if ran.source == InputSource.INVITED:
         left_out = left_out_by(running.party, last.lines)
     statement = Statement(
         ran=ran,
@@ -120,7 +119,7 @@ class UploadedInputs(RunInputs[Intent]):
         guard: The guard of the release.
         inputs: The public facts about the inputs.
         values: The file with this party's shares of the sums.
-        source: Whether the inputs are uploads or an aggregate, by a key of `SOURCES`.
+        source: Whether the inputs are uploads or an aggregate.
         heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
         noise_terms: The name of the noise made ahead that the release takes, or "" for none.
     """
@@ -128,7 +127,7 @@ class UploadedInputs(RunInputs[Intent]):
     guard: Guard
     inputs: PartyInputs
     values: Path
-    source: str
+    source: InputSource
     heard: Mapping[int, UploadList]
     noise_terms: str
 
@@ -203,7 +202,7 @@ class ReleaseOfInvited(PlannedRelease):
         return None
 
     def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
-        return self.guarded.intent(prepared, message, INVITED, {})
+        return self.guarded.intent(prepared, message, InputSource.INVITED, {})
 
 
 @dataclass(frozen=True)
@@ -211,12 +210,12 @@ class ReleaseOfUploads(PlannedRelease):
     """A release of uploads, or of an aggregate.
 
     Attributes:
-        source: Which of the two the inputs are, by a key of `SOURCES`.
+        source: Which of the two the inputs are.
         heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
         file: The file with this party's shares of the sums.
     """
 
-    source: str
+    source: InputSource
     heard: Mapping[int, UploadList]
     file: Path
 
@@ -291,8 +290,8 @@ class BegunRelease(Begun):
     def settle(self, code: int) -> None:
         self.charge.settle(Status.ABORTED if code else Status.DONE)
 
-    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
-        """Return the state after the run, and the signed statement of its end, which this host keeps, too.
+    def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
+        """Return the state after the run, with the signed statement of its end, which this host keeps, too.
 
         It signs nothing of a party that ended well without its outputs, and its owner's log says why.
         """
@@ -303,7 +302,7 @@ class BegunRelease(Begun):
             outputs = parse_outputs([last.lines], guard.release.program_of(guard.statistic.spec).outputs)
         except OutputError as error:
             self.place.host.log.write(Event.FAILED, "", str(error), running.name)
-            return after, None
+            return Step(after, None)
         signed = _signed_end(
             self.own,
             running,
@@ -315,7 +314,7 @@ class BegunRelease(Begun):
         with suppress(OSError):  # no room for it; the coordinator gets it in any case
             write_whole(kept, json.dumps(asdict(signed)).encode())
         running.note_done(f"Party {running.party} ended well, and this host signed the result.")
-        return after, signed
+        return Step(after, signed)
 
 
 # Noise made ahead.
@@ -404,7 +403,7 @@ class PlannedNoise(PlannedRun[Intent]):
             started=message.started.isoformat(),
             asked=guard.asked,
             domain=self.inputs.domain.to_json(),
-            source=NOTHING_GIVEN,
+            source=InputSource.NOTHING_GIVEN,
             inputs={},
             uploads="",
             program_hash=prepared.program_hash,
@@ -441,11 +440,11 @@ class BegunNoise(Begun):
     planned: PlannedNoise
     own: Intent
 
-    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+    def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
         signed = _signed_end(self.own, running, last, spent=("0", "0"), outputs={})
         running.note_done(f"Party {running.party} ended well, with noise that is not in the stock yet.")
         made = Made(self.planned.place, last, self.planned, self.own, running.process, running.owners)
-        return made, signed
+        return Step(made, signed)
 
 
 @dataclass(frozen=True)
@@ -709,6 +708,6 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
 class BegunTrial(Begun):
     """A benchmark run that has begun, of which nothing is written."""
 
-    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+    def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
         running.note_done(f"Party {running.party} of a benchmark run ended well.")
-        return Over(running.place, last), None
+        return Step(Over(running.place, last), None)

@@ -25,7 +25,14 @@ from fairshares.harness.hosts.local_host import LocalHost
 from fairshares.harness.hosts.messages import Check
 from fairshares.harness.hosts.policy import Policy, PopulationEntry
 from fairshares.harness.hosts.setup import exported, set_up_here
-from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
+from fairshares.harness.hosts.signed_results import (
+    SCHEMA,
+    InputSource,
+    Intent,
+    Statement,
+    sign,
+    what_hosts_ran,
+)
 from fairshares.harness.inputs import record_schema
 from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.online.client import Invitations
@@ -229,7 +236,9 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()
     counts: dict[str, JsonValue] = {"clients": 1, "uploads": 1}
-    intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
+    intent = Intent(
+        ["n"], 0, "", "", run, domain.to_json(), InputSource.UPLOADS, counts, "", "", "", 0, {"0": ""}
+    )
     intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]

@@ -35,7 +35,7 @@ from fairshares.harness.hosts.policy import (
     write_policy,
 )
 from fairshares.harness.hosts.setup import exported, set_up_here
-from fairshares.harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
+from fairshares.harness.hosts.signed_results import InputSource, verify as verified, what_hosts_ran
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
 from fairshares.harness.privacy.stock import Stock
@@ -268,7 +268,7 @@ def verify(options: VerifyOptions) -> None:
             spent=Guarantee(Fraction(epsilon), Fraction(delta)),
             inputs=inputs,
             ran=ran,
-            source=SOURCES[first.ran.source],
+            source=InputSource(first.ran.source).described,
             compared=known is not None,
             by_1_0=first.ran.by_1_0,
         )

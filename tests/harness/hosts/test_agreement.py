@@ -38,7 +38,7 @@ from fairshares.harness.hosts.messages import (
     Start,
 )
 from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
-from fairshares.harness.hosts.signed_results import AGGREGATE, sign
+from fairshares.harness.hosts.signed_results import InputSource, sign
 from fairshares.harness.hosts.states import State
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -97,7 +97,7 @@ def test_hosts_do_not_run_different_things(hosts: list[Path]) -> None:
         {"program_hash": "other"},
         {"uploads": "other"},
         {"inputs": {"clients": 2}},
-        {"source": AGGREGATE},
+        {"source": InputSource.AGGREGATE},
         {"run": "1" * 32},
         {"started": "2027-01-01"},
         {"nonces": ["0", "1", "2"]},

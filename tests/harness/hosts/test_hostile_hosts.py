@@ -52,7 +52,7 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease, noise_made
-from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
+from fairshares.harness.hosts.signed_results import InputSource, Intent, Statement, sign, verify
 from fairshares.harness.party_reports import ClientsServed, line_of
 from fairshares.harness.pipeline import run
 from fairshares.harness.pipeline.run import RunSettings, run_release
@@ -423,7 +423,17 @@ def kept(own: Path) -> Callable[..., dict[str, str]]:
     def signed(party: int, **changes: Any) -> dict[str, str]:
         run = {"run": RUN, "asked": ASKED, **changes}
         intent = Intent(
-            *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
+            *(
+                ["0", "1", "2"],
+                party,
+                run["run"],
+                "2026-01-01",
+                run["asked"],
+                {},
+                InputSource.UPLOADS,
+                {},
+                "u",
+            ),
             *(run.get("program_hash", "h"), "MPyC", 0),
         )
         said = Statement(intent, {}, ("1", "0"), {"gap": [7]}, {}, f"2026-01-0{1 + party}")
