@@ -20,7 +20,7 @@ from typing import BinaryIO
 from fairshares.harness.errors import SHELL, FairSharesError, HostUnfitError, naming
 from fairshares.harness.hosts import local_host, wire
 from fairshares.harness.hosts.decision import Benchmark, Contact
-from fairshares.harness.hosts.frames import AnswerFrame, EndFrame, ErrorFrame, Frame, Hello, Role
+from fairshares.harness.hosts.frames import AnswerFrame, EndFrame, ErrorFrame, Hello, HostFrame, Role
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.listed_uploads import release_proposed
 from fairshares.harness.hosts.local_host import LocalHost
@@ -146,7 +146,7 @@ class Agent(wire.Endpoint):
         self._note_end(why)
         local_host.end_agent(why)
 
-    def _say(self, message: JsonObject | Frame) -> None:
+    def _say(self, message: JsonObject | HostFrame) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
         self.send(message)
 

@@ -20,7 +20,7 @@ from fairshares.harness import errors
 from fairshares.harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.frames import (
-    VERSION,
+    WIRE_VERSION,
     AnswerFrame,
     EndFrame,
     ErrorFrame,
@@ -107,11 +107,11 @@ class HostConnection(wire.Endpoint):
                 "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
                 "on its host."
             )
-        if ready.version == VERSION:
+        if ready.version == WIRE_VERSION:
             return
-        where = "on this machine" if ready.version > VERSION else f"there, in {self.host.project}"
+        where = "on this machine" if ready.version > WIRE_VERSION else f"there, in {self.host.project}"
         raise HostUnfitError(
-            f"{self.host.title} has another version of FairShares ({ready.version}, here {VERSION}): "
+            f"{self.host.title} has another version of FairShares ({ready.version}, here {WIRE_VERSION}): "
             f"update it {where}; both need the same commit."
         )
 

@@ -15,7 +15,7 @@ from fairshares.harness.hosts.messages import PartyEnd
 from fairshares.harness.system.documents import Refusal, as_type
 from fairshares.protocols.json_values import AnyJson, JsonObject
 
-VERSION = 24  # of requests and of frames; rises with each change of them
+WIRE_VERSION = 24  # of requests and of frames; rises with each change of them
 
 ErrorName = Annotated[str, Meta(max_length=256)]
 """The name of a class in `harness/errors.py`."""
@@ -43,11 +43,11 @@ class Hello:
 
     Attributes:
         role: The role of the process.
-        version: The `VERSION` of the code that it runs.
+        version: The `WIRE_VERSION` of the code that it runs.
     """
 
     role: Role
-    version: int = VERSION
+    version: int = WIRE_VERSION
 
     def to_json(self) -> JsonObject:
         """Return the line's object."""
@@ -75,7 +75,7 @@ class Hello:
 _TAG = "said"
 
 
-class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG):
+class HostFrame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG):
     """What a host's process writes after its `Hello`."""
 
     @classmethod
@@ -84,7 +84,7 @@ class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
         return str(cls.__struct_config__.tag)
 
 
-class AnswerFrame(Frame, tag="answer", frozen=True, kw_only=True):
+class AnswerFrame(HostFrame, tag="answer", frozen=True, kw_only=True):
     """The answer to the oldest request that has none.
 
     Attributes:
@@ -94,7 +94,7 @@ class AnswerFrame(Frame, tag="answer", frozen=True, kw_only=True):
     answer: AnyJson
 
 
-class ErrorFrame(Frame, tag="error", frozen=True, kw_only=True):
+class ErrorFrame(HostFrame, tag="error", frozen=True, kw_only=True):
     """The refusal of the oldest request that has no answer.
 
     Attributes:
@@ -106,7 +106,7 @@ class ErrorFrame(Frame, tag="error", frozen=True, kw_only=True):
     text: ErrorText
 
 
-class EndFrame(Frame, tag="end", frozen=True, kw_only=True):
+class EndFrame(HostFrame, tag="end", frozen=True, kw_only=True):
     """The end of the host's party, which no request is for.
 
     Attributes:

@@ -21,7 +21,7 @@ from fairshares.harness.hosts.messages import (
     ReadList,
     TakeList,
 )
-from fairshares.harness.hosts.party_run import Fed, Invited, RunPlace, RunState
+from fairshares.harness.hosts.party_run import ClientsInvited, Fed, RunPlace, RunState
 from fairshares.harness.hosts.runs import ClientsOfRelease, UploadedInputs
 from fairshares.harness.hosts.signed_results import (
     InputSource,
@@ -57,12 +57,12 @@ _ADDED_UP = "added up"  # the aggregate, and in `_VALUES` the party's values
 _VALUES = "values"
 
 
-def release_proposed(host: LocalHost, message: Propose) -> "Proposed | Invited[Intent]":
+def release_proposed(host: LocalHost, message: Propose) -> "Proposed | ClientsInvited[Intent]":
     """Take a release. Raises PolicyError, OptionError, UnsupportedError, or as `RunPlace.open`."""
     guard = Guard.of_run(host.directory, message.asked, host.coordinator)
     place = RunPlace.open(host, RunKind.RELEASE, guard.release.model)
     if guard.release.form.path is CLIENTS:
-        return Invited(place, ClientsOfRelease(guard))
+        return ClientsInvited(place, ClientsOfRelease(guard))
     return Proposed(place, guard)
 
 

@@ -165,7 +165,7 @@ class InvitedClients(ABC, Generic[RunAhead]):
 
     @abstractmethod
     def planned(self, clients: Sending, place: RunPlace) -> "RunOfClients[RunAhead]":
-        """Return the run of these clients. Raises as `Invited.prepare`."""
+        """Return the run of these clients. Raises as `ClientsInvited.prepare`."""
 
 
 class PlannedRun(ABC, Generic[RunAhead]):
@@ -315,7 +315,7 @@ class Fed(Unprepared[RunAhead]):
 
 
 @dataclass(frozen=True)
-class Invited(Unprepared[RunAhead]):
+class ClientsInvited(Unprepared[RunAhead]):
     """A run to which clients send while it runs, and which has prepared no party.
 
     Attributes:

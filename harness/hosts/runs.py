@@ -41,8 +41,8 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.party_run import (
     Begun,
+    ClientsInvited,
     Fed,
-    Invited,
     InvitedClients,
     Over,
     PlannedRun,
@@ -522,7 +522,7 @@ class ClientsOfTrial(InvitedClients[BenchmarkIntent]):
 
 def trial_proposed(
     host: LocalHost, message: RunTrial
-) -> "Fed[BenchmarkIntent] | Invited[BenchmarkIntent] | Promised":
+) -> "Fed[BenchmarkIntent] | ClientsInvited[BenchmarkIntent] | Promised":
     """Take a benchmark run.
 
     Raises HostUnfitError for a program that no host takes, or where a party could reach more than its run's
@@ -532,7 +532,7 @@ def trial_proposed(
     if isinstance(trial, ProgramTrial):
         _check_program(trial)
     if isinstance(trial, ReleaseTrial) and trial.clients_send:
-        return Invited(RunPlace.open(host, RunKind.TRIAL, trial.model), ClientsOfTrial(trial))
+        return ClientsInvited(RunPlace.open(host, RunKind.TRIAL, trial.model), ClientsOfTrial(trial))
     values = trial.values(message.party)  # first, so that what is refused leaves nothing behind
     place = RunPlace.open(host, RunKind.TRIAL, trial.model)
     file = None

@@ -47,7 +47,7 @@ ArgumentText = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9./-]{0,31}\Z"
 BitWidth = Annotated[int, Meta(ge=1, le=64)]
 """The number of random bits of a word."""
 
-Lanes = Annotated[int, Meta(ge=1, le=10 * MOST_MADE_UP)]
+BitLanes = Annotated[int, Meta(ge=1, le=10 * MOST_MADE_UP)]
 """How many words of random bits a party draws at once."""
 
 CLONE_PROGRAMS = PROJECT / "benchmarks" / "literal"
@@ -185,7 +185,7 @@ class NoiseTrial(_TrialOfModel, tag="noise", frozen=True, kw_only=True):
         return
 
 
-class Argument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProgramArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An argument of a program: its name, by which the project knows it, and its text."""
 
     name: ArgumentName
@@ -205,8 +205,8 @@ class CloneTrial(_TrialOfModel, tag="clone", frozen=True, kw_only=True):
     """
 
     program: CloneProgramName
-    arguments: Annotated[tuple[Argument, ...], Meta(max_length=32)]
-    fair_bits: Annotated[tuple[tuple[BitWidth, Lanes], ...], Meta(max_length=8)] = ()
+    arguments: Annotated[tuple[ProgramArgument, ...], Meta(max_length=32)]
+    fair_bits: Annotated[tuple[tuple[BitWidth, BitLanes], ...], Meta(max_length=8)] = ()
     compares_all: bool = False
 
     @classmethod
@@ -217,7 +217,7 @@ class CloneTrial(_TrialOfModel, tag="clone", frozen=True, kw_only=True):
             security=model.name,
             parties=model.stated_parties,
             program=job.source.stem,
-            arguments=tuple(Argument(name=name, text=text) for name, text in named.items()),
+            arguments=tuple(ProgramArgument(name=name, text=text) for name, text in named.items()),
             fair_bits=job.fair_bits,
             compares_all=job.spec.records_at_once,
         )

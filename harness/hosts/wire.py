@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from msgspec import to_builtins
 
-from fairshares.harness.hosts.frames import Frame, Role
+from fairshares.harness.hosts.frames import HostFrame, Role
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
 from fairshares.harness.system.documents import MESSAGE, number_as_text, strict_json
@@ -127,7 +127,7 @@ class Endpoint(ABC):
         ContextThread(target=self._listen, args=[incoming], daemon=True).start()
         ContextThread(target=self._beat, daemon=True).start()
 
-    def send(self, message: JsonObject | Message[object] | Frame) -> None:
+    def send(self, message: JsonObject | Message[object] | HostFrame) -> None:
         """Send a message to the other side."""
         with self.writing:
             self.write(encode(message))
@@ -183,7 +183,7 @@ def as_sent(value: object) -> JsonValue:
     return sent
 
 
-def encode(message: JsonObject | Message[object] | Frame) -> bytes:
+def encode(message: JsonObject | Message[object] | HostFrame) -> bytes:
     """Return a message as it is sent."""
     return json.dumps(as_sent(message)).encode() + b"\n"
 

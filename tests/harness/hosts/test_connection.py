@@ -26,7 +26,15 @@ from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import skew_s
-from fairshares.harness.hosts.frames import VERSION, AnswerFrame, EndFrame, ErrorFrame, Frame, Hello, Role
+from fairshares.harness.hosts.frames import (
+    WIRE_VERSION,
+    AnswerFrame,
+    EndFrame,
+    ErrorFrame,
+    Hello,
+    HostFrame,
+    Role,
+)
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import greet, reach, time_link
 from fairshares.harness.hosts.messages import (
@@ -112,11 +120,11 @@ CHECK = Check(party=0, security="mpyc", port=9000, client_ports=[])
 @pytest.mark.parametrize(
     ("greeting", "update"),
     [
-        ({"agent": VERSION - 1}, "it there, in /srv/FairShares"),
-        ({"agent": VERSION + 1}, "it on this machine"),
+        ({"agent": WIRE_VERSION - 1}, "it there, in /srv/FairShares"),
+        ({"agent": WIRE_VERSION + 1}, "it on this machine"),
         ({"agent": "new"}, "it there, in /srv/FairShares"),
         ({"agent": True}, "it there, in /srv/FairShares"),
-        ({"setup": VERSION}, "it there, in /srv/FairShares"),
+        ({"setup": WIRE_VERSION}, "it there, in /srv/FairShares"),
         ({}, "it there, in /srv/FairShares"),
     ],
 )
@@ -172,7 +180,7 @@ def test_the_first_line_is_that_of_every_version(role: Role) -> None:
     ],
 )
 def test_a_broken_answer_is_one_sentence(
-    answer: dict[str, Any] | Frame, said: str, monkeypatch: pytest.MonkeyPatch
+    answer: dict[str, Any] | HostFrame, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(HELLO, goes_on=True)
     with ThreadPoolExecutor(1) as pool:

@@ -66,7 +66,7 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
-from fairshares.harness.hosts.trials import Argument, CloneTrial, NoiseTrial, ReleaseTrial
+from fairshares.harness.hosts.trials import CloneTrial, NoiseTrial, ProgramArgument, ReleaseTrial
 from fairshares.harness.inputs.federation_size import MOST_MADE_UP, FederationSize
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
@@ -86,7 +86,7 @@ OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=Federat
 OF_A_CLONE = CloneTrial(
     security="ring",
     program="pi_rw_literal",
-    arguments=(Argument(name="form", text="one-by-one"), Argument(name="epsilon", text="1/2")),
+    arguments=(ProgramArgument(name="form", text="one-by-one"), ProgramArgument(name="epsilon", text="1/2")),
     fair_bits=((16, 8),),
     compares_all=True,
 )
