@@ -1,11 +1,13 @@
 """A run of a cell, by the same pipeline as any other run, on made-up clients."""
 
+import math
 import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -481,11 +483,11 @@ def _count_error(key: Cell) -> float:
         noise = session.plan.noise
         units = session.rule.units
         if isinstance(noise, JointGaussian):
-            masses = np.array(noise.weights, dtype=np.float64)
+            squares = sum(weight * (i - noise.largest) ** 2 for i, weight in enumerate(noise.weights))
+            mean_square = Fraction(squares, sum(noise.weights))
         else:
-            masses = np.array(noise.summed(noise.parties), dtype=np.float64)
-        deviations = (np.arange(masses.size) - noise.largest) / units
-        return float(np.sqrt(np.average(deviations**2, weights=masses)))
+            mean_square = noise.mean_square_error
+        return math.sqrt(mean_square) / units
     statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error is the same for all

@@ -16,7 +16,7 @@ from msgspec import to_builtins
 
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.execution import PrivateJob
-from fairshares.harness.errors import HostUnfitError, LedgerError
+from fairshares.harness.errors import HostUnfitError, LedgerError, ShareError
 from fairshares.harness.hosts import policy
 from fairshares.harness.hosts.decision import Attempt, Release, Rule
 from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece, seen_of
@@ -42,7 +42,9 @@ from fairshares.harness.privacy.ledger.populations import (
     AskedRun,
     LedgerState,
     PrivacyEvent,
+    RevealOfTask,
     Status,
+    refuse_used_reveal,
     spent_text,
     uncovered,
 )
@@ -52,6 +54,7 @@ from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.uploads.lists import UploadReport, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.task import Task
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import CLIENTS
@@ -88,7 +91,7 @@ class Guard:
     def of_run(cls, directory: Path, asked: RequestTexts, coordinator: str) -> Self:
         """Return the guard of a proposed run.
 
-        Raises PolicyError, UnsupportedError, or OptionError.
+        Raises PolicyError, UnsupportedError or OptionError; UsedRevealError for a reveal that was begun.
         """
         release = request_of_run(asked)
         facts = Release(
@@ -96,10 +99,15 @@ class Guard:
             model=release.model.title,
             unit=str(release.protect.privacy_unit),
             population=release.population,
-            chain=release.charged_with,
+            # The runs of a series may count the same clients, so nothing is declared of these.
+            chain="" if release.number_in_series else release.charged_with,
             clients_send=release.form.path is CLIENTS,
         )
         policy.ask_about_release(directory, coordinator, facts)
+        ledger = Ledger(directory / policy.LEDGER)
+        if release.number_in_series and facts.charged_to is not None:  # first, and again as it is charged
+            last = ledger.last_reveal(facts.charged_to, release.charged_with)
+            refuse_used_reveal(release.number_in_series, release.charged_with, last)
         statistic = statistic_of(release)
         RunSettings(release).check_supported(statistic.spec)
         return cls(
@@ -109,7 +117,7 @@ class Guard:
             release=release,
             statistic=statistic,
             facts=facts,
-            ledger=Ledger(directory / policy.LEDGER),
+            ledger=ledger,
             stock=Stock(directory / policy.STOCK),
         )
 
@@ -161,9 +169,28 @@ class Guard:
         event = event_of(self.prepared(domain), self.statistic.name, self.directory)
         return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))
 
-    def with_task(self, task: str) -> Self:
-        """Return the guard of the same run on uploads of a task; PolicyError unless its owner allows them."""
-        facts = replace(self.facts, upload_task=task)
+    def task_of_run(self, task: Task) -> Task:
+        """Return the task whose uploads the run counts, of the one that the owner has placed at the host.
+
+        Raises RecordDomainError if a run is of a reveal that the task does not declare.
+        """
+        number = self.release.number_in_series
+        return task.of_reveal(number) if number else task
+
+    def with_task(self, task: Task) -> Self:
+        """Return the guard of the same run on uploads of a task.
+
+        The owner's policy names tasks as their makers wrote them, and not those of single reveals.
+
+        Raises PolicyError unless the owner allows them; ShareError if the run is of another task's reveals.
+        """
+        declared = task.declared.name
+        if self.release.number_in_series and declared != self.release.charged_with:
+            raise ShareError(
+                f"Its uploads are for task {declared[:16]}, and it was asked for a reveal of task "
+                f"{self.release.charged_with[:16]}; have its owner bring that task and its uploads."
+            )
+        facts = replace(self.facts, upload_task=declared)
         policy.ask_about_release(self.directory, self.coordinator, facts)
         return replace(self, facts=facts)
 
@@ -369,7 +396,10 @@ class GuardedCharge:
             return f"It spends {loss}, charged to no population."
         charge = "" if self.charged.number is None else f", as charge {self.charged.number}"
         chain = ""
-        if self.event.chain is not None:
+        if isinstance(self.event.chain, RevealOfTask):
+            of_task = self.event.chain
+            chain = f", once for all reveals of task {of_task.name[:16]}; this is reveal {of_task.number}"
+        elif self.event.chain is not None:
             chain = f", once for all runs of chain {self.event.chain.name!r}"
         return f"It spends {loss}, charged to population {self.charged.population.name!r}{charge}{chain}."
 

@@ -43,7 +43,7 @@ from fairshares.harness.uploads.identities import MOST_UPLOADS
 from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.signatures import Signed
-from fairshares.harness.uploads.task import read_task
+from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
 # In a host's directory, where its owner places the first three, and `TASK_FILE`.
@@ -97,9 +97,9 @@ class Proposed(RunState):
         if found:
             return Step(Given(place, self.guard, found[0]), None)
         release = self.guard.release
-        task = read_task(directory / TASK_FILE)
+        task = self.guard.task_of_run(read_task(directory / TASK_FILE))
         check_task(task, release.form, release.model)
-        guard = self.guard.with_task(task.name)
+        guard = self.guard.with_task(task)
         count = _counted(directory, Opener(task, party, task.secrets(party, directory / SEALING)))
         report = guard.judged(count.report(), count.policies, task.domain)
         with _new_directory(place.scratch / _LISTS) as lists:
@@ -141,14 +141,14 @@ class Given(RunState):
                 "upload; give each host the uploads instead."
             )
         header = check_own(self.file, message.party)
-        guard = self.guard.with_task(header.task.name)
+        guard = self.guard.with_task(header.task)
         inputs = inputs_in(header, self.file, release.form, release.model)
         noise_terms, pieces = _noise_ahead(guard, self.place, message.party, inputs.domain)
         with _new_directory(self.place.scratch / _ADDED_UP) as added_up:
             values = extract_values(self.file, added_up / _VALUES)
             aggregated = Aggregated(
                 head=_head_of(self.file),
-                bytes=_bytes_of_uploads(self.place.host.directory),
+                bytes=_bytes_of_uploads(self.place.host.directory / SHARES),
                 left_out=header.excluded,
                 pieces=pieces,
             )
@@ -257,14 +257,14 @@ class Listed(RunState):
             values = added_up / _VALUES
             policies = self._write_sum(head, values)
             header = check_own(head, self.party)
-            guard = self.guard.with_task(header.task.name)
+            guard = self.guard.with_task(header.task)
             inputs = inputs_in(header, head, release.form, release.model)
             # Each client's own policy, in place of the common one.
             inputs = replace(inputs, policies={client: policies[client] for client in inputs.batches})
             noise_terms, pieces = _noise_ahead(guard, place, self.party, inputs.domain)
             aggregated = Aggregated(
                 head=_head_of(head),
-                bytes=_bytes_of_uploads(place.host.directory),
+                bytes=_bytes_of_uploads(_uploads_for(header.task, place.host.directory)),
                 left_out=header.excluded,
                 pieces=pieces,
             )
@@ -292,7 +292,7 @@ class Listed(RunState):
         count = self.count
         if count.identities != agreement.accepted:
             directory = self.place.host.directory
-            kept = count.kept(agreement.accepted, directory / SHARES)
+            kept = count.kept(agreement.accepted, _uploads_for(count.opener.task, directory))
             count = kept or _counted(directory, count.opener, agreement.accepted)
         count.write_apart(head, values, agreement.left_out)
         return self.count.policies
@@ -310,7 +310,7 @@ def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None =
     """
     checkpoint = directory / CHECKPOINT
     count = UploadCount(opener, accepted, checkpoint)
-    count.add(directory / SHARES)
+    count.add(_uploads_for(opener.task, directory))
     if not count.gone:
         return count
     checkpoint.unlink()
@@ -363,8 +363,18 @@ def _aggregates_in(directory: Path) -> list[Path]:
     return aggregates
 
 
-def _bytes_of_uploads(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in (directory / SHARES).glob(f"*{SUFFIX}"))
+def _uploads_for(task: Task, directory: Path) -> Path:
+    """Return where uploads for a task are at a host: those for a reveal in a directory of its own, if any."""
+    vectors = task.domain.vectors
+    if vectors is not None:
+        of_reveal = directory / SHARES / f"reveal-{vectors.reveal}"
+        if of_reveal.is_dir():
+            return of_reveal
+    return directory / SHARES
+
+
+def _bytes_of_uploads(uploads: Path) -> int:
+    return sum(path.lstat().st_size for path in uploads.glob(f"*{SUFFIX}"))
 
 
 def _head_of(aggregate: Path) -> str:

@@ -3,10 +3,11 @@
 from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
 from fairshares.harness.inputs.encoding import count_columns
 from fairshares.harness.online.session import ClientInputs
+from fairshares.harness.pipeline.preprocessing import joint_noise_of
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.releases.base import Answer, PreparedRelease
 from fairshares.protocols.circuits.coins import family_of
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
+from fairshares.protocols.circuits.noise import input_widths, noise_arguments
 from fairshares.protocols.spec import ColumnSums
 
 
@@ -18,7 +19,7 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
     rows = 0 if release.form.summed_by_party else inputs.rows
     fair_bits: tuple[tuple[int, int], ...] = ()
     if not plan.own and not spec.uses_piece:
-        widths = input_widths(fair_bits_per_sample(plan.coins))
+        widths = input_widths(joint_noise_of(prepared).fair_bits)
         fair_bits = tuple((width, plan.nodes) for width in widths)
     own: DistributedNoiseInput | None = None
     if plan.own or spec.adds_to_sums:
@@ -39,7 +40,9 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         "nodes": plan.nodes,
         "kept": 0,
     }
-    if plan.own is not None:
+    if plan.rounds is not None:
+        arguments.update(plan.rounds.noise.arguments())
+    elif plan.own is not None:
         arguments.update(plan.own.arguments())
     arguments.update(prepared.arguments)
     return PrivateJob(

@@ -158,8 +158,13 @@ def page_files(task: Task, wordings: dict[str, Wording], built: Path = BUILT) ->
         built: Where the build of `web/` wrote script and style.
 
     Raises:
+        OptionError: The task is of vectors, which programs send.
         ShareError: The page's script is not built there.
     """
+    if task.domain.vectors is not None:
+        raise OptionError(
+            f"A page asks people for records, and this task is of vectors; leave out {named('page')}."
+        )
     script, style, licenses = (_read(built / name) for name in (_SCRIPT, _STYLE, _LICENSES))
     stated = {language: _stated(wording) for language, wording in wordings.items()}
     said = {

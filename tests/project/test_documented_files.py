@@ -42,6 +42,10 @@ from fairshares.harness.postprocessing.thresholds.predictor import GroupThreshol
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.releases.base import statistic_of
+from fairshares.harness.releases.files import file_to_json
+from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.envelope_files import StoredFiles
@@ -275,6 +279,11 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     (of_engine, *_) = renewed["successors"].values()
     yield "party-<i>.certificates", {"said": json.loads(of_engine[0]["said"])}
     yield "P<i>.history", json.loads((place / "host" / "keys" / "embedded" / "P0.history").read_text())
+    reveal = RevealRequest(epsilon=9, security="mpyc", noise="distributed", upload_task="0" * 64, reveal=1)
+    vectors = {"coordinates": 1, "clip": 1.0, "reveals": 1, "reveal": 1}
+    sums = statistic_of(reveal).prepare(reveal, domain_from_json({"vectors": vectors}, "here"))
+    for file in sums.read({"sums": (1,)}, 1).files(state_privacy(sums, 0).stated):
+        yield file.file_name, file_to_json(file)
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
     yield "thresholds.json", {"thresholds": {"a": ThresholdRule((0.0, 1.0), (0.5, 0.5)).to_json()}}

@@ -24,6 +24,7 @@ from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     Population,
     PrivacyEvent,
+    RevealOfTask,
     RunChain,
     RunOfCharge,
     Status,
@@ -50,6 +51,14 @@ _RUNS = """
         coordinator TEXT NOT NULL,
         time TEXT NOT NULL
     );
+"""
+# Likewise.
+_REVEALS = """
+    CREATE TABLE IF NOT EXISTS reveals (
+        charge INTEGER REFERENCES charges,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (charge, number)
+    ) WITHOUT ROWID;
 """
 _ASKED = "upload IN (SELECT value FROM json_each(:uploads))"
 TIMEOUT_S = 20.0
@@ -184,16 +193,17 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
-        Charges of nobody for the same uploads become the population's. A chain is charged for its first run,
-        and further runs add their uploads. An error leaves the file as it was. `rules` decide within the
-        transaction, from the ledger's state alone.
-        [test: tests/harness/privacy/test_ledger_chains.py]
+        Charges of nobody for the same uploads become the population's. A chain or a series is charged for its
+        first run, and further runs add their uploads and, in a series, their numbers. An error leaves the
+        file as it was. `rules` decide within the transaction, from the ledger's state alone.
+        [test: tests/harness/privacy/test_ledger_chains.py, tests/harness/privacy/test_reveals.py]
 
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
             UsedNoiseError: Another run used its noise.
+            UsedRevealError: It is a reveal that was begun before.
         """
         with self.writing() as connection:
             state = self._state(connection, name, budget, event)
@@ -214,9 +224,17 @@ class Ledger(Database):
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
             if event.asked_by is not None:
                 _insert_run(connection, number, event.asked_by)
+            if isinstance(event.chain, RevealOfTask):
+                connection.execute(_REVEALS)
+                connection.execute("INSERT INTO reveals VALUES (?, ?)", (number, event.chain.number))
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
+
+    def last_reveal(self, name: str, task: str) -> int:
+        """Return the highest number of a task's reveals that was begun; 0 before a population's first."""
+        with self.reading() as connection:
+            return _last_reveal(connection, name, task)
 
     def size(self) -> "LedgerSize":
         """Return how much the ledger has."""
@@ -269,6 +287,9 @@ class Ledger(Database):
         counted: frozenset[str] = frozenset()
         if event.chain is not None:
             counted = _counted(connection, name, event.chain.name, event.uploads)
+        last_reveal = 0
+        if isinstance(event.chain, RevealOfTask):
+            last_reveal = _last_reveal(connection, name, event.chain.name)
         population = None if name is None else _find(connection, name)
         is_new = name is not None and population is None and budget is None
         return LedgerState(
@@ -280,6 +301,7 @@ class Ledger(Database):
             counted=counted,
             noise_used_by=None if used is None else int(used[0]),
             spent_on=_spent_on(connection, event.policies),
+            last_reveal=last_reveal,
         )
 
 
@@ -325,13 +347,30 @@ def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, .
 def _runs(connection: sqlite3.Connection) -> dict[int, list[RunOfCharge]]:
     """Return the runs of hosts, by their charge and the oldest first; none in a ledger of version 1.0."""
     runs: dict[int, list[RunOfCharge]] = {}
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone() is None:
+    if not _has_table(connection, "runs"):
         return runs
     for number, name, coordinator, time in connection.execute(
         "SELECT charge, name, coordinator, time FROM runs ORDER BY id"
     ):
         runs.setdefault(number, []).append(RunOfCharge(str(name), str(coordinator), str(time)))
     return runs
+
+
+def _last_reveal(connection: sqlite3.Connection, name: str | None, task: str) -> int:
+    """Return the highest number of a task's reveals that was begun; 0 before the first, or of nobody."""
+    if name is None or not _has_table(connection, "reveals"):
+        return 0
+    (last,) = connection.execute(
+        "SELECT MAX(number) FROM reveals JOIN charges ON id = charge WHERE population = ? AND chain = ?",
+        (key_of(name), task),
+    ).fetchone()
+    return int(last or 0)
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Return whether a ledger has a table, which one of version 1.0 may lack."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+    return found is not None
 
 
 def _insert_run(connection: sqlite3.Connection, charge: int, run: AskedRun) -> None:

@@ -14,6 +14,7 @@ from fairshares.harness.errors import (
     BudgetError,
     PopulationError,
     UsedNoiseError,
+    UsedRevealError,
     UsedUploadsError,
     named,
     named_command,
@@ -84,6 +85,17 @@ class RunChain:
 
 
 @dataclass(frozen=True)
+class RevealOfTask(RunChain):
+    """One of the reveals that a task declares, which are charged once for all; `name` is the task's.
+
+    Attributes:
+        number: Its number, from 1 on.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True)
 class PrivacyEvent:
     """A run that is about to reveal values.
 
@@ -91,7 +103,7 @@ class PrivacyEvent:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
         policies: Clients' policies, by upload.
         piece: The name of its noise if made ahead, else "".
-        chain: Its chain, if it is of any.
+        chain: Its chain, or the reveal of a task that it is, if it is of any.
         run: The digest of the hosts' statements, or "".
         asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
@@ -342,9 +354,15 @@ def refuse_other_terms(begun: Charge, event: PrivacyEvent, chain: RunChain) -> N
         "task": begun.task == event.task,
         "security model": begun.model == event.model,
         "ε, δ or noise": begun.loss == event.loss,
-        "domain": begun.chain == chain,
+        "domain": begun.chain is not None and begun.chain.domain == chain.domain,
     }
     for what, alike in is_alike.items():
+        if not alike and isinstance(chain, RevealOfTask):
+            raise PopulationError(
+                f"The reveals of task {chain.name[:16]} were begun with another {what} than this one has, "
+                f"and spend {spent_text(begun.exact)} together. Repeat what the first one ({begun.out}) was "
+                "asked for, or have clients share for another task, which is charged by itself."
+            )
         if not alike:
             raise PopulationError(
                 f"Chain {chain.name!r} was begun with another {what} than this run has, and spends "
@@ -360,6 +378,24 @@ def refuse_counted(counted: Collection[str], event: PrivacyEvent, chain: RunChai
         raise UsedUploadsError(
             f"{len(counted)} of these {len(event.uploads)} uploads went into a run of chain "
             f"{chain.name!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
+        )
+
+
+def refuse_used_reveal(number: int, task: str, last: int) -> None:
+    """Raise UsedRevealError unless a reveal has a higher number than all of its task that were begun.
+
+    Guarantees: no reveal is begun twice, and no more are begun than were declared, as none has a higher
+    number.  [test: tests/harness/privacy/test_reveals.py]
+
+    Args:
+        number: The reveal's; 0 for a run of no series.
+        task: The name of the task that declares the reveals.
+        last: The highest number that was begun; 0 before the first.
+    """
+    if number and number <= last:
+        raise UsedRevealError(
+            f"Reveal {last} of task {task[:16]} was begun, so {number} counts as used, whatever came of it. "
+            f"Have clients seal for reveal {last + 1}, which adds noise of its own."
         )
 
 
@@ -390,6 +426,7 @@ class LedgerState:
         counted: The run's uploads that its chain, or another population, counted.
         noise_used_by: The charge that used the run's noise, None if it is unused.
         spent_on: The total loss of each used upload with a client's policy.
+        last_reveal: The highest number of the run's series that was begun; 0 before the first.
     """
 
     path: Path
@@ -400,6 +437,7 @@ class LedgerState:
     counted: frozenset[str] = frozenset()
     noise_used_by: int | None = None
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
+    last_reveal: int = 0
 
     def begun(self, event: PrivacyEvent) -> Charge | None:
         """Return the charge of the run's chain; None before its first run, or for a run of no chain."""
@@ -441,7 +479,15 @@ class LedgerRules:
             BudgetError: The population's budget or a client's policy does not cover it.
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
             UsedNoiseError: Another run used its noise.
+            UsedRevealError: It is a reveal that was begun before.
         """
+        if isinstance(event.chain, RevealOfTask):
+            refuse_used_reveal(event.chain.number, event.chain.name, state.last_reveal)
+            if not name:
+                raise PopulationError(
+                    "The reveals of a task are charged once, to a population: say whose vectors these are "
+                    f"with {named('population', 'NAME')}."
+                )
         if event.chain is not None and not (name and event.uploads):
             raise PopulationError(
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "

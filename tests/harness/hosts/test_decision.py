@@ -134,7 +134,7 @@ def read(fields: Fields) -> Policy:
     given_up: Table = {
         "epsilon_per_run": "",
         "delta_per_run": "",
-        "tasks": ["weights", "confusion", "thresholds", "gap", "count", "cap"],
+        "tasks": ["weights", "confusion", "thresholds", "gap", "count", "cap", "sums"],
         "security": [*ALL_MODELS],
         "unit": "",
         "relation": "",

@@ -25,7 +25,7 @@ from fairshares.harness.hosts.policy import (
     write_policy,
 )
 from fairshares.harness.hosts.setup import set_up_here
-from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.security_models import get_model
 from tests.support.coordinators import RULE, Refused, agents, asked, make_hosts
 
@@ -33,7 +33,7 @@ DEFAULT = first_policy(["mpyc"])
 
 
 def test_a_first_policy_names_all_tasks_that_it_may_limit_runs_to() -> None:
-    assert f"# {', '.join(REQUESTS)}; without this line, all" in DEFAULT
+    assert f"# {', '.join(OF_UPLOADS)}; without this line, all" in DEFAULT
 
 
 def rule_for(host: Path, population: str) -> Rule:
@@ -55,7 +55,7 @@ def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     rule = rule_for(host, "whoever")
     assert (rule.total.epsilon, rule.total.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
-    assert (rule.tasks, rule.security) == (tuple(REQUESTS), ("mpyc",))
+    assert (rule.tasks, rule.security) == (tuple(OF_UPLOADS), ("mpyc",))
 
 
 def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path) -> None:
