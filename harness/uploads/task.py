@@ -32,7 +32,6 @@ from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
-TASK_FILE = "task.json"  # beside uploads, and on a page that makes them
 MOST_ENVELOPES = 2**20  # of one file
 # Who may upload.
 ANYONE = "anyone"

@@ -19,13 +19,20 @@ from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
 from fairshares.harness.hosts.health import look_at
-from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
+from fairshares.harness.hosts.host_log import LOG_FILE, Event, HostLog
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import LocalHost
 from fairshares.harness.hosts.messages import Check
 from fairshares.harness.hosts.policy import Policy, PopulationEntry
 from fairshares.harness.hosts.setup import exported, set_up_here
-from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
+from fairshares.harness.hosts.signed_results import (
+    SCHEMA,
+    InputSource,
+    Intent,
+    Statement,
+    sign,
+    what_hosts_ran,
+)
 from fairshares.harness.inputs import record_schema
 from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.online.client import Invitations
@@ -233,7 +240,9 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()
     counts: dict[str, JsonValue] = {"clients": 1, "uploads": 1}
-    intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
+    intent = Intent(
+        ["n"], 0, "", "", run, domain.to_json(), InputSource.UPLOADS, counts, "", "", "", 0, {"0": ""}
+    )
     intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
@@ -247,7 +256,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "ledger --json", to_json(ledger.path, ledger.populations())
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
-    for line in (place / "host" / LOG).read_text().splitlines():
+    for line in (place / "host" / LOG_FILE).read_text().splitlines():
         yield "log.jsonl", json.loads(line)
     yield "keys.locked", to_builtins(LockedKeys(salt="", nonce="", sealed=""))
     broken = fleet.Finding(Host(party=0, address="h", directory="/d", project="/p", port=1), {"ssh": "why"})

@@ -26,6 +26,8 @@ from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     Population,
     PrivacyEvent,
+    RevealOfTask,
+    RunChain,
     RunOfCharge,
     Status,
     Use,
@@ -230,8 +232,8 @@ class Ledger(Database):
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
             if event.asked_by is not None:
                 _insert_run(connection, number, event.asked_by)
-            if event.reveal:
-                connection.execute("INSERT INTO reveals VALUES (?, ?)", (number, event.reveal))
+            if isinstance(event.chain, RevealOfTask):
+                connection.execute("INSERT INTO reveals VALUES (?, ?)", (number, event.chain.number))
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
@@ -314,6 +316,12 @@ class Ledger(Database):
     ) -> LedgerState:
         """Return what decides about a run whose uploads were asked about."""
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
+        counted: frozenset[str] = frozenset()
+        if event.chain is not None:
+            counted = _counted(connection, name, event.chain.name, asked)
+        last_reveal = 0
+        if isinstance(event.chain, RevealOfTask):
+            last_reveal = _last_reveal(connection, name, event.chain.name)
         population = None if name is None else _find(connection, name)
         is_new = name is not None and population is None and budget is None
         return LedgerState(
@@ -322,10 +330,10 @@ class Ledger(Database):
             others=tuple(_populations(connection)) if is_new else (),
             uses=tuple(_uses(connection, asked)),
             uncounted=_uncounted(connection, asked) if name is not None else (),
-            counted=_counted(connection, name, event.chain, asked) if event.chain else frozenset(),
+            counted=counted,
             noise_used_by=None if used is None else int(used[0]),
             spent_on=_spent_on(connection, asked) if event.policies else {},
-            last_reveal=_last_reveal(connection, name, event.chain) if event.reveal else 0,
+            last_reveal=last_reveal,
             closed=histories.closed_on(connection, event.upload_task) if event.upload_task else "",
         )
 
@@ -427,8 +435,8 @@ def _insert(connection: sqlite3.Connection, name: str | None, event: PrivacyEven
             str(event.relation),
             noise_text(event.noise),
             str(event.out.absolute()),
-            event.chain,
-            event.domain,
+            "" if event.chain is None else event.chain.name,
+            "" if event.chain is None else event.chain.domain,
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
         ),
@@ -580,8 +588,7 @@ def _charge(row: _ChargeRow) -> Charge:
         unit=PrivacyUnit(row.unit),
         relation=NeighboringRelation(row.relation),
         out=Path(row.out),
-        chain=row.chain,
-        domain=row.domain,
+        chain=RunChain(row.chain, row.domain) if row.chain else None,
         noise=noise_of(row.noise),
         status=settled,
     )

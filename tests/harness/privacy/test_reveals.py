@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from fairshares.harness.errors import BudgetError, PopulationError, UsedRevealError, UsedUploadsError
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RevealOfTask
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounds import Concentrated
 from fairshares.protocols.guarantee import Budget, Guarantee
@@ -29,9 +29,7 @@ FIRST = replace(
     relation=NeighboringRelation.ZERO_OUT_ONE,
     noise=Concentrated(Fraction(1, 3), Fraction(0), Fraction(1, 10**9)),
     has_rounds=True,
-    chain=TASK,
-    domain='{"vectors": {"reveals": 9}}',
-    reveal=1,
+    chain=RevealOfTask(TASK, '{"vectors": {"reveals": 9}}', 1),
 )
 
 
@@ -40,7 +38,8 @@ OTHERS = "b" * 64
 
 
 def reveal(number: int, *uploads: str, **changes: Any) -> PrivacyEvent:
-    return replace(FIRST, reveal=number, uploads=uploads or (f"{number:064x}",), **changes)
+    chain = RevealOfTask(TASK, '{"vectors": {"reveals": 9}}', number)
+    return replace(FIRST, uploads=uploads or (f"{number:064x}",), **{"chain": chain, **changes})
 
 
 @pytest.fixture
@@ -92,7 +91,7 @@ def test_a_task_s_reveals_are_of_one_population(ledger: Ledger) -> None:
     [
         {"exact": Guarantee(Fraction(1), SPENT.delta)},
         {"noise": Concentrated(Fraction(1, 4), Fraction(0), Fraction(1, 10**9))},
-        {"domain": '{"vectors": {"reveals": 10}}'},
+        {"chain": RevealOfTask(TASK, '{"vectors": {"reveals": 10}}', 2)},
         {"model": "mpyc"},
     ],
 )
@@ -108,7 +107,7 @@ def test_a_budget_pays_for_a_task_once(ledger: Ledger) -> None:
     ledger.charge("loans", budget, reveal(1))
     ledger.charge("loans", None, reveal(2))
     with pytest.raises(BudgetError):
-        ledger.charge("loans", None, reveal(1, chain="6" * 64))
+        ledger.charge("loans", None, reveal(1, chain=RevealOfTask("6" * 64, "", 1)))
 
 
 def test_an_upload_is_in_one_reveal(ledger: Ledger) -> None:
