@@ -588,6 +588,7 @@ def test_an_open_page_in_another_language_says_that_anybody_can_take_part(
         browser.click("#language-en")
         browser.wait_for_text("Anybody who has the address of this page")
         browser.wait_for_text("In the column group, “A” is none of the names of this task")
+        assert browser.evaluate("document.querySelector('#table-text').value") == "group,label\nA,0\n"
         browser.click("#who-person")
         fill_in(browser)
         browser.click("#send")
