@@ -24,10 +24,11 @@ export interface GivenTable {
   table: Table | null;
   columns: Map<string, string>; // by what they mean
   fault: Sentence | null; // why the last file or text is no table
+  text: string; // what was typed or pasted
 }
 
 export function noTable(): GivenTable {
-  return { table: null, columns: new Map(), fault: null };
+  return { table: null, columns: new Map(), fault: null, text: "" };
 }
 
 /** What the records of a table are, or why there are none. */
@@ -65,7 +66,9 @@ export class TableForm {
       }
     });
     const pasted = element("textarea", { id: "table-text", rows: "6", autocomplete: "off", spellcheck: "false" });
+    pasted.value = this.given.text;
     pasted.addEventListener("input", () => {
+      this.given.text = pasted.value;
       this.read(pasted.value);
       this.given.fault = null; // it may be about to be written
       this.changed();
