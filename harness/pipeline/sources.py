@@ -72,6 +72,7 @@ class PartyInputs:
         values: A file per party; None if a party already has its values, or receives them.
         sending: The clients that send while the parties run, if any.
         batches: The identities of uploads that parties keep.
+        upload_task: The digest of these uploads' task, or "" without uploads.
         uploaded: The bytes that clients sent to each party; empty if unknown.
         share_s: The seconds in which this machine shared the values.
         excluded: The number of left-out uploads, by reason.
@@ -89,6 +90,7 @@ class PartyInputs:
     values: Sequence[Path | None]
     sending: ClientInputs | None = None
     batches: tuple[str, ...] = ()
+    upload_task: str = ""
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
@@ -178,6 +180,7 @@ def inputs_in(
         rows=uploads,
         values=[None] * model.parties,
         batches=batches,
+        upload_task=task.declared.name,
         uploaded=uploaded,
         excluded=header.excluded,
         admission=task.admission,
