@@ -377,6 +377,10 @@ class UsedNoiseError(StockError):
     """Another run used this noise."""
 
 
+class UsedRevealError(FairSharesError):
+    """A reveal of this number, or a later one, was begun before."""
+
+
 class PlanError(FairSharesError):
     """A run's costs cannot be predicted."""
 
@@ -404,7 +408,7 @@ KINDS = (
         3,
         "a rule refuses it: a budget, a host's policy, or what was used before",
         "do not repeat it as it is",
-        (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError),
+        (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError, UsedRevealError),
     ),
     ErrorKind(
         4,

@@ -56,12 +56,14 @@ class PutEnd:
     Attributes:
         status: The answer's, or how the request ended without one.
         words: The same in words.
+        is_late: Whether the server kept the request waiting until its time was over.
         was_dropped: Whether the connection had taken an earlier request, and ended before a byte of an
             answer. Servers end connections that were idle, or that took many requests.
     """
 
     status: int | Broken
     words: str
+    is_late: bool = False
     was_dropped: bool = False
 
 
@@ -273,7 +275,8 @@ class Connection:
         if self._step in (_Step.NEW, _Step.IDLE, _Step.CLOSED):
             return None
         if now >= self._deadline:
-            return self._broken(NOBODY if self._step is _Step.CONNECTING else LATE)
+            is_reached = self._step is not _Step.CONNECTING
+            return self._broken(LATE if is_reached else NOBODY, is_late=is_reached)
         if self._step is _Step.CONNECTING and now >= self._address_deadline and self._addresses:
             try:
                 self._try_next_address(now)
@@ -422,13 +425,14 @@ class Connection:
         self._tls.recv(_AT_ONCE)  # raises SSLWantReadError where TLS alone had something to say
         self.close()
 
-    def _broken(self, words: str) -> PutEnd:
+    def _broken(self, words: str, *, is_late: bool = False) -> PutEnd:
         """End a request that has no answer."""
         was_dropped = (
             self._requests > 1
-            and words == BROKE
+            and not is_late
             and not self._received
             and self._step in (_Step.SENDING, _Step.ANSWERING)
         )
         self.close()
-        return PutEnd(Broken.UNANSWERED if self.has_sent else Broken.UNREACHED, words, was_dropped)
+        status = Broken.UNANSWERED if self.has_sent else Broken.UNREACHED
+        return PutEnd(status, words, is_late, was_dropped)

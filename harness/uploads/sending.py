@@ -28,9 +28,10 @@ from fairshares.harness.uploads.upload_servers import (
     SENT,
     SUFFIXES,
     Outcome,
+    SendingEnd,
     SentEnvelopes,
     UploadServer,
-    not_tried_after,
+    not_tried,
     send_all,
 )
 
@@ -76,14 +77,14 @@ def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
     return addresses
 
 
-def check_stored(ends: Iterable[Mapping[str, int]], out: Path) -> None:
+def check_stored(ends: Iterable[Mapping[SendingEnd, int]], out: Path) -> None:
     """Raise ShareError unless every upload is known to be stored at every party.
 
     Args:
         ends: What `send` returns.
         out: The directory that keeps the uploads.
     """
-    if any(not how.startswith(Outcome.STORED) for end in ends for how in end):
+    if any(end.outcome is not Outcome.STORED for of_party in ends for end in of_party):
         raise ShareError(
             f"Not every upload is known to be stored; {out} keeps them. Send the rest by this "
             f"command without {named('records')}; sharing again would count the records twice."
@@ -92,7 +93,7 @@ def check_stored(ends: Iterable[Mapping[str, int]], out: Path) -> None:
 
 def send(
     out: Path, addresses: Sequence[str], certificate: Path | None = None, say: Say = nothing_said
-) -> list[Counter[str]]:
+) -> list[Counter[SendingEnd]]:
     """Send the envelopes in a directory that are not yet known to be stored, to all parties at the same time.
 
     Guarantees: nothing is sent from a place where others could have put envelopes of theirs.
@@ -105,7 +106,7 @@ def send(
         certificate: A PEM file with the client's certificate and key, for servers that ask for it.
         say: Is told of servers that fail, while the others get theirs.
     Returns:
-        For each party, the number of envelopes by outcome and last answer.
+        For each party, the number of envelopes by how their sending ended.
     Raises:
         ShareError: An address has no known scheme, or is for one envelope where there are several. Or there
             is no envelope or no certificate, or others could replace envelopes.
@@ -149,7 +150,9 @@ def _check_places(out: Path, parties: int) -> None:
             )
 
 
-def _sent(out: Path, addresses: Sequence[str], context: ssl.SSLContext, say: Say) -> list[Counter[str]]:
+def _sent(
+    out: Path, addresses: Sequence[str], context: ssl.SSLContext, say: Say
+) -> list[Counter[SendingEnd]]:
     """Send the envelopes as `send`, from a directory that is the user's alone."""
     found = False
     to_send: list[list[str]] = []  # names of files, by party
@@ -197,8 +200,8 @@ def _envelopes_in(directory: Path) -> list[str]:
 
 def _send_to_store(
     address: str, paths: Sequence[Path], progress: SentEnvelopes, stopped: Event
-) -> Counter[str]:
-    """Send envelopes to an object store, one after another; return their number by outcome and last answer.
+) -> Counter[SendingEnd]:
+    """Send envelopes to an object store, one after another; return their number by how that ended.
 
     Args:
         address: As `send` has it.
@@ -206,7 +209,7 @@ def _send_to_store(
         progress: Is told of each envelope's end.
         stopped: Ends the sending before the next envelope.
     """
-    ends = Counter[str]()
+    ends = Counter[SendingEnd]()
     is_late = False
     for path in paths:
         if stopped.is_set():
@@ -214,20 +217,20 @@ def _send_to_store(
         was_sent_before = path.suffix == SENDING
         if is_late:  # otherwise a store that keeps each upload waiting would keep its client for days
             outcome = Outcome.UNKNOWN if was_sent_before else Outcome.FAILED
-            ends[f"{outcome} ({not_tried_after(LATE)})"] += 1
+            ends[not_tried(outcome, LATE, is_late=True)] += 1
         else:
             url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
             sending = path.rename(path.with_suffix(SENDING))
-            outcome, answer = put_in_store(url, sending.read_bytes(), unanswered=was_sent_before)
-            sending.rename(path.with_suffix(SUFFIXES[outcome]))
-            ends[f"{outcome} ({answer})"] += 1
-            is_late = answer == LATE
+            end = put_in_store(url, sending.read_bytes(), unanswered=was_sent_before)
+            sending.rename(path.with_suffix(SUFFIXES[end.outcome]))
+            ends[end] += 1
+            is_late = end.is_late
         progress.add()
     return ends
 
 
-def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file into an object store, unless its name is taken; return the outcome, and the last answer.
+def put_in_store(url: str, body: bytes, *, unanswered: bool) -> SendingEnd:
+    """Put one file into an object store, unless its name is taken; return how that ended.
 
     A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
     """
@@ -235,11 +238,11 @@ def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, s
     try:
         stores.put(store, path, body)
     except TimeoutError:
-        return Outcome.UNKNOWN, LATE
+        return SendingEnd(Outcome.UNKNOWN, LATE, is_late=True)
     except FileExistsError:
-        return Outcome.UNKNOWN, "something has the name"
+        return SendingEnd(Outcome.UNKNOWN, "something has the name")
     except (PermissionError, FileNotFoundError) as error:
-        return Outcome.UNKNOWN if unanswered else Outcome.FAILED, str(error)
+        return SendingEnd(Outcome.UNKNOWN if unanswered else Outcome.FAILED, str(error))
     except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
-        return Outcome.UNKNOWN, str(error)
-    return Outcome.STORED, "written"
+        return SendingEnd(Outcome.UNKNOWN, str(error))
+    return SendingEnd(Outcome.STORED, "written")

@@ -41,6 +41,7 @@ _MOST_CONNECTIONS = 16  # to one server
 _MOST_BYTES = 1 << 24  # of envelopes on their way to one server, unless one is longer
 _TICK_S = 0.05  # between looks at what takes too long
 _LONGEST_TICK_S = 1.0  # that is counted as a server's silence
+_SILENCE = PutEnd(Broken.UNREACHED, LATE, is_late=True)
 _LATE_BEFORE = "not tried, as the server did not answer an earlier one in time"
 
 
@@ -52,12 +53,37 @@ class Outcome(StrEnum):
     FAILED = "not stored"
 
 
+@dataclass(frozen=True)
+class SendingEnd:
+    """How the sending of an envelope ended.
+
+    Attributes:
+        outcome: What is known of the envelope.
+        answer: The server's last answer, in words.
+        is_late: Whether the server kept this client waiting until it gave up.
+    """
+
+    outcome: Outcome
+    answer: str
+    is_late: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.outcome} ({self.answer})"
+
+
 SUFFIXES = {Outcome.STORED: SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: SENDING}
 
 
-def not_tried_after(words: str) -> str:
-    """Return why further uploads were not tried, by the last answer to one that was."""
-    return _LATE_BEFORE if words == LATE else f"not tried, as for an earlier one: {words}"
+def not_tried(outcome: Outcome, answer: str, *, is_late: bool) -> SendingEnd:
+    """Return the end of an envelope that was not tried.
+
+    Args:
+        outcome: What is known of it.
+        answer: The server's last answer to another one.
+        is_late: Whether the server had not answered that one in time.
+    """
+    why = _LATE_BEFORE if is_late else f"not tried, as for an earlier one: {answer}"
+    return SendingEnd(outcome, why)
 
 
 class SentEnvelopes:
@@ -131,7 +157,7 @@ class UploadServer(Owner):
     [test: tests/harness/uploads/test_sending.py, tests/harness/uploads/test_upload_servers.py]
 
     Attributes:
-        ends: The number of envelopes by outcome and last answer.
+        ends: The number of envelopes by how their sending ended.
     """
 
     def __init__(
@@ -157,7 +183,7 @@ class UploadServer(Owner):
             progress: Is told of each envelope's end.
             say: Is told of a server that does not answer.
         """
-        self.ends: Counter[str] = Counter()
+        self.ends: Counter[SendingEnd] = Counter()
         self._destination = Destination.from_url(address)
         self._site = self._destination.site
         self._is_for_many = address.endswith("/")
@@ -177,7 +203,7 @@ class UploadServer(Owner):
         self._paused_until = 0.0
         self._silent_s = 0.0  # since it last took or answered something
         self._ticked_at = time.monotonic()
-        self._last_words = LATE
+        self._last = _SILENCE
         self._said: set[str] = set()
         self._is_said_to_fail = False
 
@@ -206,9 +232,9 @@ class UploadServer(Owner):
         self._silent_s += min(now - self._ticked_at, _LONGEST_TICK_S)
         self._ticked_at = now
         if self.has_work and self._silent_s > _NAMED_AFTER_S:
-            self._name(self._last_words if self._failures else f"no answer for {_NAMED_AFTER_S:g} s")
+            self._name(self._last.words if self._failures else f"no answer for {_NAMED_AFTER_S:g} s")
         if self.has_work and self._silent_s > PATIENCE_S:
-            self._give_up(self._last_words)
+            self._give_up(self._last)
         self._begin(now)
 
     def close(self) -> None:
@@ -270,12 +296,12 @@ class UploadServer(Owner):
             upload.was_dropped = True
             self._waiting.appendleft(upload)
         elif status is Broken.UNTRUSTED:
-            self._end(upload, self._outcome(upload), answer.words)
-            self._give_up(answer.words)
+            self._end(upload, self._outcome(upload), answer)
+            self._give_up(answer)
         elif isinstance(status, int) and status != 429 and status < 500:
             self._good()
             is_stored = 200 <= status < 300
-            self._end(upload, Outcome.STORED if is_stored else self._outcome(upload), answer.words)
+            self._end(upload, Outcome.STORED if is_stored else self._outcome(upload), answer)
         else:
             self._failed(upload, answer, now)
 
@@ -290,7 +316,7 @@ class UploadServer(Owner):
 
     def _failed(self, upload: _Upload, answer: PutEnd, now: float) -> None:
         """Try an upload again after a pause, unless the server or this upload failed too often."""
-        self._last_words = answer.words
+        self._last = answer
         if answer.status != 429:  # the server has to say no other thing than to wait
             upload.attempts += 1
         if upload.begun >= self._paused_at:  # else it was under way as another failed
@@ -300,12 +326,12 @@ class UploadServer(Owner):
             pause = PAUSES_S[min(self._failures, len(PAUSES_S)) - 1] if PAUSES_S else 0
             self._paused_until = now + pause * (1 + secrets.randbelow(1000) / 1000)
         if self._failures > len(PAUSES_S):
-            self._end(upload, self._outcome(upload), answer.words)
-            self._give_up(answer.words)
+            self._end(upload, self._outcome(upload), answer)
+            self._give_up(answer)
             return
         self._name(answer.words)
         if upload.attempts > len(PAUSES_S):
-            self._end(upload, self._outcome(upload), answer.words)
+            self._end(upload, self._outcome(upload), answer)
         else:
             self._waiting.appendleft(upload)
 
@@ -313,25 +339,32 @@ class UploadServer(Owner):
         """Return the outcome of an envelope that is not known to be stored."""
         return Outcome.UNKNOWN if upload.unanswered else Outcome.FAILED
 
-    def _give_up(self, words: str) -> None:
+    def _give_up(self, last: PutEnd) -> None:
         """End the sending of all envelopes, as the server does not take them."""
         left = len(self._waiting) + len(self._busy)
         if left:
-            self._say(f"{self._site.named} is given up ({words}): {left:,} envelopes for it wait here.")
+            self._say(f"{self._site.named} is given up ({last.words}): {left:,} envelopes for it wait here.")
         for connection, upload in list(self._busy.items()):
             upload.unanswered = upload.unanswered or connection.has_sent
             connection.close()
-            self._end(upload, self._outcome(upload), words)
+            self._end(upload, self._outcome(upload), last)
         self._busy.clear()
         while self._waiting:
             upload = self._waiting.popleft()
-            why = words if upload.attempts else not_tried_after(words)
-            self._end(upload, self._outcome(upload), why)
+            outcome = self._outcome(upload)
+            if upload.attempts:
+                self._end(upload, outcome, last)
+            else:
+                self._count(upload, not_tried(outcome, last.words, is_late=last.is_late))
 
-    def _end(self, upload: _Upload, outcome: Outcome, words: str) -> None:
-        """Name an envelope's file by its outcome, and count it."""
-        self._rename(upload, SUFFIXES[outcome])
-        self.ends[f"{outcome} ({words})"] += 1
+    def _end(self, upload: _Upload, outcome: Outcome, last: PutEnd) -> None:
+        """Count an envelope that was tried."""
+        self._count(upload, SendingEnd(outcome, last.words, is_late=last.is_late))
+
+    def _count(self, upload: _Upload, end: SendingEnd) -> None:
+        """Name an envelope's file by its end, and count it."""
+        self._rename(upload, SUFFIXES[end.outcome])
+        self.ends[end] += 1
         self._progress.add()
 
     def _rename(self, upload: _Upload, suffix: str) -> None:

@@ -157,6 +157,11 @@ def share(options: ShareOptions) -> None:
 
 def _seal(options: ShareOptions, file: Path, task: Task, said: str) -> None:
     domain = task.domain
+    if domain.vectors is not None:
+        raise OptionError(
+            "The task is of vectors, which a client's program seals for each reveal, as the page on hosts "
+            "says; name a task of records."
+        )
     bounds = allowed_on_upload(_said_of_runs(options), task)
     if options.counted:
         check_cap_is_a_number(domain)

@@ -16,6 +16,7 @@ from fairshares.harness.privacy.ledger.populations import (
     ChargeRules,
     Population,
     PrivacyEvent,
+    RevealOfTask,
     Status,
     listed,
     refuse_misspelt,
@@ -282,10 +283,15 @@ def _spent(account: Account, event: PrivacyEvent) -> str:
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
-    if event.chain:
+    if isinstance(event.chain, RevealOfTask):
+        of_task = event.chain
         charged += (
-            f", once for all runs of chain {event.chain!r}; this run's uploads go into no other, so their "
-            "records are not shared again"
+            f", once for all reveals of task {of_task.name[:16]}; reveal {of_task.number} counts as used"
+        )
+    elif event.chain is not None:
+        charged += (
+            f", once for all runs of chain {event.chain.name!r}; this run's uploads go into no other, so "
+            "their records are not shared again"
         )
     return f"Spent: {spent_text(event.exact)} by {event.task}, as its parties may have started; {charged}."
 

@@ -26,6 +26,8 @@ from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     Population,
     PrivacyEvent,
+    RevealOfTask,
+    RunChain,
     RunOfCharge,
     Status,
     Use,
@@ -42,7 +44,7 @@ _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
-# Some ledgers of schema 6 have this table, and those of version 1.0 do not.
+# Some ledgers of schema 6 have these tables, and those of version 1.0 do not.
 _RUNS = """
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -51,6 +53,13 @@ _RUNS = """
         coordinator TEXT NOT NULL,
         time TEXT NOT NULL
     );
+"""
+_REVEALS = """
+    CREATE TABLE reveals (
+        charge INTEGER REFERENCES charges,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (charge, number)
+    ) WITHOUT ROWID;
 """
 TIMEOUT_S = 20.0
 
@@ -113,6 +122,7 @@ class Ledger(Database):
     );
     {histories.TABLES}
     {_RUNS}
+    {_REVEALS}
     CREATE TABLE pieces (
         name TEXT PRIMARY KEY,
         charge INTEGER REFERENCES charges
@@ -132,8 +142,10 @@ class Ledger(Database):
 
     def upgrade(self, connection: sqlite3.Connection, *, keep: bool) -> None:
         histories.upgrade(connection, keep=keep)
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone() is None:
-            connection.execute(_RUNS if keep else _RUNS.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+        for name, table in (("runs", _RUNS), ("reveals", _REVEALS)):
+            found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+            if found is None:
+                connection.execute(table if keep else table.replace("CREATE TABLE", "CREATE TEMP TABLE"))
 
     def populations(self, name: str | None = None) -> list[Population]:
         """Return the named population, if any, or all, sorted by name."""
@@ -188,10 +200,10 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
-        Charges of nobody for the same uploads become the population's. A chain is charged for its first run,
-        and further runs add their uploads. An error leaves the file as it was. `rules` decide within the
-        transaction, from the ledger's state alone.
-        [test: tests/harness/privacy/test_ledger_chains.py]
+        Charges of nobody for the same uploads become the population's. A chain or a series is charged for its
+        first run, and further runs add their uploads and, in a series, their numbers. An error leaves the
+        file as it was. `rules` decide within the transaction, from the ledger's state alone.
+        [test: tests/harness/privacy/test_ledger_chains.py, tests/harness/privacy/test_reveals.py]
 
         Raises:
             PopulationError: The run contradicts the population or chain.
@@ -199,6 +211,7 @@ class Ledger(Database):
             UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
                 their task is closed.
             UsedNoiseError: Another run used its noise.
+            UsedRevealError: It is a reveal that was begun before.
         """
         with self.writing() as connection:
             asked = histories.ask(connection, event.uploads)
@@ -219,9 +232,16 @@ class Ledger(Database):
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
             if event.asked_by is not None:
                 _insert_run(connection, number, event.asked_by)
+            if isinstance(event.chain, RevealOfTask):
+                connection.execute("INSERT INTO reveals VALUES (?, ?)", (number, event.chain.number))
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
+
+    def last_reveal(self, name: str, task: str) -> int:
+        """Return the highest number of a task's reveals that was begun; 0 before a population's first."""
+        with self.reading() as connection:
+            return _last_reveal(connection, name, task)
 
     def close_task(self, task: str) -> int:
         """Let no run take a task's uploads any more; forget the counted ones, and return how many they were.
@@ -296,6 +316,12 @@ class Ledger(Database):
     ) -> LedgerState:
         """Return what decides about a run whose uploads were asked about."""
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
+        counted: frozenset[str] = frozenset()
+        if event.chain is not None:
+            counted = _counted(connection, name, event.chain.name, asked)
+        last_reveal = 0
+        if isinstance(event.chain, RevealOfTask):
+            last_reveal = _last_reveal(connection, name, event.chain.name)
         population = None if name is None else _find(connection, name)
         is_new = name is not None and population is None and budget is None
         return LedgerState(
@@ -304,9 +330,10 @@ class Ledger(Database):
             others=tuple(_populations(connection)) if is_new else (),
             uses=tuple(_uses(connection, asked)),
             uncounted=_uncounted(connection, asked) if name is not None else (),
-            counted=_counted(connection, name, event.chain, asked) if event.chain else frozenset(),
+            counted=counted,
             noise_used_by=None if used is None else int(used[0]),
             spent_on=_spent_on(connection, asked) if event.policies else {},
+            last_reveal=last_reveal,
             closed=histories.closed_on(connection, event.upload_task) if event.upload_task else "",
         )
 
@@ -360,6 +387,17 @@ def _runs(connection: sqlite3.Connection) -> dict[int, list[RunOfCharge]]:
     return runs
 
 
+def _last_reveal(connection: sqlite3.Connection, name: str | None, task: str) -> int:
+    """Return the highest number of a task's reveals that was begun; 0 before the first, or of nobody."""
+    if name is None:
+        return 0
+    (last,) = connection.execute(
+        "SELECT MAX(number) FROM reveals JOIN charges ON id = charge WHERE population = ? AND chain = ?",
+        (key_of(name), task),
+    ).fetchone()
+    return int(last or 0)
+
+
 def _insert_run(connection: sqlite3.Connection, charge: int, run: AskedRun) -> None:
     """Write which run of hosts a charge is of."""
     connection.execute(
@@ -397,8 +435,8 @@ def _insert(connection: sqlite3.Connection, name: str | None, event: PrivacyEven
             str(event.relation),
             noise_text(event.noise),
             str(event.out.absolute()),
-            event.chain,
-            event.domain,
+            "" if event.chain is None else event.chain.name,
+            "" if event.chain is None else event.chain.domain,
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
         ),
@@ -550,8 +588,7 @@ def _charge(row: _ChargeRow) -> Charge:
         unit=PrivacyUnit(row.unit),
         relation=NeighboringRelation(row.relation),
         out=Path(row.out),
-        chain=row.chain,
-        domain=row.domain,
+        chain=RunChain(row.chain, row.domain) if row.chain else None,
         noise=noise_of(row.noise),
         status=settled,
     )

@@ -19,7 +19,7 @@ from fairshares.harness.errors import (
 )
 from fairshares.harness.privacy.ledger.accountants import NoiseEvent
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent, Status
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RunChain, Status
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.circuits.coins import Coin
 from fairshares.protocols.guarantee import NOTHING, Budget, Guarantee, compose
@@ -41,7 +41,7 @@ A, B, C, D, E, F = ALL = [digit * 64 for digit in "abcdef"]  # identities of upl
 
 
 def event(*uploads: str, chain: str = "monthly", **changes: Any) -> PrivacyEvent:
-    return replace(RUN, uploads=uploads, chain=chain, domain="a,b" if chain else "", **changes)
+    return replace(RUN, uploads=uploads, chain=RunChain(chain, "a,b") if chain else None, **changes)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_an_upload_of_an_earlier_run_is_refused_whatever_it_went_into_since(ledg
         ({"noise": NoiseEvent((Coin(1, 2), Coin(1, 3)), 2)}, "ε, δ or noise"),
         ({"task": "confusion"}, "task"),
         ({"model": "mpyc"}, "security model"),
-        ({"domain": "a,b,c"}, "domain"),
+        ({"chain": RunChain("monthly", "a,b,c")}, "domain"),
     ],
 )
 def test_all_runs_are_what_the_first_was(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
@@ -110,7 +110,7 @@ def test_all_runs_are_what_the_first_was(ledger: Ledger, changes: dict[str, Any]
     other = replace(event(B), **changes)
     with pytest.raises(PopulationError, match=f"Chain 'monthly' was begun with another {what} than .* once"):
         ledger.charge("people", None, other)
-    ledger.charge("people", None, replace(other, chain="another"))
+    ledger.charge("people", None, replace(other, chain=RunChain("another", "a,b")))
     assert [population.spent.epsilon for population in ledger.populations()] == [1 + other.exact.epsilon]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fairshares.harness.errors import LedgerError, PopulationError, UsedUploadsError
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RunChain
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee
 from tests.conftest import PROJECT
@@ -37,8 +37,8 @@ def identities(number: int, seed: int = 1) -> list[str]:
 
 
 def of_uploads(uploads: list[str], task: str = "", chain: str = "") -> PrivacyEvent:
-    domain = "a,b" if chain else ""
-    return replace(RUN, uploads=tuple(uploads), upload_task=task, chain=chain, domain=domain)
+    chained = RunChain(chain, "a,b") if chain else None
+    return replace(RUN, uploads=tuple(uploads), upload_task=task, chain=chained)
 
 
 @pytest.fixture

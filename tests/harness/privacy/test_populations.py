@@ -13,6 +13,7 @@ from fairshares.harness.privacy.ledger.populations import (
     Charge,
     Population,
     PrivacyEvent,
+    RunChain,
     Status,
     key_of,
     left_text,
@@ -179,7 +180,7 @@ def test_a_run_that_loses_more_than_the_first_reads_of_ways_that_it_has(
     with pytest.raises(BudgetError, match="Repeat what the first run was asked for") as refusal:
         refuse_overspending(before, other)
     with pytest.raises(PopulationError, match="or begin another chain by") as refusal_of_chain:
-        refuse_other_terms(before.charges[0], replace(other, chain="monthly"))
+        refuse_other_terms(before.charges[0], other, RunChain("monthly", ""))
     for said in (str(refusal.value), str(refusal_of_chain.value)):
         named = [way for way in (BY_FAMILY, BY_DELTA, BY_BOTH) if way in said]
         assert named == [way_out] * bool(way_out), said

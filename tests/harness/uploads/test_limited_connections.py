@@ -16,7 +16,7 @@ from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.uploads import limited_connections, upload_servers
 from fairshares.harness.uploads.sending import send
 from fairshares.harness.uploads.upload_servers import Outcome
-from tests.support.servers import certify, head_of, talking
+from tests.support.servers import certify, head_of, talking, told
 
 BROKE = f"{Outcome.UNKNOWN} (the connection broke)"
 LATE = f"{Outcome.UNKNOWN} (it did not answer in time)"
@@ -40,7 +40,7 @@ def put(address: str, tmp_path: Path, body: bytes = b"sealed") -> str:
     for file in place.iterdir():
         file.unlink()
     (place / "ab.share").write_bytes(body)
-    ((how, number),) = send(tmp_path / "sent", [address])[0].items()
+    ((how, number),) = told(send(tmp_path / "sent", [address]))[0].items()
     assert number == 1
     return how
 
@@ -207,7 +207,7 @@ def test_what_was_cut_off_does_not_end_what_follows(tmp_path: Path, monkeypatch:
     for number in range(5):
         (tmp_path / "out" / "party-0" / f"{number}.share").write_bytes(b"sealed")
     with talking(tmp_path / "server.pem", talk) as address:
-        assert send(tmp_path / "out", [address]) == [Counter({IS_STORED: 5})]
+        assert told(send(tmp_path / "out", [address])) == [Counter({IS_STORED: 5})]
     assert len(connections) == 2
 
 
@@ -238,7 +238,7 @@ def test_a_connection_that_a_server_ends_after_some_requests_is_made_anew(
     for number in range(8):
         (tmp_path / "out" / "party-0" / f"{number}.share").write_bytes(b"sealed")
     with talking(tmp_path / "server.pem", talk) as address:
-        assert send(tmp_path / "out", [address]) == [Counter({IS_STORED: 8})]
+        assert told(send(tmp_path / "out", [address])) == [Counter({IS_STORED: 8})]
     assert 8 < len(asked) < 14
 
 
@@ -259,7 +259,7 @@ def test_a_server_that_does_not_answer_in_time_is_not_asked_for_each_upload(
         connection.sendall(STORED)
 
     with talking(tmp_path / "server.pem", drip) as slow, talking(tmp_path / "server.pem", talk) as quick:
-        ends = send(tmp_path / "out", [slow, quick])
+        ends = told(send(tmp_path / "out", [slow, quick]))
     why = "not tried, as the server did not answer an earlier one in time"
     assert ends == [
         Counter(

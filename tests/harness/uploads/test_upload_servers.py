@@ -14,7 +14,7 @@ from fairshares.harness.uploads import upload_servers
 from fairshares.harness.uploads.limited_connections import Destination
 from fairshares.harness.uploads.sending import send
 from fairshares.harness.uploads.upload_servers import Outcome
-from tests.support.servers import certify, head_of, serving, talking
+from tests.support.servers import certify, head_of, serving, talking, told
 
 STORED = f"{Outcome.STORED} (HTTP 201)"
 LONG_S = 30.0  # which no test has to wait for
@@ -55,7 +55,7 @@ def test_servers_are_asked_at_the_same_time(out: Path, tmp_path: Path) -> None:
         return 201
 
     with serving(tmp_path / "server.pem", answer) as address:
-        assert send(out, [f"{address}p0/", f"{address}p1/"]) == [Counter({STORED: NUMBER})] * 2
+        assert told(send(out, [f"{address}p0/", f"{address}p1/"])) == [Counter({STORED: NUMBER})] * 2
     assert not asked.broken
 
 
@@ -73,7 +73,7 @@ def test_a_server_that_nobody_runs_is_named_while_the_others_get_theirs(out: Pat
 
     with serving(tmp_path / "server.pem", answer) as address, free_ports(1) as (port,):
         dead = f"https://127.0.0.1:{port}/"
-        ends = send(out, [dead, address], None, say)
+        ends = told(send(out, [dead, address], None, say))
     failed = f"{Outcome.FAILED} (nobody answers)"
     assert ends[1] == Counter({STORED: NUMBER})
     assert (
@@ -101,7 +101,7 @@ def test_a_server_that_takes_all_and_says_nothing_is_given_up(
 
     begun = time.monotonic()
     with talking(tmp_path / "server.pem", talk) as silent:
-        ends = send(out, [silent], None, said.append)
+        ends = told(send(out, [silent], None, said.append))
     assert time.monotonic() - begun < LONG_S
     why = "not tried, as the server did not answer an earlier one in time"
     assert ends[0].keys() == {f"{Outcome.UNKNOWN} (it did not answer in time)", f"{Outcome.FAILED} ({why})"}
@@ -126,7 +126,7 @@ def test_a_server_that_takes_so_many_at_a_time_gets_all(status: int, out: Path, 
     with serving(tmp_path / "server.pem", answer) as address:
         left = 10
         while left:
-            (end,) = send(out, [address])
+            (end,) = told(send(out, [address]))
             left -= end[STORED]
             assert end[STORED]
     assert suffixes(out, 0) == {".sent": 10}
@@ -148,7 +148,7 @@ def test_no_more_bytes_are_on_their_way_than_memory_has_room_for(
         return 201
 
     with serving(tmp_path / "server.pem", answer) as address:
-        assert send(out, [address])[0] == Counter({STORED: NUMBER})
+        assert told(send(out, [address]))[0] == Counter({STORED: NUMBER})
     assert most[0] <= 2
 
 
@@ -165,7 +165,7 @@ def test_an_answer_before_the_end_of_a_body_counts(out: Path, tmp_path: Path) ->
             time.sleep(0.001)
 
     with talking(tmp_path / "server.pem", talk) as address:
-        assert send(out, [address]) == [Counter({f"{Outcome.FAILED} (HTTP 413)": 1})]
+        assert told(send(out, [address])) == [Counter({f"{Outcome.FAILED} (HTTP 413)": 1})]
 
 
 @pytest.mark.parametrize(
