@@ -96,7 +96,7 @@ def test_headline_figures_are_those_of_the_studies() -> None:
     errors = [figures["tpr_rmse_median"] for figures in (local, tree)]
     assert curves[1] == f"local DP {errors[0]:.2f} → {errors[1]:.3f}"
 
-    flower = (PROJECT / "docs" / "how-to" / "train.md").read_text(encoding="utf-8")
+    flower = (PROJECT / "docs" / "how-to" / "flower.md").read_text(encoding="utf-8")
     of = {line.split()[0]: line.split()[1:] for line in flower.splitlines() if re.match(r"\w+ +\d\.", line)}
     gaps = of["demographic_parity_difference"]
     assert weights[1] == f"{gaps[1]} → {gaps[2]}, lower in {gaps[5]} of {gaps[7]}"
