@@ -21,11 +21,10 @@ from fairshares.harness.hosts.messages import (
     ReadList,
     TakeList,
 )
-from fairshares.harness.hosts.party_run import Fed, RunPlace, RunState
-from fairshares.harness.hosts.runs import InvitedInputs, UploadedInputs
+from fairshares.harness.hosts.party_run import ClientsInvited, Fed, RunPlace, RunState
+from fairshares.harness.hosts.runs import ClientsOfRelease, UploadedInputs
 from fairshares.harness.hosts.signed_results import (
-    AGGREGATE,
-    UPLOADS,
+    InputSource,
     Intent,
     UploadList,
     lists_of_others,
@@ -39,7 +38,7 @@ from fairshares.harness.system.files import append, sha256_of
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.aggregates import check_own, extract_values
 from fairshares.harness.uploads.counting import Opener, UploadCount
-from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX, TASK_FILE
 from fairshares.harness.uploads.identities import MOST_UPLOADS
 from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
@@ -47,10 +46,9 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
-# In a host's directory, where its owner places the first four.
+# In a host's directory, where its owner places the first three, and `TASK_FILE`.
 AGGREGATES = "aggregates"
 SHARES = "shares"  # clients' uploads
-TASK = "task.json"  # the task of the uploads
 SEALING = "sealing"  # the party's sealing keys
 CHECKPOINT = "count.partial"  # the count so far, sealed for the host itself, in case its process dies
 # In a run's directory.
@@ -59,12 +57,12 @@ _ADDED_UP = "added up"  # the aggregate, and in `_VALUES` the party's values
 _VALUES = "values"
 
 
-def release_proposed(host: LocalHost, message: Propose) -> "Proposed | Fed[Intent]":
+def release_proposed(host: LocalHost, message: Propose) -> "Proposed | ClientsInvited[Intent]":
     """Take a release. Raises PolicyError, OptionError, UnsupportedError, or as `RunPlace.open`."""
     guard = Guard.of_run(host.directory, message.asked, host.coordinator)
     place = RunPlace.open(host, RunKind.RELEASE, guard.release.model)
     if guard.release.form.path is CLIENTS:
-        return Fed(place, InvitedInputs(guard))
+        return ClientsInvited(place, ClientsOfRelease(guard))
     return Proposed(place, guard)
 
 
@@ -99,7 +97,7 @@ class Proposed(RunState):
         if found:
             return Step(Given(place, self.guard, found[0]), None)
         release = self.guard.release
-        task = self.guard.task_of_run(read_task(directory / TASK))
+        task = self.guard.task_of_run(read_task(directory / TASK_FILE))
         check_task(task, release.form, release.model)
         guard = self.guard.with_task(task)
         count = _counted(directory, Opener(task, party, task.secrets(party, directory / SEALING)))
@@ -154,7 +152,7 @@ class Given(RunState):
                 left_out=header.excluded,
                 pieces=pieces,
             )
-        fed = UploadedInputs(guard, inputs, values, AGGREGATE, heard={}, noise_terms=noise_terms)
+        fed = UploadedInputs(guard, inputs, values, InputSource.AGGREGATE, heard={}, noise_terms=noise_terms)
         return Step(Fed(self.place, fed), aggregated)
 
 
@@ -270,7 +268,7 @@ class Listed(RunState):
                 left_out=header.excluded,
                 pieces=pieces,
             )
-        fed = UploadedInputs(guard, inputs, values, UPLOADS, heard, noise_terms)
+        fed = UploadedInputs(guard, inputs, values, InputSource.UPLOADS, heard, noise_terms)
         return Step(Fed(place, fed), aggregated)
 
     def _heard(self) -> dict[int, UploadList]:

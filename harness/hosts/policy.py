@@ -39,7 +39,7 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 DEFAULT_PORT = 12000
 MOST_PROGRAM_SECONDS = 10**9  # of a coordinator's program
 # In the host's directory.
-FILE = "policy.toml"
+POLICY_FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
 STOCK = "stock"  # of noise made ahead
 COMMAND = "./inv hosts.policy"
@@ -285,7 +285,7 @@ class Policy:
 
 def read_policy(directory: Path) -> Policy:
     """Return a host's policy; PolicyError if it is missing, invalid, or others can change it."""
-    path = directory / FILE
+    path = directory / POLICY_FILE
     if not path.is_file():
         raise PolicyError(
             f"It has no policy, so it runs nothing of another's: its owner writes one there by {COMMAND} "
@@ -341,11 +341,11 @@ def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0
         PolicyError: The text is no valid policy.
     """
     with scratch_directory(directory) as partial:
-        create_file(partial / FILE, text.encode())
-        checked_policy(partial / FILE, FILE)
+        create_file(partial / POLICY_FILE, text.encode())
+        checked_policy(partial / POLICY_FILE, POLICY_FILE)
     stated = tomllib.loads(text)
     added = ""  # before the text, as lines after a table would belong to the table
     for name, number in (("port", port), ("client_port", client_port)):
         if number and name not in stated:
             added += f"{name} = {number}\n"
-    write_whole(directory / FILE, (added + text).encode())
+    write_whole(directory / POLICY_FILE, (added + text).encode())

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, VALUES_ELSEWHERE, DistributedNoiseInput, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError, UnsupportedError
 from fairshares.harness.inputs.updates import MOST_UNITS, UpdateRule, rounding_error, units_for
@@ -240,7 +240,7 @@ class PlannedSums:
             spec=self.wanted.spec,
             source=PROGRAMS / f"{self.wanted.spec.name}.mpc",
             arguments=(str(parties), str(self.rounds), str(coordinates), *law),
-            party_inputs=(None,) * parties,
+            values=VALUES_ELSEWHERE,
             fair_bits=fair_bits,
             own=own,
         )

@@ -13,7 +13,8 @@ from fairshares.harness.errors import OptionError, ShareError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
 from fairshares.harness.system.files import read_bounded
-from fairshares.harness.uploads.task import ANYONE, TASK_FILE, Task
+from fairshares.harness.uploads.files import TASK_FILE
+from fairshares.harness.uploads.task import ANYONE, Task
 
 LANGUAGES = ("de", "en")  # those of web/page/texts
 BUILT = Path(__file__).parent / "page_files"  # where `npm run build` in web/ writes script and style

@@ -32,7 +32,6 @@ from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
-TASK_FILE = "task.json"  # beside uploads, and on a page that makes them
 MOST_ENVELOPES = 2**20  # of one file
 # Who may upload.
 ANYONE = "anyone"
@@ -203,6 +202,14 @@ class Task:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
                 "shared. Correct the clock, or ask for a new task."
+            )
+
+    def check_over(self) -> None:
+        """Raise ShareError unless the last day of the task is over by this machine's clock."""
+        if today() <= self.until:
+            raise ShareError(
+                f"The task takes uploads until {self.until}, and this machine's clock says {today()}: it can "
+                "be closed from the day after."
             )
 
     def check_count(self, uploads: int) -> None:

@@ -156,9 +156,9 @@ class UpdateClient:
             ends = send(place, addresses_for(self.task, to, shown), shown)
             check_stored(ends, place)
             stored: dict[str, int] = {}
-            for end in ends:
-                for how, number in end.items():
-                    stored[how] = stored.get(how, 0) + number
+            for of_party in ends:
+                for end, number in of_party.items():
+                    stored[str(end)] = stored.get(str(end), 0) + number
             return stored
 
     def _place(self, reveal: int) -> Path:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fairshares.harness.engines.registry import choose_model
-from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.host_log import LOG_FILE
 from fairshares.harness.hosts.local_host import TURN
-from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from tests.support.command import CODES, call, files_below, finish, flat, processes_below, start, succeed
 from tests.support.midway import charges, ended, have_party_0_stop, party_on, wait_until_midway
@@ -59,7 +59,7 @@ def hosts(three: NetworkedSite) -> Iterator[NetworkedSite]:
 
 def below(site: NetworkedSite) -> list[set[str]]:
     """Return what is on each host, but for its ledger, log and results, and the file of turns."""
-    stay = {LEDGER, "results", TURN, LOG}
+    stay = {LEDGER, "results", TURN, LOG_FILE}
     return [files_below(site.directory(host.party)) - stay for host in site.hosts]
 
 
@@ -237,4 +237,4 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         assert "There is no room left on the disk." in said
         resize("1g")
         assert below(site) == before and spent(site)[2] == ["aborted"]
-        assert (place / FILE).read_text().endswith(POLICY)
+        assert (place / POLICY_FILE).read_text().endswith(POLICY)

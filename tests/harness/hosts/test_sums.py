@@ -68,7 +68,7 @@ def test_all_declared_reveals_are_charged_once(reveals: Reveals) -> None:
         assert run.manifest.ledger is not None and run.manifest.ledger.spent.guarantee == spent
         for charges in reveals.charges():
             assert [charge.exact for charge in charges] == [spent]
-            assert charges[0].chain == reveals.task.name
+            assert charges[0].chain is not None and charges[0].chain.name == reveals.task.name
     assert spent is not None and 7 < spent.epsilon <= 8
     for charges in reveals.charges()[:-1]:
         assert len(charges[0].runs) == 3

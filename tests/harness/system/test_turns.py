@@ -15,7 +15,8 @@ from fairshares.harness.errors import ShareError
 from fairshares.harness.system import files
 from fairshares.harness.system.files import TURN, in_turn
 from fairshares.harness.uploads import sending as uploading
-from fairshares.harness.uploads.sending import send
+from fairshares.harness.uploads.sending import SendingEnd, send
+from tests.support.servers import told
 
 
 def test_no_other_user_can_keep_this_one_from_its_turn(tmp_path: Path) -> None:
@@ -82,7 +83,8 @@ def test_who_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             warnings.showwarning = lambda message, *_: show(str(message))
             with in_turn(tmp_path):
                 holder.join()
-    assert said == [f"Waiting for another process of yours to end, which holds {tmp_path / TURN}."] * 2
+    held_by = f"holds {tmp_path / TURN}; if there is none, remove that file."
+    assert said == [f"Waiting for another process of yours to end, which {held_by}"] * 2
 
 
 def test_one_process_at_a_time_is_in_turn_though_the_file_goes(tmp_path: Path) -> None:
@@ -107,6 +109,24 @@ def test_one_process_at_a_time_is_in_turn_though_the_file_goes(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["count"]
 
 
+def test_a_file_with_a_content_is_held_by_the_command_in_node(tmp_path: Path) -> None:
+    (tmp_path / TURN).touch(mode=0o600)
+    (tmp_path / TURN).write_text("1234\n")
+    entered = threading.Event()
+
+    def enter() -> None:
+        with in_turn(tmp_path):
+            entered.set()
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    assert not entered.wait(0.3)  # a wrong one enters at once
+    (tmp_path / TURN).unlink()
+    assert entered.wait(600)
+    thread.join()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_who_is_refused_is_told_by_which_file(tmp_path: Path) -> None:
     (tmp_path / TURN).touch()
     (tmp_path / TURN).chmod(0o644)
@@ -120,7 +140,7 @@ def test_a_client_sends_though_another_user_locked_its_directory(
     monkeypatch.setattr(uploading, "_PAUSES_S", ())
     (tmp_path / "party-0").mkdir()
     (tmp_path / "party-0" / "ab.share").write_bytes(b"sealed")
-    ends: list[list[Counter[str]]] = []
+    ends: list[list[Counter[SendingEnd]]] = []
     with free_ports(1) as (port,):
         address = f"https://127.0.0.1:{port}/"
         reading = os.open(tmp_path, os.O_RDONLY)
@@ -129,5 +149,5 @@ def test_a_client_sends_though_another_user_locked_its_directory(
         thread.start()
         thread.join(30)
         os.close(reading)
-    assert ends == [[Counter({"not stored (nobody answers)": 1})]]
+    assert [*map(told, ends)] == [[Counter({"not stored (nobody answers)": 1})]]
     assert [path.name for path in tmp_path.iterdir()] == ["party-0"]
