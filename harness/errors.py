@@ -217,6 +217,14 @@ class FeaturesError(FairSharesError):
     """Features are not ranges and categories, or a table lacks one."""
 
 
+class ModelArraysError(FairSharesError):
+    """A model's arrays are not floats, or not those that were declared or sent."""
+
+
+class FlowerMessageError(FairSharesError):
+    """A message of Flower asks for something else than a vector, or holds more than it may."""
+
+
 class ThresholdGridError(FairSharesError):
     """A score curve's thresholds do not increase, or leave [0, 1]."""
 
@@ -377,6 +385,10 @@ class UsedNoiseError(StockError):
     """Another run used this noise."""
 
 
+class UsedRevealError(FairSharesError):
+    """A reveal of this number, or a later one, was begun before."""
+
+
 class PlanError(FairSharesError):
     """A run's costs cannot be predicted."""
 
@@ -404,7 +416,7 @@ KINDS = (
         3,
         "a rule refuses it: a budget, a host's policy, or what was used before",
         "do not repeat it as it is",
-        (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError),
+        (BudgetError, PolicyError, PopulationError, UsedUploadsError, UsedNoiseError, UsedRevealError),
     ),
     ErrorKind(
         4,

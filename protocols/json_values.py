@@ -11,10 +11,13 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 if TYPE_CHECKING:
     JsonFields: TypeAlias = dict[str, JsonValue]
+    AnyJson: TypeAlias = JsonValue
 else:  # msgspec knows no type that contains itself, and `strict_json` has checked what JSON may hold
     JsonFields = dict
-"""An object of JSON within a struct, whose fields somebody else checks later.
+    AnyJson = bool | int | float | str | list | dict | None
+"""Types of a struct's fields that somebody else checks later: an object of JSON, and any value of JSON.
 
-A struct that carries a record domain, a policy or clients' terms names the field so. Their reader checks
-them, and says in its own words what is wrong.
+A struct that carries a record domain, a policy or clients' terms has a field of `JsonFields`. Their reader
+checks them, and says in its own words what is wrong. A host's answer to a request is an `AnyJson` until
+whoever asked checks it.
 """

@@ -1,18 +1,14 @@
 """PrivFairFL's Protocols 1 to 4 as printed, measured on records that they make up.
 
-Their outputs are not private, whatever the epsilon. `harness/pipeline/literal_protocols.py` makes their jobs.
+Their outputs are not private, whatever the epsilon. `protocols.py` makes their jobs.
 """
 
 from collections.abc import Mapping
 from fractions import Fraction
 
+from benchmarks.literal.protocols import IN_VECTORS, SPECS, SPECS_IN_VECTORS, LiteralProtocol
 from fairshares.harness.engines.execution import MadeUpJob
-from fairshares.harness.pipeline.literal_protocols import (
-    IN_VECTORS,
-    SPECS,
-    SPECS_IN_VECTORS,
-    LiteralProtocol,
-)
+from fairshares.harness.hosts.trials import CloneTrial
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import AT_ONCE, ONE_BY_ONE
 from fairshares.protocols.spec import ProtocolSpec
@@ -49,3 +45,8 @@ def literal_protocol(cell: Mapping[str, str | int | float]) -> LiteralProtocol:
 def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> MadeUpJob:
     """Return a literal cell's job."""
     return literal_protocol(cell).job(model)
+
+
+def literal_trial(cell: Mapping[str, str | int | float], model: SecurityModel) -> CloneTrial:
+    """Return a literal cell's trial at hosts, which have its program in their clones."""
+    return CloneTrial.of_job(literal_job(cell, model), model)

@@ -1,11 +1,13 @@
 """A run of a cell, by the same pipeline as any other run, on made-up clients."""
 
+import math
 import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -15,7 +17,8 @@ from msgspec import UnsetType, structs, to_builtins
 
 from benchmarks.emulation.links import emulated
 from benchmarks.factors import AHEAD, PROGRAM, REQUEST_OF
-from benchmarks.literal import literal_job, literal_of, literal_protocol
+from benchmarks.literal import literal_job, literal_of, literal_trial
+from benchmarks.literal.protocols import literal_source
 from benchmarks.measure.given_files import engine_with_files, reading_files
 from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up
@@ -40,16 +43,16 @@ from fairshares.harness.errors import FairSharesError, UnsupportedError
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.hosts.trials import (
     KnownTrial,
-    LiteralTrial,
     NoiseTrial,
     ProgramTrial,
     ReleaseTrial,
     inputs_of_size,
     public_integers,
+    sent_of_size,
+    sent_sizes,
 )
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.jobs import make_job
-from fairshares.harness.pipeline.literal_protocols import literal_source
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.noise_samples import noise_job, open_noise
 from fairshares.harness.pipeline.preprocessing import joint_noise_of, preprocess
@@ -82,7 +85,7 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.circuits.gaussian import JointGaussian
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonObject
-from fairshares.protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
+from fairshares.protocols.spec import CLIENTS, NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
@@ -397,7 +400,7 @@ def trial_of(cell: Mapping[str, Level]) -> KnownTrial:
     """Return the trial on hosts of a cell of what they have themselves."""
     model = model_of(cell)
     if literal_of(cell):
-        return LiteralTrial(security=model.name, parties=model.stated_parties, literal=literal_protocol(cell))
+        return literal_trial(cell, model)
     request = request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         return NoiseTrial(
@@ -442,21 +445,25 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     if PROGRAM in cell or literal_of(cell):
         return program_job(cell, programs)
     if cell["protocol"] == PI_ROUNDS.name:
-        return _with_places(session_of(cell).planned.job)
+        return _with_places(session_of(cell).planned.job, model)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic = statistic_of(cell)
     release = request_of(cell)
     federation = federation_of(cell, statistic)
-    inputs = inputs_of_size(federation, release.form, model)
-    return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
+    inputs = inputs_of_size(federation, release.form)
+    if release.form.path is CLIENTS:
+        # No program depends on clients' certificates.
+        unknown = [""] * len(sent_sizes(federation, release.form))
+        inputs = sent_of_size(federation, release.form, unknown)
+    return _with_places(make_job(statistic.prepare(release, federation.domain), inputs), model)
 
 
-def _with_places(job: PrivateJob) -> PrivateJob:
+def _with_places(job: PrivateJob, model: SecurityModel) -> PrivateJob:
     """Return a job with a place for each party's piece of noise, if it takes one."""
     if not job.spec.uses_piece:
         return job
-    return replace(job, pieces=(Path(),) * len(job.party_inputs))
+    return replace(job, pieces=(Path(),) * model.parties)
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
@@ -476,11 +483,11 @@ def _count_error(key: Cell) -> float:
         noise = session.plan.noise
         units = session.rule.units
         if isinstance(noise, JointGaussian):
-            masses = np.array(noise.weights, dtype=np.float64)
+            squares = sum(weight * (i - noise.largest) ** 2 for i, weight in enumerate(noise.weights))
+            mean_square = Fraction(squares, sum(noise.weights))
         else:
-            masses = np.array(noise.summed(noise.parties), dtype=np.float64)
-        deviations = (np.arange(masses.size) - noise.largest) / units
-        return float(np.sqrt(np.average(deviations**2, weights=masses)))
+            mean_square = noise.mean_square_error
+        return math.sqrt(mean_square) / units
     statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error is the same for all

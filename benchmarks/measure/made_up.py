@@ -46,7 +46,7 @@ class SourceAtHosts(Source):
     size: FederationSize
 
     def describe(self, run: RunContext) -> PartyInputs:
-        return inputs_of_size(self.size, run.release.form, run.release.model)
+        return inputs_of_size(self.size, run.release.form)
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
         if run.release.form.path is not CLIENTS:

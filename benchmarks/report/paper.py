@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from benchmarks.validation.side_by_side import (
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, GREY
+from fairshares.harness.views.plan import bytes_in_words
 from fairshares.harness.views.rendering.plots import WIDTH, intervals
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.mechanisms.shifted_log import rho_of
@@ -337,6 +339,50 @@ def _intervals(_: Measured) -> Iterator[Row]:
         yield [str(interval), f"{epsilon:g}", *ratios]
 
 
+_NUMBERS_OF_PARTIES = (2, 3, 5, 8, 10)
+_RELEASES = {"pi_rw": "weights", "pi_roc": "curves", "pi_gap": "gap", "pi_rounds": "a round of training"}
+_NOISES = {"joint": "joint", "ahead": "made ahead", "distributed": "distributed"}
+
+
+def _parties(measured: Measured) -> Iterator[Row]:
+    """Yield seconds while clients wait by the number of parties, and of joint noise what all parties sent."""
+    yield ["", "model", "noise", *map(str, _NUMBERS_OF_PARTIES)]
+    for protocol, release in _RELEASES.items():
+        for model, noise in product(("semi2k", "spdz2k", "mpyc"), _NOISES):
+            where = {"protocol": protocol, "security": model, "noise": noise, "network": "none"}
+            by_number = {cell["parties"]: cell for cell in measured.where("parties", **where) if cell.ok}
+            if by_number:
+                figures = [_with_bytes(by_number.get(number)) for number in _NUMBERS_OF_PARTIES]
+                yield [release, f"`{model}`", _NOISES[noise], *figures]
+
+
+def _with_bytes(cell: CellRuns | None) -> str:
+    """Return the seconds while clients wait, and what all sent for joint noise; of training, of a round."""
+    if cell is None or cell.median_s is None:
+        return texts.NONE
+    text = texts.seconds(cell.median_s, 2)
+    if cell["noise"] == "joint" and cell.sent_bytes:
+        text += f", {bytes_in_words(cell.sent_bytes / max(cell.number('rounds'), 1))}"
+    return text
+
+
+def _parties_over_networks(measured: Measured) -> Iterator[Row]:
+    yield ["", "model", "noise", "network", *map(str, _NUMBERS_OF_PARTIES)]
+    for protocol in ("pi_rw", "pi_roc"):
+        for model, noise, network in product(("semi2k", "mpyc"), _NOISES, ("lan", "wan")):
+            where = {"protocol": protocol, "security": model, "noise": noise, "network": network}
+            by_number = {cell["parties"]: cell for cell in measured.where("parties", **where) if cell.ok}
+            if by_number:
+                seconds = [_seconds_alone(by_number.get(number)) for number in _NUMBERS_OF_PARTIES]
+                yield [_RELEASES[protocol], f"`{model}`", _NOISES[noise], f"`{network}`", *seconds]
+
+
+def _seconds_alone(cell: CellRuns | None) -> str:
+    if cell is None or cell.median_s is None:
+        return texts.NONE
+    return texts.seconds(cell.median_s, 2)
+
+
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "gain": _gain,
     "table2-held": lambda measured: texts.held(validate(measured).findings),
@@ -364,6 +410,8 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "capping": _capping,
     "groups": _groups,
     "algorithm-1": _algorithm_1,
+    "parties": _parties,
+    "parties-over-networks": _parties_over_networks,
     "intervals": _intervals,
 }
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
-from fairshares.harness.engines.execution import PROGRAMS, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, VALUES_ELSEWHERE, PrivateJob
 from fairshares.harness.engines.mpspdz.compiler import (
     Installation,
     compile_options,
@@ -115,7 +115,7 @@ def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping
 @cache  # π_RW and π_ROC have programs of which two numbers are checked
 def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
     installation = find_installation()
-    job = PrivateJob(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
+    job = PrivateJob(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, VALUES_ELSEWHERE)
     assert isinstance(installation, Installation)
     return counted(compilers_estimate(job, installation.home, compile_options(job, _MODEL)))
 

@@ -17,7 +17,7 @@ from fairshares.harness.system.spelling import similar
 if TYPE_CHECKING:
     from fairshares.harness.system.documents import TomlValue
 
-FILE = Path("fairshares.toml")  # in the working directory
+OPTIONS_FILE = Path("fairshares.toml")  # in the working directory
 ANALYST = "Analyst"
 CLIENT = "Client"
 PARTY = "Party, or owner of a host"
@@ -212,11 +212,11 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     Raises:
         OptionError: The file cannot be read, or names something that does not exist.
     """
-    if not given or not FILE.exists():
+    if not given or not OPTIONS_FILE.exists():
         return ""
     from fairshares.harness.system.documents import Refusal, read_toml  # most commands start without it
 
-    content = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
+    content = read_toml(OPTIONS_FILE, Refusal(OptionError, str(OPTIONS_FILE), "a file of options", _WAY_OUT))
     tables = {name: table for name, table in content.items() if isinstance(table, dict)}
     for_all = {name: value for name, value in content.items() if name not in tables}
     options = {name: option for command in commands.values() for name, option in command.options.items()}
@@ -224,7 +224,7 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     texts_by_command = {}
     for name, table in tables.items():
         if name not in commands:
-            raise OptionError(f"{FILE}: there is no command [{name}]{similar(name, commands)}.")
+            raise OptionError(f"{OPTIONS_FILE}: there is no command [{name}]{similar(name, commands)}.")
         texts_by_command[name] = _texts(f"[{name}] has not got", table, commands[name].options)
     filled = {}
     for context in given:
@@ -237,7 +237,7 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
                 filled[flag] = text
     if not filled:
         return ""
-    sentence = f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in filled.items())}"
+    sentence = f"From {OPTIONS_FILE}: {', '.join(f'{flag} {text}' for flag, text in filled.items())}"
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in sentence
     )
@@ -270,9 +270,9 @@ def _texts(
     """
     for name in table:
         if name not in options and name not in OF_ALL:
-            raise OptionError(f"{FILE}: {lacking} an option {name!r}{similar(name, options)}.")
+            raise OptionError(f"{OPTIONS_FILE}: {lacking} an option {name!r}{similar(name, options)}.")
         if name in OF_ALL or options[name].parse is None:
-            raise OptionError(f"{FILE}: {name} takes no value; give --{name} as you run a command.")
+            raise OptionError(f"{OPTIONS_FILE}: {name} takes no value; give --{name} as you run a command.")
     texts = {name: as_text(value) for name, value in table.items()}
     for name, text in texts.items():
         check_not_empty(text, options[name].flag)

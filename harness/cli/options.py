@@ -51,6 +51,7 @@ from fairshares.harness.request.request import (
     Where,
 )
 from fairshares.harness.training.request import TrainRequest
+from fairshares.harness.uploads.files import TASK_FILE
 
 if TYPE_CHECKING:
     from fairshares.harness.uploads.page import Site
@@ -121,7 +122,7 @@ class ShareOptions(
     """Split and seal records for a task's parties, and send them: a client's step."""
 
     also = "--to task"
-    task = required(parse_path, "the file that `task` made", "task.json")
+    task = required(parse_path, "the file that `task` made", TASK_FILE)
     records = required_unless("to", parse_path, _OF_CLIENTS, "my.csv")
     out = required_unless("check", parse_path, "directory for one file per party and client", "results")
     to = optional(
@@ -153,7 +154,7 @@ class TaskOptions(Options):
     )
     delta = Spending.delta.optional(help=f"the most δ, likewise; default: {ACCEPTED_DELTA}")
     declares = OptionGroup(DeclaredValues)
-    file = required(parse_path, "the task: shown if it is there, else made by the other options", "task.json")
+    file = required(parse_path, "the task: shown if it is there, else made by the other options", TASK_FILE)
     parties = optional(parse_names, "what the parties' `keys` wrote, party 0 first")
     until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
     admission = usual(
@@ -198,7 +199,7 @@ class InviteOptions(Options):
     """Make, count and revoke one-time links to a task's page: the step of the task's maker."""
 
     first = "task"
-    task = required(parse_path, "the file of a task for one-time links", "task.json")
+    task = required(parse_path, "the file of a task for one-time links", TASK_FILE)
     directory = required(
         parse_path,
         "where the links and each party's list of them are, or will be; nobody else reads it",
@@ -250,7 +251,7 @@ class OfTask(
         "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://",
         "shares",
     )
-    task = required(parse_path, "the task that clients shared for", "task.json")
+    task = required(parse_path, "the task that clients shared for", TASK_FILE)
     keys = required(parse_path, "the party's directory of sealing keys", "keys")
     for_tasks = FOR_TASKS.but(help="with --epsilon: what the runs release; default: what the task allows")
     privacy_unit = UNIT_OF_A_POLICY
@@ -318,7 +319,7 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, give one a budget, or retire one; copy the ledger."""
+    """Show what each population's runs have spent, give or retire one, and copy or shrink the ledger."""
 
     population = Request.population.but(help="the one to show; default: all")
     budget = AccountOptions.budget.but(
@@ -331,6 +332,11 @@ class LedgerOptions(Options):
     )
     ledger = AccountOptions.ledger
     copy = optional(parse_path, "a new file for a copy of the ledger, also while runs are under way")
+    close_task = optional(
+        parse_path,
+        "the file of a task whose last day is over: no run takes its uploads any more, and the ledger, which "
+        "gets smaller, forgets the counted ones",
+    )
     plot = PLOT
     prints = "JSON"
 

@@ -295,23 +295,42 @@ class Job(ABC):
 
 
 @dataclass(frozen=True)
+class ValuesElsewhere:
+    """Clients' values that are not on this machine: each party has its own, or gets them later."""
+
+
+@dataclass(frozen=True)
+class ValueFiles:
+    """Clients' values, as parties have them.
+
+    Attributes:
+        files: Per party, a file of values in the model's domain, little-endian.
+    """
+
+    files: tuple[Path, ...]
+
+
+VALUES_ELSEWHERE = ValuesElsewhere()
+
+ClientValues = ValuesElsewhere | ValueFiles | ClientInputs
+"""Where clients' values are before a run: elsewhere, in files, or at clients that send while parties run."""
+
+
+@dataclass(frozen=True)
 class PrivateJob(Job):
     """A program with inputs of clients, which runs only once it is charged.
 
     Attributes:
-        party_inputs: Per party, a file of values in the model's domain, little-endian; None if a party has
-            its values, or gets them later.
-        clients: Who sends while the parties run.
+        values: Where clients' values are.
         piece_at_hosts: The name of the piece of noise made ahead that all hosts take for it, or "" for none.
     """
 
-    party_inputs: tuple[Path | None, ...]
+    values: ClientValues
     _: KW_ONLY
-    clients: ClientInputs | None = None
     piece_at_hosts: str = ""
 
     def __post_init__(self) -> None:
-        if self.spec.made_up and (self.clients or any(self.party_inputs)):
+        if self.spec.made_up and not isinstance(self.values, ValuesElsewhere):
             raise UnsupportedError(
                 f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
                 "no shares."
@@ -319,15 +338,15 @@ class PrivateJob(Job):
 
     @property
     def sending(self) -> ClientInputs | None:
-        return self.clients
+        return self.values if isinstance(self.values, ClientInputs) else None
 
     def values_of(self, party: int) -> Path | None:
-        return self.party_inputs[party]
+        return self.values.files[party] if isinstance(self.values, ValueFiles) else None
 
     def check_parties(self, model: SecurityModel) -> None:
-        if len(self.party_inputs) != model.parties:
+        if isinstance(self.values, ValueFiles) and len(self.values.files) != model.parties:
             raise UnsupportedError(
-                f"{self.spec.name} was given inputs of {len(self.party_inputs)} parties; model {model.name} "
+                f"{self.spec.name} was given inputs of {len(self.values.files)} parties; model {model.name} "
                 f"has {model.parties}."
             )
         super().check_parties(model)

@@ -313,7 +313,7 @@ class ExpectedRelease:
         release = self.request
         parties = release.model.parties
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
-        job = make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, [None] * parties))
+        job = make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows))
         if release.randomness.offline:
             job = replace(job, pieces=(Path(),) * parties)
         return job

@@ -20,6 +20,7 @@ from typing import BinaryIO
 from fairshares.harness.errors import SHELL, FairSharesError, HostUnfitError, naming
 from fairshares.harness.hosts import local_host, wire
 from fairshares.harness.hosts.decision import Benchmark, Contact
+from fairshares.harness.hosts.frames import AnswerFrame, EndFrame, ErrorFrame, Hello, HostFrame, Role
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.listed_uploads import release_proposed
 from fairshares.harness.hosts.local_host import LocalHost
@@ -38,6 +39,7 @@ from fairshares.harness.hosts.messages import (
     PartyEnd,
     Preprocess,
     Propose,
+    ReceivedRequest,
     Removed,
     RunTrial,
     check_order,
@@ -45,14 +47,14 @@ from fairshares.harness.hosts.messages import (
     limit_s,
 )
 from fairshares.harness.hosts.party_run import Running, RunState
-from fairshares.harness.hosts.policy import FILE
+from fairshares.harness.hosts.policy import POLICY_FILE
 from fairshares.harness.hosts.runs import noise_proposed, trial_proposed
 from fairshares.harness.hosts.states import HostState, NoRun, State, Stepping
 from fairshares.harness.pipeline.sources import request_of_run
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.system.signals import take_interrupts, uninterrupted
 from fairshares.harness.uploads.signatures import Signed
-from fairshares.protocols.json_values import JsonObject
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
 _WAITING = 1  # how many requests wait at most while another one is answered, to save memory
 # The time between two looks at the party and at signals, while a party runs and otherwise. If Python begins
@@ -77,13 +79,12 @@ class Agent(wire.Endpoint):
 
     longest = SHORT
 
-    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, role: str) -> None:
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers) -> None:
         super().__init__()
         self._incoming = incoming
         self._outgoing = outgoing
         self._work = work
-        self._role = role
-        self.requests: queue.Queue[wire.Received] = queue.Queue(_WAITING)
+        self.requests: queue.Queue[ReceivedRequest] = queue.Queue(_WAITING)
         self._losing = threading.Lock()
 
     def write(self, line: bytes) -> None:
@@ -111,9 +112,10 @@ class Agent(wire.Endpoint):
     def _listen(self, incoming: BinaryIO) -> None:
         why = ""
         try:
-            for request in self.messages(incoming):
+            for line in self.messages(incoming):
+                request = ReceivedRequest.of_line(line.fields, line.size)
                 self.requests.put(request)
-                if _name(request) == Bye.name():
+                if request.name == Bye.name():
                     return
         except OSError:
             pass  # the connection broke, for which there is no more to say
@@ -124,14 +126,13 @@ class Agent(wire.Endpoint):
     def serve(self) -> None:
         """Answer requests until the coordinator says goodbye."""
         self.begin(self._incoming)
-        self._say({self._role: wire.VERSION})
+        self._say(Hello(self._work.role).to_json())
         while True:
             request = self._next()
-            name = _name(request)
-            if name == Bye.name():
+            if request.name == Bye.name():
                 break
-            limit = self._work.limit_s(self._work.known.get(name))
-            with self._within(limit, f"The request {name[:_SHOWN]!r}"):
+            limit = self._work.limit_s(self._work.known.get(request.name))
+            with self._within(limit, f"The request {request.name[:_SHOWN]!r}"):
                 self._say(self._answer(request))
         self._work.ends(Bye.name(), _AS_ASKED)
 
@@ -145,11 +146,11 @@ class Agent(wire.Endpoint):
         self._note_end(why)
         local_host.end_agent(why)
 
-    def _say(self, message: dict[str, object]) -> None:
+    def _say(self, message: JsonObject | HostFrame) -> None:
         self.longest = self._work.longest  # before the other side learns that it may send more
         self.send(message)
 
-    def _next(self) -> wire.Received:
+    def _next(self) -> ReceivedRequest:
         """Return the next request; until it comes, tell the coordinator if the party has ended."""
         while True:
             if self._work.is_running:
@@ -162,14 +163,14 @@ class Agent(wire.Endpoint):
         with self._within(self._work.limit_s(GetReport), "The end of a run"):
             ended = self._work.ended()
             if ended is not None:
-                self._say({"ended": ended})
+                self._say(EndFrame(end=ended))
 
-    def _answer(self, request: wire.Received) -> dict[str, object]:
-        """Return the answer to a request as it is sent: what was asked for, or an error's class and text."""
-        name = _name(request)
+    def _answer(self, request: ReceivedRequest) -> AnswerFrame | ErrorFrame:
+        """Return what was asked for, or the error that refuses it."""
+        shown = request.name[:_SHOWN]
         kind: type[Exception] = HostUnfitError
         try:
-            return {"ok": self._answer_to(name, request)}
+            return AnswerFrame(answer=self._answer_to(request))
         except FairSharesError as error:
             kind = type(error)
             message = str(error)
@@ -177,24 +178,22 @@ class Agent(wire.Endpoint):
             place = f" ({error.filename})" if error.filename else ""
             message = f"{error.strerror}{place}."
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
-            message = f"It failed at the request {name[:_SHOWN]!r} ({type(error).__name__})."
-        self._work.note(Event.REFUSED, name[:_SHOWN], message)
-        return {"error": [kind.__name__, message]}
+            message = f"It failed at the request {shown!r} ({type(error).__name__})."
+        self._work.note(Event.REFUSED, shown, message)
+        return ErrorFrame(error=kind.__name__, text=message)
 
-    def _answer_to(self, name: str, request: wire.Received) -> object:
-        """Return the answer to a request. Raises HostUnfitError for an unknown one, or as its handler."""
-        kind = self._work.known.get(name)
+    def _answer_to(self, request: ReceivedRequest) -> JsonValue:
+        """Return the answer to a request as it is sent.
+
+        Raises HostUnfitError for an unknown request, or as its handler.
+        """
+        kind = self._work.known.get(request.name)
         self._work.admit(kind)
-        handler = self._work.handlers.get(name)
+        handler = self._work.handlers.get(request.name)
         if kind is None or handler is None:
-            raise HostUnfitError(f"It does not know the request {name[:_SHOWN]!r}.")
+            raise HostUnfitError(f"It does not know the request {request.name[:_SHOWN]!r}.")
         check_size(kind, request.size)
-        return handler.answer({field: value for field, value in request.fields.items() if field != "do"})
-
-
-def _name(request: wire.Received) -> str:
-    """Return the name of what is asked for, "" without one."""
-    return str(request.fields.get("do", ""))
+        return wire.as_sent(handler.answer(request.fields))
 
 
 class Work(wire.Answers):
@@ -205,6 +204,7 @@ class Work(wire.Answers):
         state: What has been done for the connection. Only a step that was not refused changes it.
     """
 
+    role = Role.AGENT
     known = TO_AGENT
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
@@ -254,7 +254,7 @@ class Work(wire.Answers):
             PolicyError: The owner's policy does not allow it.
             HostUnfitError: The state of the connection does not allow it.
         """
-        if kind is not Check or os.path.lexists(self.host.directory / FILE):
+        if kind is not Check or os.path.lexists(self.host.directory / POLICY_FILE):
             self.host.ask_owner(Contact())
         if kind is not None:
             check_order(self.state, kind)
@@ -373,9 +373,9 @@ class CoordinatorLink:
     outgoing: BinaryIO
     stack: ExitStack
 
-    def serve(self, work: wire.Answers, role: str) -> None:
+    def serve(self, work: wire.Answers) -> None:
         """Answer requests by `work` until the other side says goodbye."""
-        Agent(self.incoming, self.outgoing, work, role).serve()
+        Agent(self.incoming, self.outgoing, work).serve()
 
 
 @contextmanager
@@ -412,7 +412,7 @@ def main(arguments: list[str]) -> None:
     with connected() as connection:
         work = Work(Path(directory), connection.stack, coordinator)
         work.host.expect_turn()
-        connection.serve(work, "agent")
+        connection.serve(work)
 
 
 if __name__ == "__main__":

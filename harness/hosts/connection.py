@@ -9,6 +9,7 @@ import math
 import queue
 import shlex
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -18,10 +19,19 @@ from fabric import Connection as Ssh
 from fairshares.harness import errors
 from fairshares.harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import wire
+from fairshares.harness.hosts.frames import (
+    WIRE_VERSION,
+    AnswerFrame,
+    EndFrame,
+    ErrorFrame,
+    Hello,
+    Role,
+    read_frame,
+)
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import Bye, Message, PartyEnd, answer_type
 from fairshares.harness.system.documents import Refusal, as_type
-from fairshares.protocols.json_values import JsonObject, JsonValue
+from fairshares.protocols.json_values import JsonValue
 
 T = TypeVar("T")
 
@@ -35,7 +45,7 @@ _MOST_SAID_BYTES = 1 << 20  # of what a host printed before it went away
 _NO_PROJECT = 71
 _NO_ENVIRONMENT = 72
 _NO_ROLE = 73
-_AnswerQueue = queue.SimpleQueue[JsonObject | None]  # takes one answer, or None if no answer will come
+_AnswerQueue = queue.SimpleQueue[AnswerFrame | ErrorFrame | None]  # one frame, or None if none will come
 
 
 class _UnaskedError(Exception):
@@ -53,12 +63,12 @@ class HostConnection(wire.Endpoint):
     [test: tests/harness/hosts/test_connection.py]
     """
 
-    def __init__(self, host: Host, role: str = "agent") -> None:
+    def __init__(self, host: Host, role: Role = Role.AGENT) -> None:
         """Start the process, and wait until it says that it is ready.
 
         Args:
             host: The host to which the connection goes.
-            role: The module in `harness/hosts` that the host runs, "agent" or "setup".
+            role: The role of the process.
 
         Raises:
             HostUnreachableError: ssh does not reach the host, or the process does not start in time.
@@ -74,34 +84,34 @@ class HostConnection(wire.Endpoint):
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
         super().__init__(-math.inf)  # so many silent beats that a start may take any time
-        greeting = _AnswerQueue()
-        self._awaited = [greeting]  # in the order in which the answers were asked for
-        self._why = ""  # why this machine ended the connection, "" if it did not
-        self._ended: JsonObject | None = None  # how the host's party ended, as the host says
+        self._hello: queue.SimpleQueue[Hello | None] = queue.SimpleQueue()  # takes one, or None if none comes
+        self._awaited: list[_AnswerQueue] = []  # in the order in which the answers were asked for
+        self._ending: FairSharesError | None = None  # by which this machine ended the connection, if it did
+        self._party_end: PartyEnd | None = None  # how the host's party ended, if it has, as the host says
         self.begin(self._channel.makefile("rb"))
         try:
-            with self._patient(_SET_UP_S if role == "setup" else _START_S):
-                ready = self._message(greeting)
+            with self._patient(_SET_UP_S if role is Role.SETUP else _START_S):
+                ready = self._hello.get()
+            if ready is None:
+                raise self._why_gone()
             self._check_ready(ready)
         except BaseException:
             self.close()
             raise
 
-    def _check_ready(self, ready: JsonObject) -> None:
+    def _check_ready(self, ready: Hello) -> None:
         """Raise HostUnfitError unless the process that is ready has the wanted role and this version."""
-        if self._role not in ready and "agent" in ready:
+        if ready.role is not self._role:
             raise HostUnfitError(
                 f"{self.host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
                 "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
                 "on its host."
             )
-        stated = ready.get(self._role)
-        version = stated if type(stated) is int else 0  # an early agent states none
-        if version == wire.VERSION:
+        if ready.version == WIRE_VERSION:
             return
-        where = "on this machine" if version > wire.VERSION else f"there, in {self.host.project}"
+        where = "on this machine" if ready.version > WIRE_VERSION else f"there, in {self.host.project}"
         raise HostUnfitError(
-            f"{self.host.title} has another version of FairShares ({version}, here {wire.VERSION}): "
+            f"{self.host.title} has another version of FairShares ({ready.version}, here {WIRE_VERSION}): "
             f"update it {where}; both need the same commit."
         )
 
@@ -125,25 +135,20 @@ class HostConnection(wire.Endpoint):
                 self.write(wire.encode(message))
             if self.lost:
                 awaited.put(None)
-            answer = self._message(awaited)
-        if "error" in answer:
-            name, text = checked(tuple[str, str], answer["error"], self.host, message.name())
-            raise _error_class(name)(f"{self.host.title}: {text[:_SHOWN]}")
-        return checked(answer_type(type(message)), answer.get("ok"), self.host, message.name())
+            frame = awaited.get()
+        if frame is None:
+            raise self._why_gone()
+        if isinstance(frame, ErrorFrame):
+            raise _error_class(frame.error)(f"{self.host.title}: {frame.text[:_SHOWN]}")
+        return checked(answer_type(type(message)), frame.answer, self.host, message.name())
 
     def party_end(self) -> PartyEnd | None:
-        """Return how the host's party ended, or None if it has not ended yet.
-
-        Raises:
-            HostUnfitError: The host described the end by something else than a `PartyEnd`.
-        """
-        if self._ended is None:
-            return None
-        return checked(PartyEnd, self._ended, self.host, "state")
+        """Return how the host's party ended, or None if it has not ended yet."""
+        return self._party_end
 
     def forget_end(self) -> None:
         """Forget how an earlier run's party ended."""
-        self._ended = None
+        self._party_end = None
 
     def close(self) -> None:
         """End the agent."""
@@ -157,13 +162,6 @@ class HostConnection(wire.Endpoint):
     def _patient(self, seconds: float) -> contextlib.AbstractContextManager[None]:
         """Lose the connection if the block takes longer than so many seconds."""
         return wire.limited(seconds, self.lose, f"it gave no answer within {seconds:g} s")
-
-    def _message(self, awaited: _AnswerQueue) -> JsonObject:
-        """Return the message that arrives for a place in the queue, or raise why none will."""
-        message = awaited.get()
-        if message is None:
-            raise self._why_gone()
-        return message
 
     def _why_gone(self) -> FairSharesError:
         """Return the error that says why the host's process is gone."""
@@ -180,14 +178,14 @@ class HostConnection(wire.Endpoint):
                 f"{host.title} has an older version of FairShares in {host.project}: update it there; both "
                 "need the same commit."
             )
-        if status == _NO_ENVIRONMENT and self._role == "setup":
+        if status == _NO_ENVIRONMENT and self._role is Role.SETUP:
             return HostUnfitError(f"{host.title}: ./inv could not make .venv{last_line}.")
         if status == _NO_ENVIRONMENT:
             return HostUnfitError(
                 f"{host.title}: {host.project} has no .venv yet; ./inv hosts.setup makes it."
             )
-        if self._why:
-            return HostUnreachableError(f"{host.title} went away: {self._why}.")
+        if self._ending is not None:
+            return self._ending
         if status >= 0:
             return HostUnreachableError(
                 f"{host.title} went away: its {self._role} ended with exit code {status}{last_line}."
@@ -212,44 +210,60 @@ class HostConnection(wire.Endpoint):
         why = ""
         try:
             with incoming:
-                for message in self.messages(incoming):
-                    self._take(message.fields)
+                self._take_all(self.messages(incoming))
         except OSError:
             pass  # the connection broke, for which there is no more to say
         except ValueError:
             why = "what it says is no message of FairShares; does anything else print there at login?"
         except _UnaskedError:
             why = "it answers what it was not asked"
+        except FairSharesError as error:  # what it says is of no known form
+            self._end_by(error)
         else:
             self._channel.status_event.wait(_LEAVE_S)  # the exit code comes after the last message
         self.lose(why)
 
-    def _take(self, fields: JsonObject) -> None:
-        """Take a message: how the host's party ended, or the answer to the oldest open request.
+    def _take_all(self, lines: Iterator[wire.Received]) -> None:
+        """Take all that the host's process says.
 
         Raises:
-            ValueError: The message says that a party ended, but not how.
-            _UnaskedError: It is an answer, and no request is open.
+            OSError: The connection broke.
+            ValueError: A line is no message.
+            HostUnfitError: A line after the first is no frame.
+            _UnaskedError: A line is an answer, and no request is open.
         """
-        if "ended" in fields:
-            ended = fields["ended"]
-            if not isinstance(ended, dict):
-                raise ValueError("an end that says nothing")
-            self._ended = ended
-            return
-        if not self._awaited:
-            raise _UnaskedError
-        awaited = self._awaited.pop(0)
-        awaited.put(fields)
+        refusal = Refusal(
+            HostUnfitError,
+            where=f"{self.host.title}: what it says",
+            what="a message of this version",
+            way_out="update FairShares there, or ask its owner",
+        )
+        first = next(lines, None)
+        if first is not None:
+            self._hello.put(Hello.read(first.fields, self._role))
+        for line in lines:
+            frame = read_frame(line.fields, refusal)
+            if isinstance(frame, EndFrame):
+                self._party_end = frame.end
+            elif self._awaited:
+                self._awaited.pop(0).put(frame)
+            else:
+                raise _UnaskedError
 
     def lose(self, why: str = "") -> None:
-        if not self._why:
-            self._why = why
+        if why:
+            self._end_by(HostUnreachableError(f"{self.host.title} went away: {why}."))
         self.over.set()
+        self._hello.put(None)
         for answers in list(self._awaited):
             answers.put(None)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # it may be closed already
             self._channel.close()
+
+    def _end_by(self, error: FairSharesError) -> None:
+        """Remember the error by which this machine ends the connection, if it is the first one."""
+        if self._ending is None:
+            self._ending = error
 
 
 def _error_class(name: str) -> type[FairSharesError]:
@@ -352,12 +366,12 @@ def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
     return None
 
 
-def _command(host: Host, role: str) -> str:
+def _command(host: Host, role: Role) -> str:
     """Return the command that starts a role's process on a host, for any login shell there."""
     project = shlex.quote(host.project)
     directory = shlex.quote(host.directory)
     home = shlex.quote(host.mp_spdz_home)
-    make_environment = "./inv --list >/dev/null" if role == "setup" else "false"
+    make_environment = "./inv --list >/dev/null" if role is Role.SETUP else "false"
     starts = (
         f"cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {_NO_PROJECT}; "
         f"test -f harness/hosts/{role}.py || exit {_NO_ROLE}; "

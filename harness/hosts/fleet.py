@@ -21,6 +21,7 @@ from fairshares.harness.errors import (
     PolicyError,
 )
 from fairshares.harness.hosts.connection import HostConnection, refusal_of
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.health import LEAST_FREE_BYTES
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import (
@@ -28,10 +29,10 @@ from fairshares.harness.hosts.local_host import (
     COMPARED_FOLDERS,
     NONCE_BYTES,
     PROGRAM_TEXTS,
-    is_accepted,
     reach,
 )
 from fairshares.harness.hosts.messages import (
+    AgentGreets,
     Check,
     Clean,
     Collect,
@@ -40,6 +41,7 @@ from fairshares.harness.hosts.messages import (
     Listen,
     Listener,
     Message,
+    NobodyAccepts,
     Pin,
     Reach,
     SetUp,
@@ -106,14 +108,14 @@ def answers_of_each(
 
 @contextmanager
 def connected(
-    hosts: Sequence[Host], progress: Progress, role: str = "agent", step: str = "connect"
+    hosts: Sequence[Host], progress: Progress, role: Role = Role.AGENT, step: str = "connect"
 ) -> Iterator[list[HostConnection]]:
     """Yield connections to all hosts, in the parties' order, and close them after the block.
 
     Args:
         hosts: The hosts.
         progress: Is told the name of this step.
-        role: The process that each host starts, as `HostConnection` has it.
+        role: The role of the process that each host starts.
         step: The name of this step.
 
     Raises:
@@ -154,7 +156,7 @@ def set_up(
         HostUnfitError: The ssh key of a host is for the agent alone, and starts no set-up.
         CertificateError: Others cannot trust a certificate, or it replaces another one.
     """
-    with connected(hosts, progress, "setup", "environments") as connections:
+    with connected(hosts, progress, Role.SETUP, "environments") as connections:
         progress("keys")
 
         def make(connection: HostConnection) -> dict[str, str]:
@@ -611,9 +613,9 @@ def _find_early_acceptance(answered: Sequence[Answered], engine: Engine) -> None
         """Have a host call those others that its party will connect to."""
         called = _called_by(number, hosts, engine)
         others = [listener(other.host, _NO_GREETING) for other in called]
-        faults = answers_of_each(hosts[number].connection, Reach(others=others), others)
-        for other, fault in zip(called, faults, strict=True):
-            if is_accepted(fault):
+        calls = answers_of_each(hosts[number].connection, Reach(others=others), others)
+        for other, call_end in zip(called, calls, strict=True):
+            if not isinstance(call_end, NobodyAccepts):
                 address, port = other.host.reached
                 other.faults.setdefault("port", f"{other.host.title}: at {address}:{port} {_IN_FRONT}")
 
@@ -626,14 +628,14 @@ def _reach_as_clients(reached: ReachedHost) -> None:
     if {"clients", "directory", "policy"} & reached.faults.keys():
         return
     address, port = host.client_reached
-    fault = reach(address, port, reached.connection.ask(Listen(port=host.client_port)))
+    while_it_listens = reach(address, port, reached.connection.ask(Listen(port=host.client_port)))
     reached.connection.ask(StopListening())
-    if fault is not None:
+    if not isinstance(while_it_listens, AgentGreets):
         reached.faults["clients"] = (
-            f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
-            "port to clients, or correct client_reached_at in hosts.toml."
+            f"{host.title}: this machine cannot reach it for clients at {address}:{port}: "
+            f"{while_it_listens.fault}; open the port to clients, or correct client_reached_at in hosts.toml."
         )
-    elif is_accepted(reach(address, port, _NO_GREETING)):
+    elif not isinstance(reach(address, port, _NO_GREETING), NobodyAccepts):
         reached.faults["clients"] = f"{host.title}: at {address}:{port} {_IN_FRONT}"
 
 
@@ -658,14 +660,14 @@ def _reach_each_other(reached: Sequence[ReachedHost], engine: Engine) -> None:
             called_numbers = [other for other in greetings if other > number]
         called = [reached[other] for other in called_numbers]
         listeners = [listener(reached[other].host, greetings[other]) for other in called_numbers]
-        faults = answers_of_each(caller.connection, Reach(others=listeners), listeners)
-        for other, fault in zip(called, faults, strict=True):
-            if fault is not None:
+        calls = answers_of_each(caller.connection, Reach(others=listeners), listeners)
+        for other, call_end in zip(called, calls, strict=True):
+            if not isinstance(call_end, AgentGreets):
                 address, port = other.host.reached
                 other.faults.setdefault(
                     "port",
-                    f"{other.host.title}: {caller.host.name} cannot reach it at {address}:{port}: {fault}; "
-                    "open the port to it, or correct reached_at in hosts.toml.",
+                    f"{other.host.title}: {caller.host.name} cannot reach it at {address}:{port}: "
+                    f"{call_end.fault}; open the port to it, or correct reached_at in hosts.toml.",
                 )
 
     at_once(call, range(len(reached)))

@@ -16,25 +16,36 @@ from msgspec import to_builtins
 
 from fairshares.harness.charged import Chargeable
 from fairshares.harness.engines.execution import PrivateJob
-from fairshares.harness.errors import HostUnfitError, LedgerError
+from fairshares.harness.errors import HostUnfitError, LedgerError, ShareError
 from fairshares.harness.hosts import policy
 from fairshares.harness.hosts.decision import Attempt, Release, Rule
 from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece, seen_of
 from fairshares.harness.hosts.messages import Agree
-from fairshares.harness.hosts.signed_results import Intent, PreparedParty, UploadList
+from fairshares.harness.hosts.signed_results import InputSource, Intent, PreparedParty, UploadList
 from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.pipeline.jobs import make_job
 from fairshares.harness.pipeline.planning import check_kind, event_of
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, charging_for, joint_noise_of
 from fairshares.harness.pipeline.run import RunSettings
-from fairshares.harness.pipeline.sources import PartyInputs, read_terms, request_of_run, sent_inputs, terms_of
+from fairshares.harness.pipeline.sources import (
+    PartyInputs,
+    SentInputs,
+    read_terms,
+    request_of_run,
+    sent_inputs,
+    terms_of,
+)
 from fairshares.harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, ChargedRun, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
     AskedRun,
     LedgerState,
     PrivacyEvent,
+    RevealOfTask,
     Status,
+    refuse_closed,
+    refuse_used_reveal,
     spent_text,
     uncovered,
 )
@@ -44,6 +55,7 @@ from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.uploads.lists import UploadReport, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.task import Task
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import CLIENTS
@@ -80,7 +92,7 @@ class Guard:
     def of_run(cls, directory: Path, asked: RequestTexts, coordinator: str) -> Self:
         """Return the guard of a proposed run.
 
-        Raises PolicyError, UnsupportedError, or OptionError.
+        Raises PolicyError, UnsupportedError or OptionError; UsedRevealError for a reveal that was begun.
         """
         release = request_of_run(asked)
         facts = Release(
@@ -88,10 +100,15 @@ class Guard:
             model=release.model.title,
             unit=str(release.protect.privacy_unit),
             population=release.population,
-            chain=release.charged_with,
+            # The runs of a series may count the same clients, so nothing is declared of these.
+            chain="" if release.number_in_series else release.charged_with,
             clients_send=release.form.path is CLIENTS,
         )
         policy.ask_about_release(directory, coordinator, facts)
+        ledger = Ledger(directory / policy.LEDGER)
+        if release.number_in_series and facts.charged_to is not None:  # first, and again as it is charged
+            last = ledger.last_reveal(facts.charged_to, release.charged_with)
+            refuse_used_reveal(release.number_in_series, release.charged_with, last)
         statistic = statistic_of(release)
         RunSettings(release).check_supported(statistic.spec)
         return cls(
@@ -101,7 +118,7 @@ class Guard:
             release=release,
             statistic=statistic,
             facts=facts,
-            ledger=Ledger(directory / policy.LEDGER),
+            ledger=ledger,
             stock=Stock(directory / policy.STOCK),
         )
 
@@ -153,10 +170,31 @@ class Guard:
         event = event_of(self.prepared(domain), self.statistic.name, self.directory)
         return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))
 
-    def with_task(self, task: str) -> Self:
-        """Return the guard of the same run on uploads of a task; PolicyError unless its owner allows them."""
-        facts = replace(self.facts, upload_task=task)
+    def task_of_run(self, task: Task) -> Task:
+        """Return the task whose uploads the run counts, of the one that the owner has placed at the host.
+
+        Raises RecordDomainError if a run is of a reveal that the task does not declare.
+        """
+        number = self.release.number_in_series
+        return task.of_reveal(number) if number else task
+
+    def with_task(self, task: Task) -> Self:
+        """Return the guard of the same run on uploads of a task.
+
+        The owner's policy names tasks as their makers wrote them, and not those of single reveals.
+
+        Raises PolicyError unless the owner allows them, or UsedUploadsError if the owner closed the task;
+        ShareError if the run is of another task's reveals.
+        """
+        declared = task.declared.name
+        if self.release.number_in_series and declared != self.release.charged_with:
+            raise ShareError(
+                f"Its uploads are for task {declared[:16]}, and it was asked for a reveal of task "
+                f"{self.release.charged_with[:16]}; have its owner bring that task and its uploads."
+            )
+        facts = replace(self.facts, upload_task=declared)
         policy.ask_about_release(self.directory, self.coordinator, facts)
+        refuse_closed(self.ledger.closed_on(declared), declared, self.ledger.path)
         return replace(self, facts=facts)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Answer]:
@@ -164,12 +202,12 @@ class Guard:
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
-    def sent(self, terms: JsonFields, certificates: Sequence[str]) -> PartyInputs:
+    def sent(self, terms: JsonFields, certificates: Sequence[str]) -> SentInputs:
         """Return the inputs of clients that send; HostUnfitError or ShareError for other terms."""
         domain = read_terms(terms, "What clients are told").domain
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
-        return sent_inputs(domain, certificates, self.release.form, self.release.model, terms)
+        return sent_inputs(domain, certificates, self.release.form, terms)
 
     def job(self, inputs: PartyInputs) -> "GuardedJob":
         """Return the job on these inputs, which only its charge can still refuse.
@@ -179,7 +217,9 @@ class Guard:
         head = self.ledger.head()
         prepared = self.prepared(inputs.domain)
         event = event_of(prepared, self.statistic.name, self.directory)
-        event = replace(event, uploads=inputs.batches, policies=inputs.policies)
+        event = replace(
+            event, uploads=inputs.batches, upload_task=inputs.upload_task, policies=inputs.policies
+        )
         Entry(self.account(event)).check(event)
         return GuardedJob(self, inputs, make_job(prepared, inputs), event, head)
 
@@ -271,7 +311,7 @@ class GuardedJob:
         self,
         prepared: PreparedParty,
         agree: Agree,
-        source: str,
+        source: InputSource,
         heard: Mapping[int, UploadList],
     ) -> Intent:
         """Return the statement before the run, without heads of ledgers and the run's certificate.
@@ -288,8 +328,8 @@ class GuardedJob:
             if agree.nonces[other : other + 1] != [listed.nonce]:
                 raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         names = list(self.inputs.batches)
-        if self.inputs.sending is not None:
-            names = [upload.certificate for upload in self.inputs.sending.uploads]
+        if isinstance(self.inputs.values, ClientInputs):
+            names = [upload.certificate for upload in self.inputs.values.uploads]
         return Intent(
             nonces=list(agree.nonces),
             party=prepared.party,
@@ -360,7 +400,12 @@ class GuardedCharge:
         if self.charged.population is None:
             return f"It spends {loss}, charged to no population."
         charge = "" if self.charged.number is None else f", as charge {self.charged.number}"
-        chain = f", once for all runs of chain {self.event.chain!r}" if self.event.chain else ""
+        chain = ""
+        if isinstance(self.event.chain, RevealOfTask):
+            of_task = self.event.chain
+            chain = f", once for all reveals of task {of_task.name[:16]}; this is reveal {of_task.number}"
+        elif self.event.chain is not None:
+            chain = f", once for all runs of chain {self.event.chain.name!r}"
         return f"It spends {loss}, charged to population {self.charged.population.name!r}{charge}{chain}."
 
     def settle(self, status: Status) -> None:

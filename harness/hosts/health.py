@@ -15,13 +15,14 @@ from types import TracebackType
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.expiries import Expiring, Expiry, certificates_of, soon
-from fairshares.harness.hosts.host_log import FILE as LOG, OLDER, read_log
-from fairshares.harness.hosts.listed_uploads import SEALING, SHARES, TASK
+from fairshares.harness.hosts.host_log import LOG_FILE, OLDER, read_log
+from fairshares.harness.hosts.listed_uploads import SEALING, SHARES
 from fairshares.harness.hosts.local_host import check_directory
 from fairshares.harness.hosts.policy import LEDGER, read_policy
 from fairshares.harness.privacy.ledger.entries import Ledger, LedgerSize
 from fairshares.harness.system.files import write_whole
 from fairshares.harness.uploads.envelope_files import StoredFiles, stored_at
+from fairshares.harness.uploads.files import TASK_FILE
 from fairshares.harness.uploads.keys import PARTY_FILE as PARTY, read_party
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.json_values import JsonObject
@@ -134,7 +135,9 @@ def look_at(directory: Path) -> HostHealth:
     with _noting(faults, "log"):
         found = read_log(directory)
         if found.is_open:
-            notices.append(f"Others can open {directory / LOG}, so nothing is written to it; chmod 600 it.")
+            notices.append(
+                f"Others can open {directory / LOG_FILE}, so nothing is written to it; chmod 600 it."
+            )
     uploads = None
     with _noting(faults, "uploads"):
         uploads = _uploads(directory)
@@ -152,7 +155,7 @@ def look_at(directory: Path) -> HostHealth:
         size_bytes=disk.size_bytes,
         ledger_bytes=_bytes_of(directory / LEDGER),
         ledger=ledger,
-        log_bytes=_bytes_of(directory / LOG) + _bytes_of(directory / OLDER),
+        log_bytes=_bytes_of(directory / LOG_FILE) + _bytes_of(directory / OLDER),
         uploads=uploads,
     )
 
@@ -237,9 +240,9 @@ def _sealing_keys(directory: Path) -> Iterator[Expiry]:
 
 def _uploads(directory: Path) -> StoredFiles | None:
     """Return what is stored of the host's task, by sizes of files; None without a task or its uploads."""
-    if not (directory / TASK).exists() or not (directory / SHARES).is_dir():
+    if not (directory / TASK_FILE).exists() or not (directory / SHARES).is_dir():
         return None
-    return stored_at(directory / SHARES, read_task(directory / TASK), host_keys.party_of(directory))
+    return stored_at(directory / SHARES, read_task(directory / TASK_FILE), host_keys.party_of(directory))
 
 
 def _metric_lines(health: HostHealth) -> Iterator[str]:

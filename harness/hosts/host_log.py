@@ -20,7 +20,7 @@ from fairshares.harness.errors import HostUnfitError, cannot
 from fairshares.harness.system.documents import Limits, Refusal, as_type, parse_json
 from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
 
-FILE = "log.jsonl"  # in a host's directory
+LOG_FILE = "log.jsonl"  # in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before
 MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
 MOST_OF_A_CONNECTION = 1000  # lines of a connection about requests, which cost its coordinator nothing
@@ -81,7 +81,7 @@ class HostLog:
     """
 
     def __init__(self, directory: Path, coordinator: str) -> None:
-        self._file = directory / FILE
+        self._file = directory / LOG_FILE
         self._older = directory / OLDER
         self._coordinator = coordinator
         self._requests = 0
@@ -178,7 +178,7 @@ def read_log(directory: Path) -> ReadLog:
     Raises:
         HostUnfitError: A file cannot be read.
     """
-    file = directory / FILE
+    file = directory / LOG_FILE
     lines: list[LogLine] = []
     unreadable = 0
     refusal = Refusal(HostUnfitError, f"A line of {file}", "of a host's log", "remove it")
@@ -201,7 +201,7 @@ def _is_open(file: Path) -> bool:
 
 def _contents(directory: Path) -> list[bytes]:
     """Return the ends of both files, the older one's first, as they were at one time."""
-    files = [directory / OLDER, directory / FILE]
+    files = [directory / OLDER, directory / LOG_FILE]
     found: list[bytes] = []
     for _ in range(_TRIES):
         before = [_identity(file) for file in files]

@@ -21,11 +21,10 @@ from fairshares.harness.hosts.messages import (
     ReadList,
     TakeList,
 )
-from fairshares.harness.hosts.party_run import Fed, RunPlace, RunState
-from fairshares.harness.hosts.runs import InvitedInputs, UploadedInputs
+from fairshares.harness.hosts.party_run import ClientsInvited, Fed, RunPlace, RunState
+from fairshares.harness.hosts.runs import ClientsOfRelease, UploadedInputs
 from fairshares.harness.hosts.signed_results import (
-    AGGREGATE,
-    UPLOADS,
+    InputSource,
     Intent,
     UploadList,
     lists_of_others,
@@ -39,18 +38,17 @@ from fairshares.harness.system.files import append, sha256_of
 from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.uploads.aggregates import check_own, extract_values
 from fairshares.harness.uploads.counting import Opener, UploadCount
-from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX, TASK_FILE
 from fairshares.harness.uploads.identities import MOST_UPLOADS
 from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.harness.uploads.signatures import Signed
-from fairshares.harness.uploads.task import read_task
+from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
-# In a host's directory, where its owner places the first four.
+# In a host's directory, where its owner places the first three, and `TASK_FILE`.
 AGGREGATES = "aggregates"
 SHARES = "shares"  # clients' uploads
-TASK = "task.json"  # the task of the uploads
 SEALING = "sealing"  # the party's sealing keys
 CHECKPOINT = "count.partial"  # the count so far, sealed for the host itself, in case its process dies
 # In a run's directory.
@@ -59,12 +57,12 @@ _ADDED_UP = "added up"  # the aggregate, and in `_VALUES` the party's values
 _VALUES = "values"
 
 
-def release_proposed(host: LocalHost, message: Propose) -> "Proposed | Fed[Intent]":
+def release_proposed(host: LocalHost, message: Propose) -> "Proposed | ClientsInvited[Intent]":
     """Take a release. Raises PolicyError, OptionError, UnsupportedError, or as `RunPlace.open`."""
     guard = Guard.of_run(host.directory, message.asked, host.coordinator)
     place = RunPlace.open(host, RunKind.RELEASE, guard.release.model)
     if guard.release.form.path is CLIENTS:
-        return Fed(place, InvitedInputs(guard))
+        return ClientsInvited(place, ClientsOfRelease(guard))
     return Proposed(place, guard)
 
 
@@ -99,9 +97,9 @@ class Proposed(RunState):
         if found:
             return Step(Given(place, self.guard, found[0]), None)
         release = self.guard.release
-        task = read_task(directory / TASK)
+        task = self.guard.task_of_run(read_task(directory / TASK_FILE))
         check_task(task, release.form, release.model)
-        guard = self.guard.with_task(task.name)
+        guard = self.guard.with_task(task)
         count = _counted(directory, Opener(task, party, task.secrets(party, directory / SEALING)))
         report = guard.judged(count.report(), count.policies, task.domain)
         with _new_directory(place.scratch / _LISTS) as lists:
@@ -143,18 +141,18 @@ class Given(RunState):
                 "upload; give each host the uploads instead."
             )
         header = check_own(self.file, message.party)
-        guard = self.guard.with_task(header.task.name)
+        guard = self.guard.with_task(header.task)
         inputs = inputs_in(header, self.file, release.form, release.model)
         noise_terms, pieces = _noise_ahead(guard, self.place, message.party, inputs.domain)
         with _new_directory(self.place.scratch / _ADDED_UP) as added_up:
             values = extract_values(self.file, added_up / _VALUES)
             aggregated = Aggregated(
                 head=_head_of(self.file),
-                bytes=_bytes_of_uploads(self.place.host.directory),
+                bytes=_bytes_of_uploads(self.place.host.directory / SHARES),
                 left_out=header.excluded,
                 pieces=pieces,
             )
-        fed = UploadedInputs(guard, inputs, values, AGGREGATE, heard={}, noise_terms=noise_terms)
+        fed = UploadedInputs(guard, inputs, values, InputSource.AGGREGATE, heard={}, noise_terms=noise_terms)
         return Step(Fed(self.place, fed), aggregated)
 
 
@@ -259,18 +257,18 @@ class Listed(RunState):
             values = added_up / _VALUES
             policies = self._write_sum(head, values)
             header = check_own(head, self.party)
-            guard = self.guard.with_task(header.task.name)
+            guard = self.guard.with_task(header.task)
             inputs = inputs_in(header, head, release.form, release.model)
             # Each client's own policy, in place of the common one.
             inputs = replace(inputs, policies={client: policies[client] for client in inputs.batches})
             noise_terms, pieces = _noise_ahead(guard, place, self.party, inputs.domain)
             aggregated = Aggregated(
                 head=_head_of(head),
-                bytes=_bytes_of_uploads(place.host.directory),
+                bytes=_bytes_of_uploads(_uploads_for(header.task, place.host.directory)),
                 left_out=header.excluded,
                 pieces=pieces,
             )
-        fed = UploadedInputs(guard, inputs, values, UPLOADS, heard, noise_terms)
+        fed = UploadedInputs(guard, inputs, values, InputSource.UPLOADS, heard, noise_terms)
         return Step(Fed(place, fed), aggregated)
 
     def _heard(self) -> dict[int, UploadList]:
@@ -294,7 +292,7 @@ class Listed(RunState):
         count = self.count
         if count.identities != agreement.accepted:
             directory = self.place.host.directory
-            kept = count.kept(agreement.accepted, directory / SHARES)
+            kept = count.kept(agreement.accepted, _uploads_for(count.opener.task, directory))
             count = kept or _counted(directory, count.opener, agreement.accepted)
         count.write_apart(head, values, agreement.left_out)
         return self.count.policies
@@ -312,7 +310,7 @@ def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None =
     """
     checkpoint = directory / CHECKPOINT
     count = UploadCount(opener, accepted, checkpoint)
-    count.add(directory / SHARES)
+    count.add(_uploads_for(opener.task, directory))
     if not count.gone:
         return count
     checkpoint.unlink()
@@ -365,8 +363,18 @@ def _aggregates_in(directory: Path) -> list[Path]:
     return aggregates
 
 
-def _bytes_of_uploads(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in (directory / SHARES).glob(f"*{SUFFIX}"))
+def _uploads_for(task: Task, directory: Path) -> Path:
+    """Return where uploads for a task are at a host: those for a reveal in a directory of its own, if any."""
+    vectors = task.domain.vectors
+    if vectors is not None:
+        of_reveal = directory / SHARES / f"reveal-{vectors.reveal}"
+        if of_reveal.is_dir():
+            return of_reveal
+    return directory / SHARES
+
+
+def _bytes_of_uploads(uploads: Path) -> int:
+    return sum(path.lstat().st_size for path in uploads.glob(f"*{SUFFIX}"))
 
 
 def _head_of(aggregate: Path) -> str:

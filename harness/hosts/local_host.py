@@ -28,12 +28,16 @@ from fairshares.harness.hosts.decision import Action, Benchmark, Look, Ports
 from fairshares.harness.hosts.expiries import Expiry, certificates_of, soon
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import (
+    AgentGreets,
+    AnotherAccepts,
     Answering,
+    CallEnd,
     Check,
     HostFacts,
     LinkTimes,
     Listen,
     Listener,
+    NobodyAccepts,
     Reach,
     Removed,
     StopListening,
@@ -85,7 +89,47 @@ class ConnectionEnd:
 
 
 _BY_A_SIGNAL = ConnectionEnd("", "by a signal to its agent")
-"""A signal comes from another connection's `clean`, or from this machine. It tells nobody that it comes."""
+"""A signal comes from another connection's `clean`, or from this machine. It tells nobody that it comes.
+
+So a connection of which nobody has told how it ends, ends like this.
+"""
+
+
+@dataclass(frozen=True)
+class TurnNotTaken:
+    """What a connection has that may do without the host's turn, or take it at any time."""
+
+
+@dataclass(frozen=True)
+class TurnAwaited:
+    """What a connection has that has to take the host's turn in time.
+
+    Attributes:
+        limit: Ends the connection otherwise.
+    """
+
+    limit: ContextTimer
+
+
+class HeldTurn:
+    """The host's turn, which a connection has until its end. It ends unless a run begins within an hour."""
+
+    def __init__(self, host: "LocalHost") -> None:
+        self._host = host
+        self._limit = self._limit_from_now()
+
+    def run_begins(self) -> None:
+        """Stop waiting for a run."""
+        self._limit.cancel()
+
+    def expect_run(self) -> None:
+        """End the connection unless a run begins within an hour from now."""
+        self._limit.cancel()
+        self._limit = self._limit_from_now()
+
+    def _limit_from_now(self) -> ContextTimer:
+        why = f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended."
+        return self._host.limit(_IDLE_S, why)
 
 
 class LocalHost:
@@ -96,7 +140,8 @@ class LocalHost:
         stack: Is closed at the end of the connection.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         log: The host's log, for this connection.
-        ending: How the connection ends. It is None until that is known.
+        turn: What the connection has of the host's turn.
+        ending: How the connection ends, as far as that is known.
     """
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
@@ -105,9 +150,8 @@ class LocalHost:
         self.coordinator = coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
         self.log = HostLog(directory, coordinator)
-        self.ending: ConnectionEnd | None = None
-        self._has_turn = False
-        self._idle: ContextTimer | None = None
+        self.turn: TurnNotTaken | TurnAwaited | HeldTurn = TurnNotTaken()
+        self.ending = _BY_A_SIGNAL
         self._listening: list[socket.socket] = []
 
     def handlers(self) -> list[Answering]:
@@ -124,40 +168,29 @@ class LocalHost:
         """Raise PolicyError unless the owner's policy, as it is now, allows this to the coordinator."""
         ask_owner(self.directory, self.coordinator, action)
 
-    def take_turn(self) -> None:
-        """Keep all other connections from checking or preparing a run.
+    def take_turn(self) -> HeldTurn:
+        """Keep all other connections from checking or preparing a run; return the turn.
 
         Raises:
             HostUnfitError: Another connection has the turn.
         """
-        if self._has_turn or not self.directory.is_dir():
-            return
+        if isinstance(self.turn, HeldTurn):
+            return self.turn
         self._until_the_end.enter_context(turn_at(self.directory))
         self._until_the_end.enter_context(signed(self.directory, self.coordinator))
-        self._has_turn = True
-        self.expect_run()
+        if isinstance(self.turn, TurnAwaited):
+            self.turn.limit.cancel()
+        taken = HeldTurn(self)
+        self.turn = taken
+        return taken
 
     def expect_turn(self) -> None:
-        """End this connection unless it takes the turn within ten minutes.
+        """End this connection, which has just begun, unless it takes the turn within ten minutes.
 
         Otherwise connections that send signs of life and nothing else would take memory for ever.
         """
-        self._end_after(
-            _TURNLESS_S,
-            f"The connection did not take the host's turn within {_TURNLESS_S:g} s, and the agent ended.",
-        )
-
-    def expect_run(self) -> None:
-        """End this connection unless a run begins within an hour."""
-        self._end_after(
-            _IDLE_S,
-            f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended.",
-        )
-
-    def run_begins(self) -> None:
-        """Stop waiting for a run."""
-        if self._idle is not None:
-            self._idle.cancel()
+        why = f"The connection did not take the host's turn within {_TURNLESS_S:g} s, and the agent ended."
+        self.turn = TurnAwaited(self.limit(_TURNLESS_S, why))
 
     def ends(self, request: str, how: str) -> None:
         """Learn how the connection ends, as `Answers.ends`.
@@ -165,7 +198,7 @@ class LocalHost:
         Guarantees: the process is gone some time later, and with it its party and the host's turn, whatever
         system call does not return.  [test: tests/harness/hosts/test_stalled_mounts.py]
         """
-        if self.ending is None:
+        if self.ending is _BY_A_SIGNAL:
             self.ending = ConnectionEnd(request, how)
             timer = ContextTimer(_ENDING_S, self._kill, [])
             timer.daemon = True
@@ -181,22 +214,21 @@ class LocalHost:
 
     def note_ended_party(self, run: str) -> None:
         """Note that a party of a run, which had begun, was ended with the connection."""
-        ending = _BY_A_SIGNAL if self.ending is None else self.ending
-        sentence = f"A party that had begun was ended with its connection, {ending.how}."
-        self.log.write(Event.ENDED, ending.request, sentence, run)
+        sentence = f"A party that had begun was ended with its connection, {self.ending.how}."
+        self.log.write(Event.ENDED, self.ending.request, sentence, run)
 
-    def _end_after(self, seconds: float, why: str) -> None:
-        """End this connection after some time, in place of an earlier such limit.
+    def limit(self, seconds: float, why: str) -> ContextTimer:
+        """Return what ends this connection after some time, unless it is cancelled before.
 
         Args:
             seconds: The time.
             why: The sentence for the host's log and the coordinator.
         """
-        self.run_begins()
-        self._idle = ContextTimer(seconds, self._end, [why])
-        self._until_the_end.callback(self._idle.cancel)
-        self._idle.daemon = True
-        self._idle.start()
+        timer = ContextTimer(seconds, self._end, [why])
+        self._until_the_end.callback(timer.cancel)
+        timer.daemon = True
+        timer.start()
+        return timer
 
     def _end(self, why: str) -> None:
         """End this connection, as `why` says in the host's log and to the coordinator."""
@@ -211,7 +243,7 @@ class LocalHost:
         engine = engine_of(chosen)
         directory = _fault(lambda: check_directory(self.directory))
         policy = None if directory else _fault(lambda: read_policy(self.directory))
-        turn = _fault(self.take_turn)
+        turn = _fault(self.take_turn) if self.directory.is_dir() else None
         port: str | None = None
         clients: str | None = None
         notices: list[str] = []
@@ -285,8 +317,8 @@ class LocalHost:
                 listening.shutdown(socket.SHUT_RDWR)  # otherwise `accept` would keep the port
             listening.close()
 
-    def reach(self, message: Reach) -> list[str | None]:
-        """Call other parties' ports; return a fault for each, or None if its agent answers."""
+    def reach(self, message: Reach) -> list[CallEnd]:
+        """Call other parties' ports, and return how each call ends."""
         self._note_called(Reach.name(), message.others)
         return [reach(other.address, other.port, other.greeting) for other in message.others]
 
@@ -328,8 +360,7 @@ def turn_at(directory: Path) -> Iterator[None]:
         holder = "an agent that ends, or its owner's hosts.restored"
         signature = _signed(directory)
         if signature is not None:
-            pid, coordinator = signature
-            holder = f"process {pid}, for {coordinator or 'a key without a name'}"
+            holder = f"process {signature.pid}, for {signature.coordinator or 'a key without a name'}"
         raise HostUnfitError(
             f"Another run is under way on it ({holder}); wait for its end, or end it by ./inv hosts.clean."
         )
@@ -473,8 +504,7 @@ def clean(directory: Path, own: Collection[Path]) -> Removed:
     for path in [directory, *left]:
         signature = _signed(path)
         if signature is not None:
-            pid, _ = signature
-            agents.add(pid)
+            agents.add(signature.pid)
     agents.discard(os.getpid())
     for pid in agents:
         _end(pid)
@@ -489,15 +519,28 @@ def clean(directory: Path, own: Collection[Path]) -> Removed:
     return Removed(processes=len(agents), directories=len(gone), records=len(kept))
 
 
-def _signed(directory: Path) -> tuple[int, str] | None:
-    """Return the process and the coordinator of the agent that a directory names, None if it is dead."""
+@dataclass(frozen=True)
+class LivingAgent:
+    """An agent that is alive, and that names itself in a directory.
+
+    Attributes:
+        pid: The number of its process.
+        coordinator: The name of its coordinator's key, or "".
+    """
+
+    pid: int
+    coordinator: str
+
+
+def _signed(directory: Path) -> LivingAgent | None:
+    """Return the agent that a directory names, None if it names none or a dead one."""
     try:
         pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):
         return None
     if began != birth(int(pid)):  # another process has the number by now, or none
         return None
-    return (int(pid), coordinator)
+    return LivingAgent(int(pid), coordinator)
 
 
 def _end(pid: int) -> None:
@@ -512,8 +555,6 @@ def _end(pid: int) -> None:
             return
 
 
-_SOMETHING_ELSE = "something else answers there"
-_ACCEPTS = "it accepts the connection, and then: "
 _TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
 _PIECE_BYTES = 1 << 16  # that are sent or received at once
@@ -557,23 +598,20 @@ def _pieces(size: int) -> Iterator[int]:
         left -= piece
 
 
-def reach(address: str, port: int, greeting: str) -> str | None:
-    """Call a listening agent; return why that fails, or None if the greeting comes back."""
+def reach(address: str, port: int, greeting: str) -> CallEnd:
+    """Call an agent that listens and should answer by a greeting; return how the call ends."""
     try:
         reached = socket.create_connection((address, port), PATIENCE_S)
     except OSError as error:
-        return error.strerror or str(error)
+        return NobodyAccepts(fault=error.strerror or str(error))
     with reached:
         try:
             answer = reached.makefile("rb").read(len(greeting))
         except OSError as error:
-            return f"{_ACCEPTS}{error.strerror or error}"
-    return None if answer == greeting.encode() else _SOMETHING_ELSE
-
-
-def is_accepted(fault: str | None) -> bool:
-    """Return whether a call that ended with this fault was accepted, by whatever is there."""
-    return fault is None or fault == _SOMETHING_ELSE or fault.startswith(_ACCEPTS)
+            return AnotherAccepts(fault=f"it accepts the connection, and then: {error.strerror or error}")
+    if answer != greeting.encode():
+        return AnotherAccepts(fault="something else answers there")
+    return AgentGreets()
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:

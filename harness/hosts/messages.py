@@ -79,8 +79,11 @@ Successors = Annotated[dict[str, list[Signed]], Meta(max_length=64)]
 """What a host's old keys signed of their successors, by engine."""
 
 
+_TAG = "do"
+
+
 class Message(
-    Struct, Generic[Answer_co], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"
+    Struct, Generic[Answer_co], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG
 ):
     """A request to which the other end gives an answer of its type.
 
@@ -121,6 +124,27 @@ class Message(
 
 
 Kind = type[Message[object]]
+
+
+@dataclass(frozen=True)
+class ReceivedRequest:
+    """A line that asks for something, as it came.
+
+    Attributes:
+        name: The name of what is asked for, "" without a name. There may be no such kind of messages.
+        fields: The other fields.
+        size: The bytes of the line.
+    """
+
+    name: str
+    fields: JsonObject
+    size: int
+
+    @classmethod
+    def of_line(cls, line: JsonObject, size: int) -> Self:
+        """Return the request that a line's object is, and that took so many bytes."""
+        fields = {field: value for field, value in line.items() if field != _TAG}
+        return cls(str(line.get(_TAG, "")), fields, size)
 
 
 class Answering(ABC):
@@ -367,8 +391,36 @@ class Listener(Struct, frozen=True, kw_only=True):
 Listeners = Annotated[list[Listener], Meta(max_length=64)]
 
 
-class Reach(Message[list[Text | None]], tag="reach", frozen=True, kw_only=True):
-    """Has a host call others; the answer has each one's fault, or None, in their order."""
+class AgentGreets(Struct, frozen=True, kw_only=True, tag_field="call", tag="greeting"):
+    """The end of a call that an agent answered by its greeting."""
+
+
+class NobodyAccepts(Struct, frozen=True, kw_only=True, tag_field="call", tag="not accepted"):
+    """The end of a call that nothing accepted.
+
+    Attributes:
+        fault: Why it failed.
+    """
+
+    fault: Text
+
+
+class AnotherAccepts(Struct, frozen=True, kw_only=True, tag_field="call", tag="accepted"):
+    """The end of a call that was accepted by something else than the agent, or by something in front of it.
+
+    Attributes:
+        fault: What it did in place of the greeting.
+    """
+
+    fault: Text
+
+
+CallEnd = AgentGreets | NobodyAccepts | AnotherAccepts
+"""How a call of an agent's port ends."""
+
+
+class Reach(Message[list[CallEnd]], tag="reach", frozen=True, kw_only=True):
+    """Has a host call others; the answer has the end of each call, in their order."""
 
     STATES = NOT_RUNNING
 
@@ -542,13 +594,12 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
 
 class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
-    """Has a host compile the run's program, and lay out its party.
+    """Has a host compile the run's program, and lay out its party, for a run that has its inputs.
 
     Attributes:
         run: The run's name.
         party: The host's party.
         addresses: Where this party finds all parties. It listens at its own port.
-        clients: The clients that send, None without such clients.
         piece: The name of the piece of noise made ahead that the run takes, or "" for none.
     """
 
@@ -560,8 +611,28 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
     run: Token
     party: Party
     addresses: Annotated[list[Address], Meta(max_length=64)]
-    clients: Sending | None = None
     piece: PieceName = ""
+
+
+class PrepareInvited(Message[RunFacts], tag="prepare_invited", frozen=True, kw_only=True):
+    """Has a host compile the run's program, and lay out its party, for a run to which clients send.
+
+    Attributes:
+        run: The run's name.
+        party: The host's party.
+        addresses: Where this party finds all parties. It listens at its own port.
+        clients: The clients that send.
+    """
+
+    STATES = frozenset({State.INVITED})
+    PATIENCE_S = _COMPILING_S
+    LIMIT_S = _WORK_S
+    LONGEST = LONGEST
+
+    run: Token
+    party: Party
+    addresses: Annotated[list[Address], Meta(max_length=64)]
+    clients: Sending
 
 
 class Start(Message[None], tag="start", frozen=True, kw_only=True):
@@ -714,6 +785,7 @@ TO_AGENT = _by_name(
         TakeList,
         Aggregate,
         Prepare,
+        PrepareInvited,
         Start,
         GetCertificate,
         Agree,

@@ -31,7 +31,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import host_keys, local_host
 from fairshares.harness.hosts.host_log import Event, why_failed
-from fairshares.harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
+from fairshares.harness.hosts.local_host import NONCE_BYTES, HeldTurn, LocalHost, check_directory, check_ports
 from fairshares.harness.hosts.messages import (
     Agree,
     GetCertificate,
@@ -40,7 +40,9 @@ from fairshares.harness.hosts.messages import (
     Kill,
     PartyEnd,
     Prepare,
+    PrepareInvited,
     RunFacts,
+    Sending,
     Start,
 )
 from fairshares.harness.hosts.policy import read_policy
@@ -52,6 +54,8 @@ from fairshares.harness.hosts.signed_results import (
     sign,
 )
 from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
+from fairshares.harness.online.gateway_config import GatewayConfig
+from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.party_reports import line_of_failure
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.files import scratch_directory
@@ -74,6 +78,7 @@ class RunPlace:
         kind: The kind of the run.
         model: The security model whose parties run it.
         keys: The host's own keys, and the certificates that it holds of others.
+        turn: The host's turn.
         nonce: The host's nonce for this run.
         scratch: The run's directory.
         stack: Is closed at the run's end.
@@ -83,6 +88,7 @@ class RunPlace:
     kind: RunKind
     model: SecurityModel
     keys: host_keys.RunKeys
+    turn: HeldTurn = field(compare=False)
     nonce: str
     scratch: Path
     stack: ExitStack = field(compare=False)
@@ -91,12 +97,13 @@ class RunPlace:
     def open(cls, host: LocalHost, kind: RunKind, model: SecurityModel) -> Self:
         """Take the host's turn, and return a new run's place. Raises HostUnfitError as `take_turn`."""
         check_directory(host.directory)
-        host.take_turn()
+        turn = host.take_turn()
         stack = host.stack.enter_context(ExitStack())
         scratch = stack.enter_context(scratch_directory(host.directory))
         stack.enter_context(local_host.signed(scratch, host.coordinator))
         run_keys = host_keys.RunKeys(host.directory, model)
-        return cls(host, kind, model, run_keys, secrets.token_hex(NONCE_BYTES), scratch, stack)
+        nonce = secrets.token_hex(NONCE_BYTES)
+        return cls(host, kind, model, run_keys, turn, nonce, scratch, stack)
 
     def common_name(self, party: int) -> str:
         """Return the name that the certificate of a party's key has."""
@@ -136,8 +143,8 @@ class Begun(ABC):
         """Note that the party has ended, with this exit code."""
 
     @abstractmethod
-    def ended_well(self, running: "Running", last: PartyState) -> "tuple[HostState, Signed | None]":
-        """Return the state after the run of a party that ended well, and what this host signs of it.
+    def ended_well(self, running: "Running", last: PartyState) -> Step[Signed | None]:
+        """Return the state after the run of a party that ended well, with what this host signs of it.
 
         Args:
             running: The run.
@@ -151,6 +158,14 @@ class RunInputs(ABC, Generic[RunAhead]):
     @abstractmethod
     def planned(self, message: Prepare, place: RunPlace) -> "PlannedRun[RunAhead]":
         """Return the run, of which nothing has been taken yet. Raises as `Fed.prepare`."""
+
+
+class InvitedClients(ABC, Generic[RunAhead]):
+    """All that a run takes of its host to which clients send, before its program is compiled."""
+
+    @abstractmethod
+    def planned(self, clients: Sending, place: RunPlace) -> "RunOfClients[RunAhead]":
+        """Return the run of these clients. Raises as `ClientsInvited.prepare`."""
 
 
 class PlannedRun(ABC, Generic[RunAhead]):
@@ -194,47 +209,58 @@ class PlannedRun(ABC, Generic[RunAhead]):
 
 
 @dataclass(frozen=True)
-class Fed(RunState, Generic[RunAhead]):
-    """A run with its inputs, which has prepared no party.
+class RunOfClients(Generic[RunAhead]):
+    """A run to which clients send, whose job is known.
 
     Attributes:
-        inputs: Everything that the run takes of this host.
+        run: The run.
+        sending: The clients.
     """
 
-    inputs: RunInputs[RunAhead]
+    run: PlannedRun[RunAhead]
+    sending: ClientInputs
 
-    NAME = State.FED
 
-    def steps(self) -> Sequence[Stepping]:
-        return [Prepare.leads_by(self.prepare)]
+@dataclass(frozen=True)
+class Unprepared(RunState, Generic[RunAhead]):
+    """A run of which nothing more is needed for preparing its party."""
 
-    def prepare(self, message: Prepare) -> Step[RunFacts]:
-        """Compile the run's program from this host's own sources; answer with facts for the other hosts.
+    def _check_parties(self, message: Prepare | PrepareInvited) -> None:
+        """Raise HostUnfitError or CertificateError unless the run has the parties of its model, with keys."""
+        if not 0 <= message.party < len(message.addresses) == self.place.model.parties:
+            raise HostUnfitError("It was asked for a run of other parties than its model has.")
+        self.place.keys.check(message.party)
 
-        Guarantees: program, arguments and noise follow from the request and this host's own inputs; clients
-        that send are told of the same release.  [test: tests/harness/hosts/test_agreement.py]
+    def _prepared(
+        self,
+        message: Prepare | PrepareInvited,
+        planned: PlannedRun[RunAhead],
+        client_ports: Sequence[int],
+        gateway: GatewayConfig | None,
+    ) -> Step[RunFacts]:
+        """Compile the run's program, and lay out its party.
 
-        Raises HostUnfitError without a free port or inputs, PolicyError, CertificateError, StockError, or as
-        `Guard.job`.
+        Args:
+            message: What asks for it.
+            planned: The run.
+            client_ports: The ports at which the party's gateway and its virtual machine will listen, if it
+                has a gateway.
+            gateway: How clients reach the party while it runs, if they do.
+
+        Raises HostUnfitError without free ports, PolicyError, or StockError.
         """
         place = self.place
         model = place.model
         party = message.party
-        if not 0 <= party < len(message.addresses) == model.parties:
-            raise HostUnfitError("It was asked for a run of other parties than its model has.")
-        place.keys.check(party)  # first, as the name of a piece of noise follows from the parties' keys
-        planned = self.inputs.planned(message, place)
         if not all(map(_ARGUMENT.fullmatch, planned.job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
-        self._check_ports(message)
+        _, own_port = message.addresses[party]
+        self._check_ports("port", [own_port])
+        self._check_ports("client_port", client_ports)
         engine = engine_of(model)
         program = engine.prepared(planned.job, model)
         if program.fault_of_links is not None:
             raise HostUnfitError(program.fault_of_links)
-        gateway = None
-        if message.clients is not None and planned.job.sending is not None:
-            sending = planned.job.sending
-            gateway = sending.gateway("0.0.0.0", *message.clients.ports, message.clients.seconds)
         setup = engine.setup(program, party, message.addresses, values=planned.values, gateway=gateway)
         facts = RunFacts(
             engine_version=program.engine_version,
@@ -254,13 +280,69 @@ class Fed(RunState, Generic[RunAhead]):
         )
         return Step(Prepared(place, planned, prepared, laid_out), facts)
 
-    def _check_ports(self, message: Prepare) -> None:
-        """Raise PolicyError or HostUnfitError unless the party and its gateway can listen at their ports."""
+    def _check_ports(self, name: str, ports: Sequence[int]) -> None:
         host = self.place.host
-        _, own_port = message.addresses[message.party]
-        check_ports(host.directory, host.coordinator, "port", [own_port])
-        client_ports = list(message.clients.ports) if message.clients is not None else []
-        check_ports(host.directory, host.coordinator, "client_port", client_ports)
+        check_ports(host.directory, host.coordinator, name, ports)
+
+
+@dataclass(frozen=True)
+class Fed(Unprepared[RunAhead]):
+    """A run with its inputs, which has prepared no party.
+
+    Attributes:
+        inputs: Everything that the run takes of this host.
+    """
+
+    inputs: RunInputs[RunAhead]
+
+    NAME = State.FED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [Prepare.leads_by(self.prepare)]
+
+    def prepare(self, message: Prepare) -> Step[RunFacts]:
+        """Compile the run's program from this host's own sources; answer with facts for the other hosts.
+
+        Guarantees: program, arguments and noise follow from the request and this host's own inputs.
+        [test: tests/harness/hosts/test_agreement.py]
+
+        Raises HostUnfitError without a free port, PolicyError, CertificateError, StockError, or as
+        `Guard.job`.
+        """
+        self._check_parties(message)  # first, as the name of a piece of noise follows from the parties' keys
+        planned = self.inputs.planned(message, self.place)
+        return self._prepared(message, planned, client_ports=[], gateway=None)
+
+
+@dataclass(frozen=True)
+class ClientsInvited(Unprepared[RunAhead]):
+    """A run to which clients send while it runs, and which has prepared no party.
+
+    Attributes:
+        inputs: Everything that the run takes of this host.
+    """
+
+    inputs: InvitedClients[RunAhead]
+
+    NAME = State.INVITED
+
+    def steps(self) -> Sequence[Stepping]:
+        return [PrepareInvited.leads_by(self.prepare)]
+
+    def prepare(self, message: PrepareInvited) -> Step[RunFacts]:
+        """Compile the run's program from this host's own sources; answer with facts for the other hosts.
+
+        Guarantees: program, arguments and noise follow from the request and from who sends; clients are told
+        of the same release.  [test: tests/harness/hosts/test_agreement.py]
+
+        Raises HostUnfitError without free ports or if clients are told of something else, PolicyError,
+        CertificateError, ShareError, or as `Guard.job`.
+        """
+        self._check_parties(message)
+        clients = message.clients
+        planned = self.inputs.planned(clients, self.place)
+        gateway = planned.sending.gateway("0.0.0.0", *clients.ports, clients.seconds)
+        return self._prepared(message, planned.run, clients.ports, gateway)
 
 
 def _laid_out(setup: PartySetup, scratch: Path) -> LocalParty:
@@ -664,11 +746,10 @@ class Running(RunState):
         self._is_over(code)
         self._note_failure(code)
         last = self.last_state()
-        after: HostState = Over(self.place, last)
-        signed = None
-        if code == 0:
-            after, signed = self.begun.ended_well(self, last)
-        return Step(after, PartyEnd(state=last, code=code, signed=signed))
+        if code:
+            return Step(Over(self.place, last), PartyEnd(state=last, code=code))
+        ended = self.begun.ended_well(self, last)
+        return Step(ended.state, PartyEnd(state=last, code=code, signed=ended.answer))
 
     def kill(self, _message: Kill) -> Step[None]:
         """End the party, and the run with it."""
@@ -695,7 +776,7 @@ class Running(RunState):
     def _is_over(self, code: int) -> None:
         """Write that the run is over, and wait for another one."""
         self.begun.settle(code)
-        self.place.host.expect_run()
+        self.place.turn.expect_run()
 
     def note_done(self, said: str) -> None:
         """Tell the host's owner that the party has ended well, and what that has left at the host."""
@@ -743,7 +824,7 @@ class Beginning(RunState):
             process.go(self.certificates)
         except OSError:
             process.kill()
-        host.run_begins()
+        self.place.turn.run_begins()
         host.log.write(Event.BEGAN, Go.name(), f"Party {self.running.party} began.", self.running.name)
         return self.running
 

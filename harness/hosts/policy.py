@@ -25,7 +25,7 @@ from fairshares.harness.hosts.decision import (
     release_rule,
 )
 from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, listed
-from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.security_models import MODELS, model_titled
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.files import create_file, scratch_directory, write_whole
@@ -39,7 +39,7 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 DEFAULT_PORT = 12000
 MOST_PROGRAM_SECONDS = 10**9  # of a coordinator's program
 # In the host's directory.
-FILE = "policy.toml"
+POLICY_FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
 STOCK = "stock"  # of noise made ahead
 COMMAND = "./inv hosts.policy"
@@ -81,7 +81,7 @@ _WAY_OUT = f"correct it, or see what one may say by {COMMAND}"
 
 def first_policy(models: Sequence[str]) -> str:
     """Return the text of a host's first policy, which accepts these models and no other."""
-    return _DEFAULT.replace("{models}", json.dumps([*models])).replace("{tasks}", ", ".join(REQUESTS))
+    return _DEFAULT.replace("{models}", json.dumps([*models])).replace("{tasks}", ", ".join(OF_UPLOADS))
 
 
 _Limit = int | float | str
@@ -105,7 +105,7 @@ PopulationEntry = TypedDict(  # noqa: UP013  # the keys that the file has of a p
 _UNLESS_GIVEN: dict[str, JsonValue] = {
     "epsilon_per_run": "",
     "delta_per_run": "",
-    "tasks": [*REQUESTS],
+    "tasks": [*OF_UPLOADS],
     "security": [*MODELS],
     "unit": "",
     "relation": "",
@@ -121,7 +121,7 @@ def _rule(table: PopulationEntry) -> Rule:
         epsilon=_limit(table, "epsilon_per_run") if table["epsilon_per_run"] != "" else total.epsilon,
         delta=_limit(table, "delta_per_run") if table["delta_per_run"] != "" else total.delta,
     )
-    check_names("task", table["tasks"], [*REQUESTS])
+    check_names("task", table["tasks"], [*OF_UPLOADS])
     check_models(table["security"])
     check_names("unit", [table["unit"]], ["", *PrivacyUnit])
     check_names("relation", [table["relation"]], ["", *NeighboringRelation])
@@ -285,7 +285,7 @@ class Policy:
 
 def read_policy(directory: Path) -> Policy:
     """Return a host's policy; PolicyError if it is missing, invalid, or others can change it."""
-    path = directory / FILE
+    path = directory / POLICY_FILE
     if not path.is_file():
         raise PolicyError(
             f"It has no policy, so it runs nothing of another's: its owner writes one there by {COMMAND} "
@@ -341,11 +341,11 @@ def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0
         PolicyError: The text is no valid policy.
     """
     with scratch_directory(directory) as partial:
-        create_file(partial / FILE, text.encode())
-        checked_policy(partial / FILE, FILE)
+        create_file(partial / POLICY_FILE, text.encode())
+        checked_policy(partial / POLICY_FILE, POLICY_FILE)
     stated = tomllib.loads(text)
     added = ""  # before the text, as lines after a table would belong to the table
     for name, number in (("port", port), ("client_port", client_port)):
         if number and name not in stated:
             added += f"{name} = {number}\n"
-    write_whole(directory / FILE, (added + text).encode())
+    write_whole(directory / POLICY_FILE, (added + text).encode())

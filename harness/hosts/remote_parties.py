@@ -43,11 +43,13 @@ from fairshares.harness.hosts.messages import (
     Kill,
     Message,
     Prepare,
+    PrepareInvited,
     RunFacts,
     Sending,
     Start,
 )
 from fairshares.harness.hosts.signed_results import BenchmarkIntent, Intent, check_agreed
+from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.spec import CLIENTS, InputForm, ProtocolSpec
@@ -262,14 +264,13 @@ class ConnectedHosts:
 
         def prepare(connection: HostConnection) -> RunFacts:
             own = connection.host
-            message = Prepare(
-                run=run,
-                party=own.party,
-                addresses=[_address_for(own, host) for host in self.hosts],
-                clients=_sending_to(own, job, timeout_s),
-                piece=piece,
-            )
-            return connection.ask(message)
+            addresses = [_address_for(own, host) for host in self.hosts]
+            if job.sending is None:
+                message = Prepare(run=run, party=own.party, addresses=addresses, piece=piece)
+                return connection.ask(message)
+            clients = _sending_to(own, job.sending, timeout_s)
+            invited = PrepareInvited(run=run, party=own.party, addresses=addresses, clients=clients)
+            return connection.ask(invited)
 
         facts = at_once(prepare, self.connections)
         self._check_job(job, [fact.job_hash for fact in facts])
@@ -340,14 +341,12 @@ def _address_for(own: Host, other: Host) -> Address:
     return other.reached
 
 
-def _sending_to(own: Host, job: Job, timeout_s: float) -> Sending | None:
-    """Return what a host is told of clients that send, or None for a job without such clients."""
-    if job.sending is None:
-        return None
+def _sending_to(own: Host, clients: ClientInputs, timeout_s: float) -> Sending:
+    """Return what a host is told of clients that send."""
     port, machine_port = own.client_ports
     return Sending(
-        terms=job.sending.terms,
-        certificates=[upload.certificate for upload in job.sending.uploads],
+        terms=clients.terms,
+        certificates=[upload.certificate for upload in clients.uploads],
         ports=(port, machine_port),
         seconds=timeout_s,
     )

@@ -36,22 +36,25 @@ from fairshares.harness.hosts.messages import (
     Prepare,
     Preprocess,
     RunTrial,
+    Sending,
     TakeProgram,
 )
 from fairshares.harness.hosts.party_run import (
     Begun,
+    ClientsInvited,
     Fed,
+    InvitedClients,
     Over,
     PlannedRun,
     RunInputs,
     Running,
+    RunOfClients,
     RunPlace,
     RunState,
 )
 from fairshares.harness.hosts.signed_results import (
-    INVITED,
-    NOTHING_GIVEN,
     BenchmarkIntent,
+    InputSource,
     Intent,
     PreparedParty,
     Statement,
@@ -59,8 +62,8 @@ from fairshares.harness.hosts.signed_results import (
     check_made,
     sign,
 )
-from fairshares.harness.hosts.states import HostState, RunKind, State, Step, Stepping
-from fairshares.harness.hosts.trials import KnownTrial, ProgramTrial, Trial
+from fairshares.harness.hosts.states import RunKind, State, Step, Stepping
+from fairshares.harness.hosts.trials import KnownTrial, ProgramTrial, ReleaseTrial, Trial
 from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.pipeline.preprocessing import NoiseToMake, noise_job, terms_of
 from fairshares.harness.pipeline.sources import PartyInputs
@@ -71,7 +74,6 @@ from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import create_file, write_whole
 from fairshares.harness.uploads.signatures import Signed
 
-NO_INPUTS = "It was asked for a run before it had any inputs."
 _PIECE = "piece"  # the directory of a run's noise, in the run's directory
 _PROGRAM = "Programs"  # the directory of a coordinator's program, likewise
 
@@ -93,7 +95,7 @@ def _signed_end(
         outputs: The opened integers, by the names of their lines.
     """
     left_out: dict[str, int] = {}
-    if ran.source == INVITED:
+    if ran.source == InputSource.INVITED:
         left_out = left_out_by(running.party, last.lines)
     statement = Statement(
         ran=ran,
@@ -117,7 +119,7 @@ class UploadedInputs(RunInputs[Intent]):
         guard: The guard of the release.
         inputs: The public facts about the inputs.
         values: The file with this party's shares of the sums.
-        source: Whether the inputs are uploads or an aggregate, by a key of `SOURCES`.
+        source: Whether the inputs are uploads or an aggregate.
         heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
         noise_terms: The name of the noise made ahead that the release takes, or "" for none.
     """
@@ -125,13 +127,11 @@ class UploadedInputs(RunInputs[Intent]):
     guard: Guard
     inputs: PartyInputs
     values: Path
-    source: str
+    source: InputSource
     heard: Mapping[int, UploadList]
     noise_terms: str
 
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
-        if message.clients is not None:
-            raise HostUnfitError(NO_INPUTS)
         release = ReleaseOfUploads(place, self.guard.job(self.inputs), self.source, self.heard, self.values)
         if not self.noise_terms:
             return release
@@ -139,8 +139,8 @@ class UploadedInputs(RunInputs[Intent]):
 
 
 @dataclass(frozen=True)
-class InvitedInputs(RunInputs[Intent]):
-    """The inputs of a release to which clients send while it runs.
+class ClientsOfRelease(InvitedClients[Intent]):
+    """The clients that send to a release while it runs.
 
     Attributes:
         guard: The guard of the release.
@@ -148,11 +148,9 @@ class InvitedInputs(RunInputs[Intent]):
 
     guard: Guard
 
-    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
-        if message.clients is None:
-            raise HostUnfitError(NO_INPUTS)
-        inputs = self.guard.sent(message.clients.terms, message.clients.certificates)
-        return ReleaseOfInvited(place, self.guard.job(inputs))
+    def planned(self, clients: Sending, place: RunPlace) -> RunOfClients[Intent]:
+        inputs = self.guard.sent(clients.terms, clients.certificates)
+        return RunOfClients(ReleaseOfInvited(place, self.guard.job(inputs)), inputs.values)
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ class ReleaseOfInvited(PlannedRelease):
         return None
 
     def ahead(self, prepared: PreparedParty, message: Agree) -> Intent:
-        return self.guarded.intent(prepared, message, INVITED, {})
+        return self.guarded.intent(prepared, message, InputSource.INVITED, {})
 
 
 @dataclass(frozen=True)
@@ -212,12 +210,12 @@ class ReleaseOfUploads(PlannedRelease):
     """A release of uploads, or of an aggregate.
 
     Attributes:
-        source: Which of the two the inputs are, by a key of `SOURCES`.
+        source: Which of the two the inputs are.
         heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
         file: The file with this party's shares of the sums.
     """
 
-    source: str
+    source: InputSource
     heard: Mapping[int, UploadList]
     file: Path
 
@@ -292,8 +290,8 @@ class BegunRelease(Begun):
     def settle(self, code: int) -> None:
         self.charge.settle(Status.ABORTED if code else Status.DONE)
 
-    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
-        """Return the state after the run, and the signed statement of its end, which this host keeps, too.
+    def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
+        """Return the state after the run, with the signed statement of its end, which this host keeps, too.
 
         It signs nothing of a party that ended well without its outputs, and its owner's log says why.
         """
@@ -304,7 +302,7 @@ class BegunRelease(Begun):
             outputs = parse_outputs([last.lines], guard.release.program_of(guard.statistic.spec).outputs)
         except OutputError as error:
             self.place.host.log.write(Event.FAILED, "", str(error), running.name)
-            return after, None
+            return Step(after, None)
         signed = _signed_end(
             self.own,
             running,
@@ -316,7 +314,7 @@ class BegunRelease(Begun):
         with suppress(OSError):  # no room for it; the coordinator gets it in any case
             write_whole(kept, json.dumps(asdict(signed)).encode())
         running.note_done(f"Party {running.party} ended well, and this host signed the result.")
-        return after, signed
+        return Step(after, signed)
 
 
 # Noise made ahead.
@@ -405,7 +403,7 @@ class PlannedNoise(PlannedRun[Intent]):
             started=message.started.isoformat(),
             asked=guard.asked,
             domain=self.inputs.domain.to_json(),
-            source=NOTHING_GIVEN,
+            source=InputSource.NOTHING_GIVEN,
             inputs={},
             uploads="",
             program_hash=prepared.program_hash,
@@ -442,11 +440,11 @@ class BegunNoise(Begun):
     planned: PlannedNoise
     own: Intent
 
-    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+    def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
         signed = _signed_end(self.own, running, last, spent=("0", "0"), outputs={})
         running.note_done(f"Party {running.party} ended well, with noise that is not in the stock yet.")
         made = Made(self.planned.place, last, self.planned, self.own, running.process, running.owners)
-        return made, signed
+        return Step(made, signed)
 
 
 @dataclass(frozen=True)
@@ -497,22 +495,34 @@ class TrialInputs(RunInputs[BenchmarkIntent]):
 
     Attributes:
         trial: What it measures.
-        values: The file with this party's made-up inputs, or None if clients send them or noise is sampled.
+        values: The file with this party's made-up inputs, or None if noise is sampled.
     """
 
     trial: KnownTrial
     values: Path | None
 
-    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
-        del place  # a benchmark run takes nothing else of its host
-        certificates = message.clients.certificates if message.clients is not None else ()
-        job = self.trial.job(certificates)
-        if (message.clients is None) != (job.sending is None):
-            raise HostUnfitError(NO_INPUTS)
-        return PlannedTrial(self.trial, job, self.values)
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:  # noqa: ARG002
+        return PlannedTrial(self.trial, self.trial.job(), self.values)
 
 
-def trial_proposed(host: LocalHost, message: RunTrial) -> "Fed[BenchmarkIntent] | Promised":
+@dataclass(frozen=True)
+class ClientsOfTrial(InvitedClients[BenchmarkIntent]):
+    """The clients that send made-up records to a benchmark run.
+
+    Attributes:
+        trial: What it measures.
+    """
+
+    trial: ReleaseTrial
+
+    def planned(self, clients: Sending, place: RunPlace) -> RunOfClients[BenchmarkIntent]:  # noqa: ARG002
+        sent = self.trial.sent(clients.certificates)
+        return RunOfClients(PlannedTrial(self.trial, sent.job, None), sent.sending)
+
+
+def trial_proposed(
+    host: LocalHost, message: RunTrial
+) -> "Fed[BenchmarkIntent] | ClientsInvited[BenchmarkIntent] | Promised":
     """Take a benchmark run.
 
     Raises HostUnfitError for a program that no host takes, or where a party could reach more than its run's
@@ -521,6 +531,8 @@ def trial_proposed(host: LocalHost, message: RunTrial) -> "Fed[BenchmarkIntent] 
     trial = message.trial
     if isinstance(trial, ProgramTrial):
         _check_program(trial)
+    if isinstance(trial, ReleaseTrial) and trial.clients_send:
+        return ClientsInvited(RunPlace.open(host, RunKind.TRIAL, trial.model), ClientsOfTrial(trial))
     values = trial.values(message.party)  # first, so that what is refused leaves nothing behind
     place = RunPlace.open(host, RunKind.TRIAL, trial.model)
     file = None
@@ -642,9 +654,7 @@ class ProgramInputs(RunInputs[BenchmarkIntent]):
     trial: ProgramTrial
     values: Path | None
 
-    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:
-        if message.clients is not None:
-            raise HostUnfitError(NO_INPUTS)
+    def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[BenchmarkIntent]:  # noqa: ARG002
         job = CompiledJob.of_program(self.trial.program, place.model, place.scratch / _PROGRAM)
         return PlannedTrial(self.trial, job, self.values)
 
@@ -698,6 +708,6 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
 class BegunTrial(Begun):
     """A benchmark run that has begun, of which nothing is written."""
 
-    def ended_well(self, running: Running, last: PartyState) -> tuple[HostState, Signed | None]:
+    def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
         running.note_done(f"Party {running.party} of a benchmark run ended well.")
-        return Over(running.place, last), None
+        return Step(Over(running.place, last), None)

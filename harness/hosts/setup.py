@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from fairshares.harness.errors import CertificateError, OptionError
 from fairshares.harness.hosts import host_keys, policy, wire
 from fairshares.harness.hosts.agent import connected
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.host_log import Event, HostLog
 from fairshares.harness.hosts.messages import TO_SETUP, Answering, GetSuccessors, Pin, SetUp
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
@@ -26,6 +27,7 @@ SCHEMA = 1
 class Setup(wire.Answers):
     """One host's set-up; whoever can start it may ask anything."""
 
+    role = Role.SETUP
     known = TO_SETUP
 
     def __init__(self, directory: Path) -> None:
@@ -43,7 +45,7 @@ class Setup(wire.Answers):
 
     def note(self, event: Event, request: str, said: str) -> None:
         """Write into the host's log, once this is a host's directory."""
-        if (self._directory / policy.FILE).exists():
+        if (self._directory / policy.POLICY_FILE).exists():
             self._log.write(event, request, said)
 
     def set_up(self, message: SetUp) -> dict[str, str]:
@@ -57,7 +59,7 @@ class Setup(wire.Answers):
             PolicyError: The policy is invalid.
         """
         policy.check_models(message.models)
-        had_policy = (self._directory / policy.FILE).exists()
+        had_policy = (self._directory / policy.POLICY_FILE).exists()
         certificates = host_keys.make_keys(self._directory, message.party, renew=message.renew)
         is_written = message.policy_text is not None or not had_policy
         if is_written:
@@ -178,7 +180,7 @@ def _write_exported(directory: Path, party: int, certificates: dict[str, str]) -
 def main(arguments: list[str]) -> None:
     """Serve a host's owner, whose host's directory is the argument."""
     with connected() as connection:
-        connection.serve(Setup(Path(arguments[0])), "setup")
+        connection.serve(Setup(Path(arguments[0])))
 
 
 if __name__ == "__main__":

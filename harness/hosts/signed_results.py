@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,16 +43,27 @@ from fairshares.protocols.json_values import JsonFields, JsonObject
 T = TypeVar("T")
 
 SCHEMA = 1
-# Sources of a run's inputs; messages tell who could have made them up.
-UPLOADS = "uploads"
-AGGREGATE = "aggregate"
-INVITED = "invited clients"
-NOTHING_GIVEN = "nothing"
-SOURCES = {
-    UPLOADS: "uploads that each host's owner placed there",
-    AGGREGATE: "aggregates that each host's owner placed there",
-    INVITED: "clients whose keys the coordinator made, so that it could send in their place",
-    NOTHING_GIVEN: "no inputs, as noise was made ahead",
+
+
+class InputSource(StrEnum):
+    """Where a run's inputs come from, as statements name it."""
+
+    UPLOADS = "uploads"
+    AGGREGATE = "aggregate"
+    INVITED = "invited clients"
+    NOTHING_GIVEN = "nothing"
+
+    @property
+    def described(self) -> str:
+        """A description that tells who could have made the inputs up."""
+        return _DESCRIBED[self]
+
+
+_DESCRIBED = {
+    InputSource.UPLOADS: "uploads that each host's owner placed there",
+    InputSource.AGGREGATE: "aggregates that each host's owner placed there",
+    InputSource.INVITED: "clients whose keys the coordinator made, so that it could send in their place",
+    InputSource.NOTHING_GIVEN: "no inputs, as noise was made ahead",
 }
 _MOST_SIGNERS = 16  # each signature is checked
 _SHOWN = 200  # characters of a reason
@@ -76,7 +88,8 @@ class UploadList:
 class Intent:
     """A run that a host begins only if all others sign the same.
 
-    `run_certificate` (PEM) is of the party's key for this run alone; statements of version 1.0 have none.
+    `source` is an `InputSource`, or what another version has in its place. `run_certificate` (PEM) is of the
+    party's key for this run alone; statements of version 1.0 have none.
     """
 
     nonces: list[str]
@@ -386,7 +399,7 @@ def check_ended(
         if after.certificate != before.certificate or statement.ran != read_signed(Intent, before, refusal):
             refusal.say(f"{host} signed another run than the one that it had agreed to")
         # A run that makes noise ahead opens no value. Its parties print only that they made the noise.
-        expected = {} if statement.ran.source == NOTHING_GIVEN else opened
+        expected = {} if statement.ran.source == InputSource.NOTHING_GIVEN else opened
         if statement.outputs != expected:
             refusal.say(f"{host} signed other values than its party printed")
         signers.append((statement, fingerprint(after.certificate.encode())))
@@ -446,7 +459,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     """
     ran = first.ran
     inputs = first.inputs(refusal)
-    if ran.source not in SOURCES:
+    if ran.source not in [*InputSource]:
         refusal.say("they signed a source of inputs that this version does not know")
     try:
         release = request_of_run(ran.asked)

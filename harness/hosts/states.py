@@ -18,8 +18,8 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 class State(StrEnum):
     """The names of states; the value says in a refusal what the agent has done.
 
-    They come in this order. A run to which clients send, of noise or of synthetic records begins with its
-    inputs.
+    They come in this order. A run of noise or of synthetic records begins as `FED`. A run to which clients
+    send begins as `INVITED`, and is never `FED`.
     """
 
     NO_RUN = "it takes part in no run"
@@ -28,6 +28,7 @@ class State(StrEnum):
     LISTED = "it has listed its uploads and not added them up"
     PROMISED = "it has allowed a program and has not got all of it"
     FED = "it has a run's inputs and has prepared no party"
+    INVITED = "clients send to its run and it has prepared no party"
     PREPARED = "it has prepared a party and not started it"
     STARTED = "its party has started and is not ready"
     READY = "its party is ready and it has agreed to no run"

@@ -1,6 +1,8 @@
-"""The protocol between the coordinator and a host's agent over ssh: each line is an object in JSON.
+"""The lines between a coordinator and a host's agent, over ssh: each is an object in JSON, or a sign of life.
 
-Each side also sends empty lines as signs of life. A side that hears nothing for long concludes that the other
+`messages.py` has the objects that the coordinator sends, `frames.py` those that the agent sends.
+
+Signs of life are empty lines. A side that hears nothing for long concludes that the other
 side is gone.
 """
 
@@ -14,13 +16,13 @@ from typing import BinaryIO
 
 from msgspec import to_builtins
 
+from fairshares.harness.hosts.frames import HostFrame, Role
 from fairshares.harness.hosts.host_log import Event
 from fairshares.harness.hosts.messages import LONGEST, Answering, Kind, Message, PartyEnd
 from fairshares.harness.system.documents import MESSAGE, number_as_text, strict_json
 from fairshares.harness.system.threads import ContextThread, ContextTimer
-from fairshares.protocols.json_values import JsonObject
+from fairshares.protocols.json_values import JsonObject, JsonValue
 
-VERSION = 20  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between two signs of life
 SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
 _PIECE_BYTES = 1 << 16  # of a line that are read at once
@@ -56,9 +58,11 @@ class Answers:
     """What answers messages at a host.
 
     Attributes:
+        role: The role of the process whose answers they are.
         known: The kinds of messages that the other side may send, by name.
     """
 
+    role = Role.AGENT
     known: Mapping[str, Kind] = {}
 
     @property
@@ -123,8 +127,8 @@ class Endpoint(ABC):
         ContextThread(target=self._listen, args=[incoming], daemon=True).start()
         ContextThread(target=self._beat, daemon=True).start()
 
-    def send(self, message: Mapping[str, object] | Message[object]) -> None:
-        """Send a message."""
+    def send(self, message: JsonObject | Message[object] | HostFrame) -> None:
+        """Send a message to the other side."""
         with self.writing:
             self.write(encode(message))
 
@@ -173,9 +177,15 @@ class Endpoint(ABC):
                     self.write(b"\n")
 
 
-def encode(message: Mapping[str, object] | Message[object]) -> bytes:
+def as_sent(value: object) -> JsonValue:
+    """Return a value, such as an answer, as JSON has it."""
+    sent: JsonValue = to_builtins(value, enc_hook=number_as_text)
+    return sent
+
+
+def encode(message: JsonObject | Message[object] | HostFrame) -> bytes:
     """Return a message as it is sent."""
-    return json.dumps(to_builtins(message, enc_hook=number_as_text)).encode() + b"\n"
+    return json.dumps(as_sent(message)).encode() + b"\n"
 
 
 def decode(line: bytes) -> Received | None:

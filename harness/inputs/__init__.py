@@ -1,4 +1,5 @@
-"""From clients' records to shares and inputs of runs.
+"""From clients' records, and vectors, to shares and inputs of runs.
 
-Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then `records`, `encoding` and `shares`.
+Imports: `system`, `errors`, `protocols`. Start with `record_schema`, then `records`, `encoding`
+and `shares`. `updates` is of vectors.
 """

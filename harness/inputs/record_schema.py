@@ -15,8 +15,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairshares.harness.errors import RecordDomainError, ThresholdGridError, named, refuse
+from fairshares.harness.errors import OptionError, RecordDomainError, ThresholdGridError, named, refuse
+from fairshares.harness.inputs.updates import MOST_UNITS, UpdateRule, units_for
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
+from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.arrays import Integers
 from fairshares.protocols.json_values import JsonFields, JsonValue
 from fairshares.protocols.mechanisms.above_threshold import caps_up_to
@@ -28,6 +30,7 @@ MAX_THRESHOLDS = 4096
 DEFAULT_STEPS = 1000
 MAX_STEPS = 10**5
 MAX_CAP = 1000
+MOST_REVEALS = 100_000  # of a task of vectors
 WEIGHT_ONE: Final = "weight-one"
 # In messages: the most names, and the most characters of each.
 _NAMES_SHOWN = 5
@@ -52,11 +55,12 @@ class RecordKind(StrEnum):
     PREDICTION = "prediction"
     VALUE = "value"  # a model's performance; such records have no label
     SIZE = "size"  # only how many records a client has
+    VECTOR = "vector"  # a vector of a client, in place of records
 
     @property
     def of_each(self) -> bool:
         """Whether each record has such a value."""
-        return self not in (RecordKind.NONE, RecordKind.SIZE)
+        return self not in (RecordKind.NONE, RecordKind.SIZE, RecordKind.VECTOR)
 
     @property
     def described(self) -> str:
@@ -74,6 +78,7 @@ class RecordDomain:
         inferred: Whether groups and labels were read off the records, which publishes them.
         thresholds: The grid of scores, from 0.
         values: The grid of performance values; a client has one.
+        vectors: The vectors of clients; a client has one in each reveal, and no group and label.
         cap: The contribution bound, if clients are the privacy unit.
     """
 
@@ -85,6 +90,7 @@ class RecordDomain:
     thresholds: Grid = ()
     values: ValueGrid | None = None
     cap: Cap | None = None
+    vectors: VectorGrid | None = None
 
     def __post_init__(self) -> None:
         refuse(
@@ -101,6 +107,15 @@ class RecordDomain:
             (
                 self.values and self.cap not in (None, Cap(1)),
                 "A client has one performance value: its cap is 1.",
+            ),
+            (
+                (self.kind is RecordKind.VECTOR) != (self.vectors is not None),
+                "Vectors are declared by their length, clipping norm and reveals, and are released as sums "
+                "alone.",
+            ),
+            (
+                self.vectors and (self.groups or self.labels or self.cap or self.max_count != 1),
+                "A client has one vector, without group, label and cap.",
             ),
             (
                 not 1 <= self.max_count < MAX_TOTAL,
@@ -120,8 +135,10 @@ class RecordDomain:
                 "The domain has a cap: there is no cap to choose; leave the cap out.",
             ),
         )
-        lists = {"group": self.groups}
-        if not self.values:
+        lists: dict[str, tuple[str, ...]] = {}
+        if not self.vectors:
+            lists["group"] = self.groups
+        if not self.vectors and not self.values:
             lists["label"] = self.labels
         for what, values in lists.items():
             counted = what if len(values) == 1 else f"{what}s"
@@ -141,10 +158,12 @@ class RecordDomain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The numbers of groups, labels and, if any, score bins or predictions.
+        """The numbers of groups, labels and, if any, score bins or predictions; of vectors, their length.
 
         With several scores each (score, group) is a group, with the score's label and any other.
         """
+        if self.vectors:
+            return (self.vectors.coordinates,)
         if self.values:
             return len(self.groups), 2  # sums of distances from the lower and the upper end of the range
         pairs = len(self.groups), len(self.labels)
@@ -166,10 +185,35 @@ class RecordDomain:
 
     @property
     def max_contribution(self) -> int:
-        """The most that a client adds to a cell."""
+        """The most that a client adds to a cell, or takes from a coordinate of a sum."""
+        if self.vectors:
+            return self.vectors.rule.largest
         if self.values:
             return 2 * self.values.steps
         return self.cap.slots if self.cap else self.max_count
+
+    @property
+    def reveals(self) -> int:
+        """How many sums of vectors may be revealed together; 0 of records."""
+        return self.vectors.reveals if self.vectors else 0
+
+    @property
+    def in_all_reveals(self) -> RecordDomain:
+        """The domain of vectors for all reveals, or of records, which have none."""
+        if self.vectors is None:
+            return self
+        return replace(self, vectors=replace(self.vectors, reveal=0))
+
+    def of_reveal(self, number: int) -> RecordDomain:
+        """Return the domain of vectors for one reveal, which has a number from 1 on.
+
+        Raises RecordDomainError if no such reveal is declared.
+        """
+        if self.vectors is None:
+            raise RecordDomainError("Only sums of vectors have reveals, and these are records.")
+        if number < 1:
+            raise RecordDomainError(f"Reveals are numbered from 1, and {number} is none of them.")
+        return replace(self, vectors=replace(self.vectors, reveal=number))
 
     def positive(self, label: str | None) -> int:
         """Return the positive label's index, by default the last; raise RecordDomainError if undeclared."""
@@ -197,6 +241,7 @@ class RecordDomain:
             "max_count": self.max_count,
             "thresholds": grid_to_json(self.thresholds) if self.thresholds else None,
             "values": self.values.to_json() if self.values else None,
+            "vectors": self.vectors.to_json() if self.vectors else None,
             "predictions": self.kind is RecordKind.PREDICTION or None,
             "sizes": self.kind is RecordKind.SIZE or None,
             "cap": self.cap.to_json() if self.cap else None,
@@ -213,6 +258,7 @@ class _Declared:
     predictions: bool = False
     sizes: bool = False
     values: ValueGrid | None = None
+    vectors: VectorGrid | None = None
     cap: int | str | None = None
 
 
@@ -244,6 +290,8 @@ def domain_from_json(fields: JsonValue, where: str) -> RecordDomain:
     refusal = _refusal(where)
     if isinstance(fields, dict) and "values" in fields:
         fields = {"labels": [], "max_count": 1, **fields}
+    if isinstance(fields, dict) and "vectors" in fields:
+        fields = {"groups": [], "labels": [], "max_count": 1, **fields}
     declared = as_type(_Declared, fields, refusal)
     assert isinstance(fields, dict), "no other value becomes a dataclass"
     if None in fields.values():
@@ -254,10 +302,11 @@ def domain_from_json(fields: JsonValue, where: str) -> RecordDomain:
         RecordKind.PREDICTION: declared.predictions,
         RecordKind.VALUE: declared.values,
         RecordKind.SIZE: declared.sizes,
+        RecordKind.VECTOR: declared.vectors,
     }
     kinds = [kind for kind, is_declared in declared_kinds.items() if is_declared]
     if len(kinds) > 1:
-        refusal.say("it may have thresholds, predictions, values or sizes, and only one of them")
+        refusal.say("it may have thresholds, predictions, values, sizes or vectors, and only one of them")
     kind = kinds[0] if kinds else RecordKind.NONE
     return RecordDomain(
         tuple(sorted(declared.groups)),
@@ -266,6 +315,7 @@ def domain_from_json(fields: JsonValue, where: str) -> RecordDomain:
         kind=kind,
         thresholds=grid,
         values=declared.values,
+        vectors=declared.vectors,
         cap=None if declared.cap is None else cap_from_json(declared.cap, where),
     )
 
@@ -409,6 +459,78 @@ class ValueGrid:
     def _exact(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return values in steps, cut to the range."""
         return np.clip((values - self.center) / self.radius, -1.0, 1.0) * self.steps
+
+
+@dataclass(frozen=True)
+class VectorGrid:
+    """A declaration of clients' vectors: what privacy depends on, which all clients see before they send.
+
+    Attributes:
+        coordinates: The length of a vector.
+        clip: The largest norm before weighing, above 0.
+        reveals: How many sums may be revealed together. A client may be in each of them.
+        largest_weight: A bound on weights.
+        units: Steps of the grid per clipping norm; 0 for those at which rounding adds at most 4 % to a norm,
+            if there is noise for so many.
+        reveal: The number of the reveal that a vector is for, from 1 on; 0 for all of them.
+    """
+
+    coordinates: int
+    clip: float
+    reveals: int
+    largest_weight: float = 1.0
+    units: int = 0
+    reveal: int = 0
+
+    def __post_init__(self) -> None:
+        refuse(
+            RecordDomainError,
+            (
+                not 1 <= self.reveals <= MOST_REVEALS,
+                f"A task of vectors has 1 to {MOST_REVEALS} reveals, not {self.reveals}.",
+            ),
+            (
+                not 0 <= self.reveal <= self.reveals,
+                f"The task declares {self.reveals} reveals, and {self.reveal} is none of them: once all are "
+                "used, make another task, which is charged by itself.",
+            ),
+            (
+                not 0 <= self.units <= MOST_UNITS,
+                f"The grid of vectors has 1 to {MOST_UNITS} units per clipping norm, not {self.units}.",
+            ),
+        )
+        try:
+            self._rule(1)
+        except OptionError as error:
+            raise RecordDomainError(str(error)) from None
+
+    @property
+    def rule(self) -> UpdateRule:
+        """How a vector becomes integers, and how far a client moves a sum."""
+        return self._rule(self.units or units_for(self.coordinates, self.largest_weight))
+
+    def _rule(self, units: int) -> UpdateRule:
+        return UpdateRule(
+            self.coordinates,
+            self.clip,
+            self.largest_weight,
+            units=units,
+            unit=PrivacyUnit.CLIENT,
+            rows=PrivacyUnit.CLIENT,
+        )
+
+    def to_json(self) -> JsonFields:
+        """Return the fields that domains have."""
+        fields: dict[str, JsonValue] = {
+            "coordinates": self.coordinates,
+            "clip": self.clip,
+            "reveals": self.reveals,
+            "largest_weight": self.largest_weight,
+            "units": self.rule.units,
+        }
+        if self.reveal:
+            fields["reveal"] = self.reveal
+        return JsonFields(fields)
 
 
 @dataclass(frozen=True)

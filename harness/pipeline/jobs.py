@@ -2,10 +2,12 @@
 
 from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
 from fairshares.harness.inputs.encoding import count_columns
+from fairshares.harness.online.session import ClientInputs
+from fairshares.harness.pipeline.preprocessing import joint_noise_of
 from fairshares.harness.pipeline.sources import PartyInputs
 from fairshares.harness.releases.base import Answer, PreparedRelease
 from fairshares.protocols.circuits.coins import family_of
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
+from fairshares.protocols.circuits.noise import input_widths, noise_arguments
 from fairshares.protocols.spec import ColumnSums
 
 
@@ -17,7 +19,7 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
     rows = 0 if release.form.summed_by_party else inputs.rows
     fair_bits: tuple[tuple[int, int], ...] = ()
     if not plan.own and not spec.uses_piece:
-        widths = input_widths(fair_bits_per_sample(plan.coins))
+        widths = input_widths(joint_noise_of(prepared).fair_bits)
         fair_bits = tuple((width, plan.nodes) for width in widths)
     own: DistributedNoiseInput | None = None
     if plan.own or spec.adds_to_sums:
@@ -32,22 +34,23 @@ def make_job(prepared: PreparedRelease[Answer], inputs: PartyInputs) -> PrivateJ
         "records": inputs.entries if release.form.a_value_per_record else rows,
         "slots": inputs.entries,
         "per_lane": release.model.slots_per_lane,
-        "parts": inputs.sending.parts if inputs.sending else 0,
+        "parts": inputs.values.parts if isinstance(inputs.values, ClientInputs) else 0,
         "epsilon": epsilon,
         "delta_bits": delta_bits,
         "nodes": plan.nodes,
         "kept": 0,
     }
-    if plan.own is not None:
+    if plan.rounds is not None:
+        arguments.update(plan.rounds.noise.arguments())
+    elif plan.own is not None:
         arguments.update(plan.own.arguments())
     arguments.update(prepared.arguments)
     return PrivateJob(
         spec=spec,
         source=PROGRAMS / f"{spec.name}.mpc",
         arguments=tuple(str(arguments[name]) for name in spec.arguments),
-        party_inputs=tuple(inputs.values),
+        values=inputs.values,
         fair_bits=fair_bits,
-        clients=inputs.sending,
         piece_at_hosts=inputs.piece_at_hosts,
         own=own,
     )
@@ -58,7 +61,8 @@ def _own_input(prepared: PreparedRelease[Answer], inputs: PartyInputs, rows: int
     form = prepared.release.form
     nodes = prepared.plan.nodes
     declared = prepared.program.release
-    if inputs.sending or form.shares_bits:  # parties hold no values, or shares of bits
+    # Parties hold no values then, or shares of bits.
+    if isinstance(inputs.values, ClientInputs) or form.shares_bits:
         return DistributedNoiseInput(nodes)
     columns = count_columns(inputs.domain, form.name)
     if not form.summed_by_party:

@@ -11,10 +11,11 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.pipeline.sources import CountableUploads
 from fairshares.harness.privacy.ledger.accountants import NoiseEvent
 from fairshares.harness.privacy.ledger.charge import Account
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent, uncovered
+from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RevealOfTask, RunChain, uncovered
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
 from fairshares.harness.request.request import Request
 from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.protocols.accounting.rounds import Concentrated
 
 R = TypeVar("R", bound=Answer)
 
@@ -69,12 +70,17 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     """Return the event for a ledger."""
     plan = prepared.plan
     release = prepared.release
-    noise: NoiseEvent | None = None
-    if plan.queries and plan.largest == 1:
+    noise: NoiseEvent | Concentrated | None = None
+    if plan.rounds is not None:
+        noise = plan.rounds.loss
+    elif plan.queries and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
-    domain = ""
+    chain: RunChain | None = None
     if release.charged_with:
-        domain = json.dumps(prepared.domain.to_json(), sort_keys=True)
+        domain = json.dumps(prepared.domain.in_all_reveals.to_json(), sort_keys=True)
+        chain = RunChain(release.charged_with, domain)
+        if release.number_in_series:
+            chain = RevealOfTask(release.charged_with, domain, release.number_in_series)
     return PrivacyEvent(
         task=task,
         model=release.model.title,
@@ -83,7 +89,7 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
         relation=plan.relation,
         out=out,
         noise=noise,
-        chain=release.charged_with,
-        domain=domain,
+        chain=chain,
         family=plan.family,
+        has_rounds=plan.rounds is not None,
     )

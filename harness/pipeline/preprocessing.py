@@ -23,7 +23,8 @@ from fairshares.harness.system.files import scratch_directory
 from fairshares.protocols.circuits.coins import family_of
 from fairshares.protocols.circuits.noise import fair_bits_per_sample, input_widths, noise_arguments
 from fairshares.protocols.json_values import JsonObject
-from fairshares.protocols.spec import PI_PREPROCESS, ProtocolSpec
+from fairshares.protocols.noise.added import DistributedNoise
+from fairshares.protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS, ProtocolSpec
 
 
 class MadePiece(Struct, frozen=True, kw_only=True):
@@ -96,8 +97,14 @@ class NoiseToMake:
 
 
 def joint_noise_of(prepared: PreparedRelease[Answer]) -> NoiseToMake:
-    """Return the noise that a release needs."""
+    """Return the joint noise that a release needs."""
     plan = prepared.plan
+    if plan.rounds is not None:
+        noise = plan.rounds.noise
+        assert not isinstance(noise, DistributedNoise)  # which each party draws in the run
+        return NoiseToMake(
+            prepared.release.model, plan.nodes, plan.rounds.arguments, noise.bits, PI_PREPROCESS_ROUNDS
+        )
     return NoiseToMake(
         prepared.release.model,
         plan.nodes,

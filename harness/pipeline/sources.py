@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from fairshares.harness.bounds import Size
-from fairshares.harness.engines.execution import Progress
+from fairshares.harness.engines.execution import VALUES_ELSEWHERE, ClientValues, Progress, ValueFiles
 from fairshares.harness.errors import OptionError, ShareError, named
 from fairshares.harness.inputs.encoding import (
     columns_of,
@@ -37,11 +37,11 @@ from fairshares.harness.system.progress import part_of_step
 from fairshares.harness.uploads.aggregates import Header, check_aggregates, extract_values, read_uploads
 from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import pieces_of
-from fairshares.harness.uploads.files import AGGREGATE_SUFFIX
+from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, TASK_FILE
 from fairshares.harness.uploads.identities import hash_of
 from fairshares.harness.uploads.lists import Agreement, UploadReport, common_uploads, new_uploads
 from fairshares.harness.uploads.policy import ClientPolicy
-from fairshares.harness.uploads.task import TASK_FILE, Task, read_task
+from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.arrays import Integers, Words
 from fairshares.protocols.json_values import JsonFields, JsonValue
@@ -69,9 +69,9 @@ class PartyInputs:
         clients: The number of clients.
         uploads: The number of uploads or connections.
         rows: The number of clients or records, each with a value in each column.
-        values: A file per party; None if a party already has its values, or receives them.
-        sending: The clients that send while the parties run, if any.
+        values: Where the values are. A source that has not delivered them yet says that they are elsewhere.
         batches: The identities of uploads that parties keep.
+        upload_task: The digest of these uploads' task, or "" without uploads.
         uploaded: The bytes that clients sent to each party; empty if unknown.
         share_s: The seconds in which this machine shared the values.
         excluded: The number of left-out uploads, by reason.
@@ -86,9 +86,9 @@ class PartyInputs:
     clients: int
     uploads: int
     rows: int
-    values: Sequence[Path | None]
-    sending: ClientInputs | None = None
+    values: ClientValues = VALUES_ELSEWHERE
     batches: tuple[str, ...] = ()
+    upload_task: str = ""
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
@@ -114,6 +114,17 @@ class PartyInputs:
             cap=self.domain.cap.slots if self.domain.cap else UNSET,
         )
         return with_excluded(numbers, self.excluded)
+
+
+@dataclass(frozen=True)
+class SentInputs(PartyInputs):
+    """The inputs of a run to which clients send.
+
+    Attributes:
+        values: These clients.
+    """
+
+    values: ClientInputs = field()  # else the base's default would be one here, too
 
 
 def with_excluded(public: StatedInputs, excluded: Mapping[str, int]) -> StatedInputs:
@@ -176,8 +187,8 @@ def inputs_in(
         clients=uploads,
         uploads=uploads,
         rows=uploads,
-        values=[None] * model.parties,
         batches=batches,
+        upload_task=task.declared.name,
         uploaded=uploaded,
         excluded=header.excluded,
         admission=task.admission,
@@ -239,7 +250,6 @@ class RecordsSource(Source):
             clients=records.clients,
             uploads=1,
             rows=rows,
-            values=[None] * run.release.model.parties,
             columns=records.columns,
         )
 
@@ -253,7 +263,7 @@ class RecordsSource(Source):
                 sent = [rows.ravel()]  # all through a single connection
             terms = self.terms or terms_of(run.release, described.domain, piece)
             clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
-            return replace(described, uploads=len(sent), sending=clients)
+            return replace(described, uploads=len(sent), values=clients)
         run.progress("share")
         values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
         shared = described.rows * count_columns(self.records.domain, form.name)
@@ -263,7 +273,8 @@ class RecordsSource(Source):
         for party in range(model.parties):
             pieces = pieces_of(party, model.parties, copies, share_bytes, self.records.clients)
             uploaded.append(sum(size for _, size in pieces))
-        return replace(described, values=values, uploaded=tuple(uploaded), share_s=share_s)
+        files = ValueFiles(tuple(values))
+        return replace(described, values=files, uploaded=tuple(uploaded), share_s=share_s)
 
 
 @dataclass(frozen=True)
@@ -275,10 +286,10 @@ class SharesSource(Source):
     def describe(self, run: RunContext) -> PartyInputs:
         form = run.release.form
         model = run.release.model
-        aggregates = sorted(self.directory.glob(f"party-*{AGGREGATE_SUFFIX}"))
+        aggregates = self._aggregates()
         run.progress("aggregate")
         if aggregates:
-            return replace(feed_heads(aggregates, form, model), values=aggregates)
+            return feed_heads(aggregates, form, model)
         task = self._task(form, model)
         openers = [
             Opener(task, party, task.secrets(party, self.directory / f"keys-{party}"))
@@ -290,12 +301,14 @@ class SharesSource(Source):
         if any(count.identities != accepted for count in counts):
             counts = self._counts(openers, accepted)
         heads: list[Path] = []
-        values: list[Path] = []
         for party, count in enumerate(counts):
             heads.append(run.scratch / f"party-{party}.head")
-            values.append(run.scratch / f"party-{party}.values")
-            count.write_apart(heads[-1], values[-1], agreed.agreement.left_out)
-        return replace(feed_heads(heads, form, model), values=values, policies=agreed.policies)
+            count.write_apart(heads[-1], _values_in(run.scratch, party), agreed.agreement.left_out)
+        return replace(feed_heads(heads, form, model), policies=agreed.policies)
+
+    def _aggregates(self) -> list[Path]:
+        """Return the parties' aggregates, in order; there are none if there are uploads."""
+        return sorted(self.directory.glob(f"party-*{AGGREGATE_SUFFIX}"))
 
     def _task(self, form: InputForm, model: SecurityModel) -> Task:
         """Return the task of the uploads, or raise ShareError without one that fits."""
@@ -317,13 +330,16 @@ class SharesSource(Source):
         return counts
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:  # noqa: ARG002
-        values: list[Path | None] = []
-        for party, file in enumerate(described.values):
-            if file is not None and file.suffix == AGGREGATE_SUFFIX:
-                values.append(extract_values(file, run.scratch / f"party-{party}.values"))
-            else:
-                values.append(file)  # counting has written the values by themselves
-        return replace(described, values=values)
+        for party, aggregate in enumerate(self._aggregates()):
+            extract_values(aggregate, _values_in(run.scratch, party))
+        # Of uploads, counting has written the values by themselves.
+        files = [_values_in(run.scratch, party) for party in range(run.release.model.parties)]
+        return replace(described, values=ValueFiles(tuple(files)))
+
+
+def _values_in(scratch: Path, party: int) -> Path:
+    """Return the file of a party's values in a run's directory."""
+    return scratch / f"party-{party}.values"
 
 
 @dataclass(frozen=True)
@@ -372,7 +388,6 @@ class InvitedSource(Source):
             clients=self.clients,
             uploads=self.clients,
             rows=self.clients,
-            values=[None] * run.release.model.parties,
         )
 
     def deliver(self, run: RunContext, described: PartyInputs, piece: Piece | None) -> PartyInputs:
@@ -384,7 +399,6 @@ class InvitedSource(Source):
             self.domain,
             [certificate for certificate, _ in pairs],
             release.form,
-            release.model,
             terms,
             clients=Invitations(pairs, terms, self.directory),
         )
@@ -394,23 +408,21 @@ def sent_inputs(
     domain: RecordDomain,
     certificates: Sequence[str],
     form: InputForm,
-    model: SecurityModel,
     terms: dict[str, JsonValue],
     *,
     clients: Clients = ELSEWHERE,
-) -> PartyInputs:
+) -> SentInputs:
     """Return the inputs of a run to which clients send."""
     columns = count_columns(domain, form.name)
     number = len(certificates)
     check_sent(columns * number)
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
-    return PartyInputs(
+    return SentInputs(
         domain=domain,
         clients=number,
         uploads=number,
         rows=number,
-        values=[None] * model.parties,
-        sending=ClientInputs(uploads, terms, clients),
+        values=ClientInputs(uploads, terms, clients),
     )
 
 

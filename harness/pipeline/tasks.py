@@ -16,8 +16,8 @@ from fairshares.harness.inputs.shares import copies_of
 from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.harness.pipeline.release import with_cap
 from fairshares.harness.pipeline.sources import check_task
-from fairshares.harness.releases.base import kind_of
-from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.releases.base import kind_of, statistic_class
+from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.request.readers import parse_choice, parse_delta
 from fairshares.harness.request.releases import DeclaredDomain
 from fairshares.harness.request.request import ACCEPTED_DELTA, Request, chosen_form
@@ -93,7 +93,7 @@ def allowed_runs(said: SaidOfRuns, kind: RecordKind) -> ClientPolicy | None:
                     "spend."
                 )
         return None
-    fitting = [name for name in REQUESTS if kind_of(name) is kind]
+    fitting = [name for name in OF_UPLOADS if kind_of(name) is kind]
     releases = [parse_choice("for_tasks", name, fitting) for name in said.releases or fitting]
     delta = said.most_delta or parse_delta(ACCEPTED_DELTA, "delta")
     return ClientPolicy(tuple(releases), Guarantee(said.most_epsilon, delta), said.unit or PrivacyUnit.RECORD)
@@ -119,7 +119,7 @@ def make_task(asked: AskedTask) -> Task:
         ShareError: A party's description can't be read, or the task would be none.
     """
     releases = list(asked.runs.releases or [USUAL_RELEASE])
-    request = REQUESTS.get(releases[0])
+    request = OF_UPLOADS.get(releases[0])
     kind = kind_of(releases[0]) if request else RecordKind.NONE
     domain = asked.declares.of_kind(kind)
     if not (request and domain and asked.parties and asked.until):
@@ -136,6 +136,7 @@ def make_task(asked: AskedTask) -> Task:
     runs = SaidOfRuns(asked.runs.most_epsilon, asked.runs.most_delta, releases, asked.runs.unit)
     policy = allowed_runs(runs, kind)
     assert policy is not None  # a task always has an epsilon
+    domain = statistic_class(releases[0]).domain_of_task(domain, policy.total, model)
     return Task(
         security=model.name,
         form=form.name,
@@ -198,7 +199,7 @@ def revealed_by_runs(task: Task) -> list[str]:
     check_task(task, INPUT_FORMS[task.form].by(path), task.model)
     revealed: set[str] = set()
     for name in task.allowed.tasks:
-        if name in REQUESTS:
-            for spec in REQUESTS[name].specs().values():
+        if name in OF_UPLOADS:
+            for spec in OF_UPLOADS[name].specs().values():
                 revealed.update(spec.revealed)
     return sorted(revealed)

@@ -18,7 +18,7 @@ from fairshares.harness.stated_privacy import StatedPrivacy, state_loss
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_up, float_up
 from fairshares.protocols.circuits.clients import CHECKS
-from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds, family_of
+from fairshares.protocols.circuits.coins import NoiseFamily, exp_bounds
 from fairshares.protocols.guarantee import Guarantee, compose
 from fairshares.protocols.noise.added import DistributedNoise
 from fairshares.protocols.spec import (
@@ -411,11 +411,13 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
     existence_only = plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     # The encoding bounds a single upload, and in a chain a client may have several.
     kept_by = HONEST if release.charged_with else form.capped
-    bits = bits_of(failure_of(model.security_bits(compared)) * (1 + attempts))
+    computations = (1 + attempts) * max(1, domain.reveals)
+    bits = bits_of(failure_of(model.security_bits(compared)) * computations)
     assumes = assumes_honest_clients(spec, form, model)
     distributed = state_distributed_noise(plan.own, form) if plan.own else None
     public = [fact for fact in form.public if not cap or fact != RECORDS_OF_UPLOADS]
-    public.append("most records of one client")
+    if domain.vectors is None:
+        public.append("most records of one client")
     if cap:
         public.append(cap.described)
     if domain.inferred:
@@ -437,7 +439,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         if_replaced=state_loss(plan.if_replaced) if existence_only else UNSET,
         noise_for=MOVED_RECORDS if plan.neighbors.malleable_slots else UNSET,
         noise="distributed" if distributed else UNSET,
-        noise_family="symmetric" if family_of(plan.coins) is NoiseFamily.SYMMETRIC else UNSET,
+        noise_family="symmetric" if plan.family is NoiseFamily.SYMMETRIC else UNSET,
         distribution=distributed.distribution if distributed else UNSET,
         honest_parties=distributed.honest_parties if distributed else UNSET,
         shifted=distributed.shifted if distributed else UNSET,

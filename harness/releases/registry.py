@@ -11,6 +11,7 @@ from fairshares.harness.releases.cap.request import CapOptions
 from fairshares.harness.releases.confusion.request import ConfusionOptions
 from fairshares.harness.releases.count.request import CountOptions
 from fairshares.harness.releases.gap.request import GapOptions
+from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.releases.thresholds.request import ThresholdsOptions
 from fairshares.harness.releases.weights.request import WeightsOptions
 from fairshares.harness.request.commands import ReleaseOptions
@@ -30,6 +31,8 @@ _ALL: tuple[type[ReleaseOptions], ...] = (
 RELEASES: Mapping[str, type[ReleaseOptions]] = {options.task(): options for options in _ALL}
 CALLS: Mapping[str, type[ReleaseCall]] = {task: options.call.kind for task, options in RELEASES.items()}
 REQUESTS: Mapping[str, type[Request]] = {task: call.request.kind for task, call in CALLS.items()}
+# Also what is released of uploads alone, as a part of something larger, and by no command of its own.
+OF_UPLOADS: Mapping[str, type[Request]] = {**REQUESTS, RevealRequest.task: RevealRequest}
 
 
 def one_of_releases() -> str:
@@ -69,7 +72,7 @@ def request_from_json(fields: object) -> Request:
     given = dict(fields) if isinstance(fields, Mapping) else {}
     task = given.pop("task", None)
     try:
-        kind = REQUESTS[str(task)]
+        kind = OF_UPLOADS[str(task)]
         if "noise_family" in kind.declared and given.get("noise", JOINT) == JOINT:
             given.setdefault("noise_family", SIGNED)  # the only one of version 1.0, which names none
         for name, text in given.items():

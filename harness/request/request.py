@@ -325,8 +325,17 @@ class Request(Options):
 
     @property
     def charged_with(self) -> str:
-        """The name of the chain of runs that spend ε once, together with this run; "" if it spends alone."""
+        """The name of the chain or series of runs that spend ε once, with this one; "" if it spends alone."""
         return ""
+
+    @property
+    def number_in_series(self) -> int:
+        """The number of this run in a declared series, from 1 on; 0 if it is in none.
+
+        The runs of a series have a loss together, for any number of runs up to the declared one, and may
+        count the same clients. `charged_with` is the name of the task that declares it.
+        """
+        return 0
 
     def spending(self, guarantee: Guarantee) -> Self:
         """Return a copy with another budget."""

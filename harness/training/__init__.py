@@ -1,4 +1,4 @@
-"""Training on noisy sums: vectors, rounds, the model, and the run that releases it.
+"""Training on noisy sums: rounds, the model, and the run that releases it.
 
-Imports: `pipeline` and below. Start with `updates`.
+Imports: `pipeline` and below. Start with `session_plan`, and `inputs.updates` for vectors.
 """

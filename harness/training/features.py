@@ -1,6 +1,7 @@
 """A model's declared features, each with a range or categories."""
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,62 +18,101 @@ from fairshares.protocols.arrays import Floats
 from fairshares.protocols.json_values import JsonFields, JsonValue
 
 MAX_COLUMNS = 100_000
-_KEYS = ("low", "high", "categories")
+_ENDS = ("low", "high")  # of a range
+_KEYS = (*_ENDS, "categories")
+_NEITHER = "A feature has categories, or a low end and a high one above it."
 _TRUTH = {"true": "1", "false": "0"}  # as numbers of a range, however they are written
 _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
 
 
-@dataclass(frozen=True)
-class Feature:
-    """A number in a range, or a category; FeaturesError for neither, or both."""
+class Feature(ABC):
+    """A declared feature: a `NumberInRange`, or a `Category`."""
 
-    low: float | None = None
-    high: float | None = None
-    categories: tuple[str, ...] | None = None
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """The number of columns of numbers that this feature becomes."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """A description of this feature's values, for messages."""
+
+    @property
+    @abstractmethod
+    def stands_for_unread(self) -> str:
+        """A description, for messages, of what stands for a missing or undeclared value."""
+
+    @property
+    @abstractmethod
+    def takes_undeclared_alone(self) -> bool:
+        """Whether a trained model takes a single row with an undeclared value."""
+
+    @abstractmethod
+    def names(self, name: str) -> list[str]:
+        """Return the name of each of its columns; `name` is the feature's own."""
+
+    @abstractmethod
+    def encode(self, values: Sequence[str]) -> Floats:
+        """Return any values as numbers from -1 to 1, shape (n, columns)."""
+
+    @abstractmethod
+    def unread(self, values: Sequence[str]) -> list[str]:
+        """Return the values that are there, but are no number of a range or no declared category."""
+
+    @abstractmethod
+    def misread(self, name: str, values: Sequence[str]) -> Iterator[str]:
+        """Yield a sentence on each kind of declared values, or lack of them, that may be a mistake.
+
+        Args:
+            name: The feature's own.
+            values: The column's texts.
+        Raises:
+            RecordsError: No value is within the declaration.
+        """
+
+    @abstractmethod
+    def to_json(self) -> dict[str, float | list[str]]:
+        """Return its declaration."""
+
+
+@dataclass(frozen=True)
+class NumberInRange(Feature):
+    """A number in a range; FeaturesError unless its low end is below its high end, by a finite distance."""
+
+    low: float
+    high: float
 
     def __post_init__(self) -> None:
-        if self.categories is None:
-            if self.low is None or self.high is None or not 0 < self.high / 2 - self.low / 2 < math.inf:
-                raise FeaturesError("A feature has categories, or a low end and a high one above it.")
-        elif self.low is not None or self.high is not None:
-            raise FeaturesError("A feature has either categories, or a low and a high end.")
-        elif len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
-            raise FeaturesError("A feature has two or more categories, each named once.")
+        if not 0 < self.high / 2 - self.low / 2 < math.inf:
+            raise FeaturesError(_NEITHER)
 
     @property
     def columns(self) -> int:
-        """The number of columns of numbers that this feature becomes."""
-        return 1 if self.categories is None else len(self.categories)
+        return 1
 
     @property
     def expected(self) -> str:
-        """A description of this feature's values, for messages."""
-        return "a number, such as 1.5" if self.categories is None else "one of its declared categories"
-
-    @property
-    def range_text(self) -> str:
-        """The ends of the range, for messages; "" for categories."""
-        if self.low is None or self.high is None:
-            return ""
-        return f"from {self.low:g} to {self.high:g}"
+        return "a number, such as 1.5"
 
     @property
     def stands_for_unread(self) -> str:
-        """A description, for messages, of what stands for a missing or undeclared value."""
-        return "the middle of the range" if self.categories is None else "none of the categories"
+        return "the middle of the range"
+
+    @property
+    def takes_undeclared_alone(self) -> bool:
+        return False
+
+    def names(self, name: str) -> list[str]:
+        return [name]
 
     def encode(self, values: Sequence[str]) -> Floats:
-        """Return any values as numbers, shape (n, columns).
+        """Return any values as numbers from -1 to 1, shape (n, 1).
 
-        A range is scaled to [-1, 1]. A value beyond the range counts as its nearer end. A value that is
+        The range is scaled to [-1, 1]. A value beyond the range counts as its nearer end. A value that is
         missing or is no number counts as the middle, 0. Truth is read as 1 or 0.
-
-        A declared category is 1 in its own column and 0 in the others. Any other value, or a missing value,
-        is 0 in all columns.  [test: tests/harness/training/test_features.py]
+        [test: tests/harness/training/test_features.py]
         """
-        if self.categories is not None:
-            return _indicators(values, self.categories)
-        assert self.low is not None and self.high is not None
         middle = self.low / 2 + self.high / 2
         radius = self.high / 2 - self.low / 2
         with np.errstate(over="ignore"):
@@ -80,27 +120,79 @@ class Feature:
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
 
     def unread(self, values: Sequence[str]) -> list[str]:
-        """Return the values that are there, but are no number of a range or no declared category."""
         filled = [value for value in values if value]
-        if self.categories is not None:
-            return [value for value in filled if value not in self.categories]
         return [value for value, number in zip(filled, _numbers(filled), strict=True) if np.isnan(number)]
 
-    def outside(self, values: Sequence[str]) -> list[str]:
-        """Return the numbers beyond a range, of which each counts as the nearer end; none of categories."""
-        if self.categories is not None:
-            return []
-        assert self.low is not None and self.high is not None
+    def misread(self, name: str, values: Sequence[str]) -> Iterator[str]:
         numbers = _numbers(values)
         is_outside = (numbers < self.low) | (numbers > self.high)
-        return [value for value, beyond in zip(values, is_outside, strict=True) if beyond]
+        outside = [value for value, beyond in zip(values, is_outside, strict=True) if beyond]
+        if not outside:
+            return
+        read = sum(1 for value in values if value) - len(self.unread(values))
+        range_text = f"from {self.low:g} to {self.high:g}"
+        if len(outside) == read:
+            raise RecordsError(
+                f"The column {name} holds {shown(outside[0])}, for example, and all of its numbers are "
+                f"outside the declared range {range_text}; declare another range of {name}, or leave it out."
+            )
+        yield (
+            f"{name}: {len(outside)} of {len(values)} values are outside the range {range_text}, as "
+            f"{shown(outside[0])}, and count as its nearer end."
+        )
 
     def to_json(self) -> dict[str, float | list[str]]:
-        """Return its declaration."""
-        if self.categories is not None:
-            return {"categories": list(self.categories)}
-        assert self.low is not None and self.high is not None
         return {"low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Category(Feature):
+    """One of several categories; FeaturesError for fewer than two, or for one that is named twice."""
+
+    categories: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
+            raise FeaturesError("A feature has two or more categories, each named once.")
+
+    @property
+    def columns(self) -> int:
+        return len(self.categories)
+
+    @property
+    def expected(self) -> str:
+        return "one of its declared categories"
+
+    @property
+    def stands_for_unread(self) -> str:
+        return "none of the categories"
+
+    @property
+    def takes_undeclared_alone(self) -> bool:
+        return True
+
+    def names(self, name: str) -> list[str]:
+        return [f"{name} = {category}" for category in self.categories]
+
+    def encode(self, values: Sequence[str]) -> Floats:
+        """Return any values as indicators, shape (n, columns).
+
+        A declared category is 1 in its own column and 0 in the others. Any other value, or a missing value,
+        is 0 in all columns.  [test: tests/harness/training/test_features.py]
+        """
+        return _indicators(values, self.categories)
+
+    def unread(self, values: Sequence[str]) -> list[str]:
+        return [value for value in values if value and value not in self.categories]
+
+    def misread(self, name: str, values: Sequence[str]) -> Iterator[str]:
+        found = set(values)
+        unused = [category for category in self.categories if category not in found]
+        if unused:
+            yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
+
+    def to_json(self) -> dict[str, float | list[str]]:
+        return {"categories": list(self.categories)}
 
 
 @dataclass(frozen=True)
@@ -125,10 +217,7 @@ class Features:
         """The name of each column."""
         names: list[str] = []
         for name, feature in self.by_name.items():
-            if feature.categories is None:
-                names.append(name)
-            else:
-                names += [f"{name} = {category}" for category in feature.categories]
+            names += feature.names(name)
         return names
 
     def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
@@ -157,24 +246,7 @@ class Features:
         """
         yield from self.unreadable(rows, trained=False)
         for name, feature in self.by_name.items():
-            texts = rows.texts[name]
-            outside = feature.outside(texts)
-            read = sum(1 for text in texts if text) - len(feature.unread(texts))
-            if outside and len(outside) == read:
-                raise RecordsError(
-                    f"The column {name} holds {shown(outside[0])}, for example, and all of its numbers are "
-                    f"outside the declared range {feature.range_text}; declare another range of {name}, or "
-                    "leave it out."
-                )
-            if outside:
-                yield (
-                    f"{name}: {len(outside)} of {len(texts)} values are outside the range "
-                    f"{feature.range_text}, as {shown(outside[0])}, and count as its nearer end."
-                )
-            found = set(texts)
-            unused = [category for category in feature.categories or () if category not in found]
-            if unused:
-                yield f"{name}: no record has the category {', '.join(map(shown, unused))}."
+            yield from feature.misread(name, rows.texts[name])
 
     def unreadable(self, rows: Counted, *, trained: bool) -> Iterator[str]:
         """Yield a sentence on the values of each column that count as nothing, and on those that are missing.
@@ -194,7 +266,7 @@ class Features:
             commonest = ""
             if unread:
                 commonest = shown(Counter(unread).most_common(1)[0][0])
-            is_a_row = trained and len(texts) == 1 and (not unread or feature.categories is not None)
+            is_a_row = trained and len(texts) == 1 and (not unread or feature.takes_undeclared_alone)
             if texts and len(unread) + missing == len(texts) and not is_a_row:
                 holds = f"holds {commonest}, for example" if unread else "is empty"
                 ways_out = "" if trained else f", or declare {name} otherwise, or leave it out"
@@ -241,11 +313,18 @@ def _feature(fields: JsonFields, where: str) -> Feature:
             f"{where} has the key {shown(unknown[0])}; a feature has the keys low and high, or categories: "
             f"{_WAY_OUT}."
         )
-    categories = fields.get("categories")
+    stated = JsonFields({key: value for key, value in fields.items() if value is not None})
+    if "categories" not in stated:
+        if len(stated) < len(_ENDS):
+            raise FeaturesError(f"{where}: {_NEITHER}")
+        return as_type(NumberInRange, stated, _refusal(where))
+    if len(stated) > 1:
+        raise FeaturesError(f"{where}: A feature has either categories, or a low and a high end.")
+    categories = stated["categories"]
     if isinstance(categories, list):
         texts = [str(value) if isinstance(value, bool | int) else value for value in categories]
-        fields = JsonFields({**fields, "categories": texts})
-    return as_type(Feature, fields, _refusal(where))
+        stated = JsonFields(categories=texts)
+    return as_type(Category, stated, _refusal(where))
 
 
 def _indicators(values: Sequence[str], categories: Sequence[str]) -> Floats:

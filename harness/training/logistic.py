@@ -128,6 +128,63 @@ class Examples:
         return rows if unit is PrivacyUnit.RECORD else np.asarray(self._means @ rows)
 
 
+@dataclass(frozen=True)
+class Descending:
+    """Gradient descent between two rounds. All of it follows from the noisy sums so far.
+
+    Attributes:
+        parameters: Of the model now, shape (k - 1, p + 1).
+        velocity: The last step, by which the next one is moved on.
+        total: The sum of the parameters after each step of the later half.
+        counts: With `FairGrad`, the sum of all noisy counts so far, shape (cells,).
+        weights: With `FairGrad`, the weights of groups and labels in the next round; None before the first.
+        done: The number of rounds so far.
+    """
+
+    parameters: Floats
+    velocity: Floats
+    total: Floats
+    counts: Floats
+    weights: Floats | None = None
+    done: int = 0
+
+    @classmethod
+    def begun(cls, shape: tuple[int, int], fairgrad: FairGrad | None) -> "Descending":
+        """Return the descent before its first round, with parameters of this shape."""
+        zeros = np.zeros(shape)
+        return cls(zeros, zeros, zeros, np.zeros(fairgrad.cells if fairgrad else 0))
+
+    def after(
+        self, noisy: Floats, clients: int, how: Descent, fairgrad: FairGrad | None = None
+    ) -> "Descending":
+        """Return the descent after one more round.
+
+        Args:
+            noisy: The noisy sum of updates, followed with `fairgrad` by that of counts.
+            clients: The number of clients, by which the sum is divided.
+            how: The training's parameters.
+            fairgrad: How groups are weighed, if at all.
+        """
+        size = self.parameters.size
+        gradient = noisy[:size].reshape(self.parameters.shape) / clients
+        velocity = how.momentum * self.velocity + gradient
+        parameters = self.parameters - how.learning_rate * velocity
+        total = self.total
+        if self.done >= how.rounds // 2:
+            total = total + parameters
+        counts = self.counts
+        weights = self.weights
+        done = self.done + 1
+        if fairgrad is not None:
+            counts = counts + noisy[size:]
+            weights = fairgrad.weights(counts, done)
+        return Descending(parameters, velocity, total, counts, weights, done)
+
+    def average(self, how: Descent) -> Floats:
+        """Return the mean of the parameters after each step of the later half of all rounds."""
+        return self.total / (how.rounds - how.rounds // 2)
+
+
 def fit(
     examples: Examples, sum_of: SumOf, how: Descent, unit: PrivacyUnit, fairgrad: FairGrad | None = None
 ) -> Floats:
@@ -136,24 +193,13 @@ def fit(
     Computes: gradient descent with heavy-ball momentum. The result is the mean of the parameters after each
     step of the later half, as noise averages out over these.
     """
-    parameters = np.zeros(examples.shape)
-    velocity = np.zeros(examples.shape)
-    total = np.zeros(examples.shape)
-    weights: Floats | None = None
-    counts = np.zeros(fairgrad.cells if fairgrad else 0)
-    for done in range(how.rounds):
+    state = Descending.begun(examples.shape, fairgrad)
+    for _ in range(how.rounds):
         updates = examples.updates(
-            parameters, how.clip, how.largest_weight, unit, fairgrad=fairgrad, weights=weights
+            state.parameters, how.clip, how.largest_weight, unit, fairgrad=fairgrad, weights=state.weights
         )
-        noisy = sum_of(updates)
-        velocity = how.momentum * velocity + noisy[: total.size].reshape(examples.shape) / examples.clients
-        parameters = parameters - how.learning_rate * velocity
-        if done >= how.rounds // 2:
-            total += parameters
-        if fairgrad is not None:
-            counts += noisy[total.size :]
-            weights = fairgrad.weights(counts, done + 1)
-    return total / (how.rounds - how.rounds // 2)
+        state = state.after(sum_of(updates), examples.clients, how, fairgrad)
+    return state.average(how)
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:

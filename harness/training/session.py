@@ -11,6 +11,7 @@ from types import TracebackType
 from fairshares.harness.engines.execution import EngineResult, Progress
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import PYTHON, OptionError, naming
+from fairshares.harness.inputs.updates import UpdateRule
 from fairshares.harness.pipeline.preprocessing import preprocess
 from fairshares.harness.privacy.ledger.charge import chosen_account
 from fairshares.harness.privacy.stock import Piece, Stock
@@ -21,7 +22,6 @@ from fairshares.harness.system.documents import as_json
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.harness.training.sums import OpenSums, RevealedSums, opened
 from fairshares.harness.training.sums_request import SumsRequest
-from fairshares.harness.training.updates import UpdateRule
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounds import RoundsPlan
 from fairshares.protocols.arrays import Floats

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairshares.harness.engines.execution import PROGRAMS, DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, VALUES_ELSEWHERE, DistributedNoiseInput, PrivateJob
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError, UnsupportedError
+from fairshares.harness.inputs.updates import MOST_UNITS, UpdateRule, rounding_error, units_for
 from fairshares.harness.pipeline.preprocessing import NoiseToMake
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
 from fairshares.harness.security_models import SecurityModel
-from fairshares.harness.training.updates import UpdateRule, rounding_error, units_for
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounds import RoundsPlan, plan_rounds
 from fairshares.protocols.circuits.noise import input_widths
@@ -26,7 +26,6 @@ from fairshares.protocols.spec import (
 )
 
 MAX_ROUNDS = 100_000
-_MOST_UNITS = 1 << 40  # of the grid to a clipping norm
 _ROUNDING_SHARE = 1 / 3  # of the noise's standard deviation
 NOT_MADE_AHEAD = "Parties draw distributed noise in the run itself: only joint noise is made ahead."
 
@@ -109,9 +108,9 @@ class WantedSums:
         """Return the rule with at most this step, and its noise; OptionError if no noise is as large."""
         if not 0 < step < math.inf:
             raise OptionError(f"The step of the grid is a positive number, not {step}.")
-        if rule.clip / step > _MOST_UNITS:
+        if rule.clip / step > MOST_UNITS:
             raise OptionError(
-                f"A step of {step} is below {rule.clip / _MOST_UNITS:g}, the finest of the clipping norm "
+                f"A step of {step} is below {rule.clip / MOST_UNITS:g}, the finest of the clipping norm "
                 f"{rule.clip:g}; say a coarser one."
             )
         try:
@@ -241,7 +240,7 @@ class PlannedSums:
             spec=self.wanted.spec,
             source=PROGRAMS / f"{self.wanted.spec.name}.mpc",
             arguments=(str(parties), str(self.rounds), str(coordinates), *law),
-            party_inputs=(None,) * parties,
+            values=VALUES_ELSEWHERE,
             fair_bits=fair_bits,
             own=own,
         )

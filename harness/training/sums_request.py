@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from fairshares.harness.inputs.updates import MAX_COORDINATES, MAX_WEIGHT, MIN_WEIGHT
 from fairshares.harness.request.fields import Option, OptionGroup, Options, optional, required, usual
 from fairshares.harness.request.readers import NumberReader, Whole, parse_unit
 from fairshares.harness.request.request import (
@@ -15,7 +16,6 @@ from fairshares.harness.request.request import (
 )
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import MAX_ROUNDS, WantedSums
-from fairshares.harness.training.updates import MAX_COORDINATES, MAX_WEIGHT, MIN_WEIGHT
 
 MAX_SUMS_EPSILON = 32  # of rounds; see `plan_rounds`
 _MOST_CLIENTS = (1 << 63) - 1  # of whom a sum could not overflow; fewer, if each adds more than 1

@@ -25,7 +25,7 @@ from fairshares.harness.uploads.task import URLS, Task
 
 SCHEMA = 1
 MOST = 10**6
-FILE = "invitations.json"  # the maker's own record of all links
+INVITATIONS_FILE = "invitations.json"  # the maker's own record of all links
 LINKS = "links.csv"  # for whoever sends the links out
 _LABEL = b"fairshares:invitation:1\n"
 _SECRET_BYTES = 16
@@ -91,7 +91,7 @@ def addresses_in(link_text: str, task: Task) -> list[str]:
 
 def read_invitations(directory: Path, task: Task) -> OneTimeLinks:
     """Return the links that were made in a directory, or raise ShareError."""
-    file = directory / FILE
+    file = directory / INVITATIONS_FILE
     refusal = Refusal(
         ShareError,
         str(file),
@@ -136,9 +136,9 @@ def invite(
             "A party of the task has no address of https, so its server knows no one-time links; make "
             "presigned URLs by its store's own tools."
         )
-    check_place(directory / FILE)
+    check_place(directory / INVITATIONS_FILE)
     with cannot(f"write {directory}", ShareError), in_turn(directory):
-        if (directory / FILE).exists():
+        if (directory / INVITATIONS_FILE).exists():
             before = read_invitations(directory, task)
         else:
             before = OneTimeLinks(task.name, "", [])
@@ -168,7 +168,7 @@ def _changed(made: Sequence[OneTimeLink], number: int, revoked: Collection[int])
 
 def _write(invitations: OneTimeLinks, task: Task, directory: Path) -> None:
     record = {"schema": SCHEMA, **asdict(invitations)}
-    write_file(directory / FILE, json.dumps(record).encode() + b"\n")
+    write_file(directory / INVITATIONS_FILE, json.dumps(record).encode() + b"\n")
     site = Site(invitations.site)
     rows = [(invitation.number, link(task, site, invitation)) for invitation in invitations.valid]
     text = io.StringIO()

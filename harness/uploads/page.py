@@ -13,7 +13,8 @@ from fairshares.harness.errors import OptionError, ShareError, named
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.system.documents import SMALL, Refusal, as_type, read_json
 from fairshares.harness.system.files import read_bounded
-from fairshares.harness.uploads.task import ANYONE, TASK_FILE, Task
+from fairshares.harness.uploads.files import TASK_FILE
+from fairshares.harness.uploads.task import ANYONE, Task
 
 LANGUAGES = ("de", "en")  # those of web/page/texts
 BUILT = Path(__file__).parent / "page_files"  # where `npm run build` in web/ writes script and style
@@ -157,8 +158,13 @@ def page_files(task: Task, wordings: dict[str, Wording], built: Path = BUILT) ->
         built: Where the build of `web/` wrote script and style.
 
     Raises:
+        OptionError: The task is of vectors, which programs send.
         ShareError: The page's script is not built there.
     """
+    if task.domain.vectors is not None:
+        raise OptionError(
+            f"A page asks people for records, and this task is of vectors; leave out {named('page')}."
+        )
     script, style, licenses = (_read(built / name) for name in (_SCRIPT, _STYLE, _LICENSES))
     stated = {language: _stated(wording) for language, wording in wordings.items()}
     said = {

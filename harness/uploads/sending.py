@@ -10,6 +10,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from pathlib import Path
 
@@ -41,6 +42,7 @@ _SENT = ".sent"
 _TIMEOUT_S = 30.0  # of silence
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
 _LATE = "it did not answer in time"
+_BROKE = "the connection broke"
 _NOT_TRIED = "not tried, as the server did not answer an earlier one in time"
 
 
@@ -50,6 +52,24 @@ class Outcome(StrEnum):
     STORED = "stored"
     UNKNOWN = "unknown until the party lists its uploads"
     FAILED = "not stored"
+
+
+@dataclass(frozen=True)
+class SendingEnd:
+    """How the sending of an envelope ended.
+
+    Attributes:
+        outcome: What is known of the envelope.
+        answer: The server's last answer, in words.
+        is_late: Whether the server kept this client waiting until it gave up.
+    """
+
+    outcome: Outcome
+    answer: str
+    is_late: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.outcome} ({self.answer})"
 
 
 def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
@@ -89,21 +109,21 @@ def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
     return addresses
 
 
-def check_stored(ends: Iterable[Mapping[str, int]], out: Path) -> None:
+def check_stored(ends: Iterable[Mapping[SendingEnd, int]], out: Path) -> None:
     """Raise ShareError unless every upload is known to be stored at every party.
 
     Args:
         ends: What `send` returns.
         out: The directory that keeps the uploads.
     """
-    if any(not how.startswith(Outcome.STORED) for end in ends for how in end):
+    if any(end.outcome is not Outcome.STORED for of_party in ends for end in of_party):
         raise ShareError(
             f"Not every upload is known to be stored; {out} keeps them. Send the rest by this "
             f"command without {named('records')}; sharing again would count the records twice."
         )
 
 
-def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
+def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[SendingEnd]]:
     """Send the envelopes in a directory that are not yet known to be stored.
 
     Guarantees: nothing is sent from a place where others could have put envelopes of theirs.
@@ -115,7 +135,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
             before the name of each envelope's file. Any other URL is for a single envelope.
         certificate: A PEM file with the client's certificate and key, for servers that ask for it.
     Returns:
-        For each party, the number of envelopes by outcome and last answer.
+        For each party, the number of envelopes by how their sending ended.
     Raises:
         ShareError: An address has no known scheme, or is for one envelope where there are several. Or there
             is no envelope or no certificate, or others could replace envelopes.
@@ -154,7 +174,7 @@ def _check_places(out: Path, parties: int) -> None:
             )
 
 
-def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:
+def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[SendingEnd]]:
     """Send the envelopes as `send`, from a directory that is the user's alone, over a pool's connections."""
     found = False
     to_send: list[list[Path]] = []  # by party
@@ -169,40 +189,41 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
         raise ShareError(f"{out} holds no uploads; share first, or name another.")
     total = sum(len(paths) for paths in to_send)
     done = 0
-    ends: list[Counter[str]] = [Counter() for _ in addresses]
-    for end, address, paths in zip(ends, addresses, to_send, strict=True):
+    ends_of_parties: list[Counter[SendingEnd]] = []
+    for address, paths in zip(addresses, to_send, strict=True):
+        ends: Counter[SendingEnd] = Counter()
         is_late = False
         for path in paths:
+            done += 1
             if is_late:  # otherwise a server that keeps each upload waiting would keep its client for days
                 outcome = Outcome.UNKNOWN if path.suffix == _SENDING else Outcome.FAILED
-                end[f"{outcome} ({_NOT_TRIED})"] += 1
-                done += 1
+                ends[SendingEnd(outcome, _NOT_TRIED)] += 1
                 continue
-            outcome, answer = _send_file(path, address, pool)
-            end[f"{outcome} ({answer})"] += 1
-            done += 1
-            is_late = answer == _LATE
+            end = _send_file(path, address, pool)
+            ends[end] += 1
+            is_late = end.is_late
             tell(done, total)
-    return ends
+        ends_of_parties.append(ends)
+    return ends_of_parties
 
 
-def _send_file(path: Path, address: str, pool: urllib3.PoolManager) -> tuple[Outcome, str]:
-    """Send one envelope, and name its file by the outcome; return the outcome, and the last answer."""
+def _send_file(path: Path, address: str, pool: urllib3.PoolManager) -> SendingEnd:
+    """Send one envelope, and name its file by the outcome; return how that ended."""
     was_sent_before = path.suffix == _SENDING
     url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
     sending = path.rename(path.with_suffix(_SENDING))
     body = sending.read_bytes()
     if url.startswith(_HTTPS):
-        outcome, answer = put(pool, url, body, unanswered=was_sent_before)
+        end = put(pool, url, body, unanswered=was_sent_before)
     else:
-        outcome, answer = put_in_store(url, body, unanswered=was_sent_before)
+        end = put_in_store(url, body, unanswered=was_sent_before)
     suffixes = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX, Outcome.UNKNOWN: _SENDING}
-    sending.rename(path.with_suffix(suffixes[outcome]))
-    return outcome, answer
+    sending.rename(path.with_suffix(suffixes[end.outcome]))
+    return end
 
 
-def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file on a web server, again if need be; return the outcome, and the last answer.
+def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> SendingEnd:
+    """Put one file on a web server, again if need be; return how that ended.
 
     A name that is taken (409 or 412) is no success, as a stranger's bytes may have it. If an earlier request
     of this client had no answer, these bytes may be the client's own, and the outcome is unknown.
@@ -218,21 +239,19 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
         unanswered: Whether an earlier request to put this file had no answer.
     """
     limited_connections.limit(pool, url)
-    answer = ""
-    for pause in (*_PAUSES_S, None):
-        status, answer = _request(pool, url, body)
-        if status is _Broken.UNTRUSTED:
-            return Outcome.FAILED, answer
-        if isinstance(status, int):
-            if 200 <= status < 300:
-                return Outcome.STORED, answer
-            if status != 429 and status < 500:
-                break
-        if status is _Broken.UNANSWERED or (isinstance(status, int) and status >= 500):
-            unanswered = True
-        if pause is not None:
-            time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
-    return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer
+    reply = _request(pool, url, body)
+    for pause in _PAUSES_S:
+        unanswered = unanswered or reply.may_have_stored
+        if not reply.may_change:
+            break
+        time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
+        reply = _request(pool, url, body)
+    if reply.is_success:
+        return SendingEnd(Outcome.STORED, reply.answer)
+    unanswered = unanswered or reply.may_have_stored
+    is_trusted = reply.status is not _Broken.UNTRUSTED
+    outcome = Outcome.UNKNOWN if unanswered and is_trusted else Outcome.FAILED
+    return SendingEnd(outcome, reply.answer, is_late=reply.status is _Broken.LATE)
 
 
 class _Broken(Enum):
@@ -241,10 +260,43 @@ class _Broken(Enum):
     UNTRUSTED = auto()  # the server's certificate is not trusted here
     UNREACHED = auto()  # nobody took the connection, so nothing was sent
     UNANSWERED = auto()  # the server may have taken the file
+    LATE = auto()  # it may have taken the file, and the time to answer was over
 
 
-def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> tuple[int | _Broken, str]:
-    """Send a file once; return the answer's status, and the answer in words."""
+@dataclass(frozen=True)
+class _Reply:
+    """What a request led to.
+
+    Attributes:
+        status: The answer's HTTP status, or why there is none.
+        answer: The same in words.
+    """
+
+    status: int | _Broken
+    answer: str
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the server stored the file."""
+        return isinstance(self.status, int) and 200 <= self.status < 300
+
+    @property
+    def may_change(self) -> bool:
+        """Whether another attempt may end otherwise."""
+        if isinstance(self.status, int):
+            return self.status == 429 or self.status >= 500
+        return self.status is not _Broken.UNTRUSTED
+
+    @property
+    def may_have_stored(self) -> bool:
+        """Whether the server may have stored the file without saying it."""
+        if isinstance(self.status, int):
+            return self.status >= 500
+        return self.status in (_Broken.UNANSWERED, _Broken.LATE)
+
+
+def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> _Reply:
+    """Send a file once."""
     headers = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
     try:
         response = pool.request(
@@ -257,13 +309,15 @@ def _request(pool: urllib3.PoolManager, url: str, body: bytes) -> tuple[int | _B
     except SSLError as error:
         if isinstance(error.args[0], ssl.SSLCertVerificationError):
             reason = error.args[0].verify_message
-            return _Broken.UNTRUSTED, f"its certificate is not trusted here: {reason}"
-        return _Broken.UNANSWERED, "the connection broke"
+            return _Reply(_Broken.UNTRUSTED, f"its certificate is not trusted here: {reason}")
+        return _Reply(_Broken.UNANSWERED, _BROKE)
     except (NewConnectionError, ConnectTimeoutError):
-        return _Broken.UNREACHED, "nobody answers"
+        return _Reply(_Broken.UNREACHED, "nobody answers")
     except HTTPError as error:
-        return _Broken.UNANSWERED, _LATE if _was_late(error) else "the connection broke"
-    return response.status, f"HTTP {response.status}"
+        if _was_late(error):
+            return _Reply(_Broken.LATE, _LATE)
+        return _Reply(_Broken.UNANSWERED, _BROKE)
+    return _Reply(response.status, f"HTTP {response.status}")
 
 
 def _was_late(error: HTTPError) -> bool:
@@ -273,7 +327,7 @@ def _was_late(error: HTTPError) -> bool:
     return isinstance(error, ReadTimeoutError)
 
 
-def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
+def put_in_store(url: str, body: bytes, *, unanswered: bool) -> SendingEnd:
     """Put one file into an object store, unless its name is taken; return as `put`.
 
     A store's library cannot tell whose bytes have a taken name. Raises MissingPackageError without it.
@@ -282,11 +336,11 @@ def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, s
     try:
         stores.put(store, path, body)
     except TimeoutError:
-        return Outcome.UNKNOWN, _LATE
+        return SendingEnd(Outcome.UNKNOWN, _LATE, is_late=True)
     except FileExistsError:
-        return Outcome.UNKNOWN, "something has the name"
+        return SendingEnd(Outcome.UNKNOWN, "something has the name")
     except (PermissionError, FileNotFoundError) as error:
-        return Outcome.UNKNOWN if unanswered else Outcome.FAILED, str(error)
+        return SendingEnd(Outcome.UNKNOWN if unanswered else Outcome.FAILED, str(error))
     except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
-        return Outcome.UNKNOWN, str(error)
-    return Outcome.STORED, "written"
+        return SendingEnd(Outcome.UNKNOWN, str(error))
+    return SendingEnd(Outcome.STORED, "written")

@@ -2,15 +2,15 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fairshares.harness.errors import ShareError, cannot, named, named_command, refuse
+from fairshares.harness.errors import OptionError, ShareError, cannot, named, named_command, refuse
 from fairshares.harness.inputs.encoding import count_columns, is_per_record
-from fairshares.harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
+from fairshares.harness.inputs.record_schema import MAX_TOTAL, RecordDomain, VectorGrid, domain_from_json
 from fairshares.harness.inputs.rings import RINGS, Ring
 from fairshares.harness.inputs.shares import MAX_VALUES
 from fairshares.harness.numbers_of_parties import MOST_PARTIES
@@ -32,7 +32,6 @@ from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
-TASK_FILE = "task.json"  # beside uploads, and on a page that makes them
 MOST_ENVELOPES = 2**20  # of one file
 # Who may upload.
 ANYONE = "anyone"
@@ -99,6 +98,29 @@ class Task:
     def allowed(self) -> ClientPolicy:
         """The allowed runs. Raises ShareError if they are no policy."""
         return client_policy_from_json(self.policy, _refusal("The task's policy"))
+
+    @property
+    def vectors(self) -> VectorGrid:
+        """What the task declares of vectors; OptionError if it is of records."""
+        declared = self.domain.vectors
+        if declared is None:
+            raise OptionError("The task is of records, and has no vectors; name a task of vectors.")
+        return declared
+
+    @property
+    def declared(self) -> "Task":
+        """The task as its maker wrote it: of vectors, the one of all reveals."""
+        return replace(self, record_domain=self.domain.in_all_reveals.to_json())
+
+    def of_reveal(self, number: int) -> "Task":
+        """Return the task of one reveal of vectors, for which clients seal; its number is from 1 on.
+
+        It has a digest of its own, so an upload for another reveal is one of another task.
+        [test: tests/harness/uploads/test_vectors.py]
+
+        Raises RecordDomainError if the task is of records, or declares fewer reveals.
+        """
+        return replace(self, record_domain=self.domain.of_reveal(number).to_json())
 
     @property
     def ring(self) -> Ring:
@@ -180,6 +202,14 @@ class Task:
             raise ShareError(
                 f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
                 "shared. Correct the clock, or ask for a new task."
+            )
+
+    def check_over(self) -> None:
+        """Raise ShareError unless the last day of the task is over by this machine's clock."""
+        if today() <= self.until:
+            raise ShareError(
+                f"The task takes uploads until {self.until}, and this machine's clock says {today()}: it can "
+                "be closed from the day after."
             )
 
     def check_count(self, uploads: int) -> None:

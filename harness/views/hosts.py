@@ -10,7 +10,7 @@ from fairshares.harness.computation import HostsRun
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.privacy.ledger.populations import Population, runs_text, spent_text
 from fairshares.harness.privacy.manifest import StatedInputs, given
-from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
 from fairshares.protocols.accounting.rounding import digits_down
@@ -259,7 +259,7 @@ def policy(
         [
             [
                 rule.name,
-                _all_or(rule.tasks, REQUESTS) + ("; in chains" if rule.chains else ""),
+                _all_or(rule.tasks, OF_UPLOADS) + ("; in chains" if rule.chains else ""),
                 _all_or(rule.security, MODELS),
                 rule.unit or "any",
                 rule.relation or "any",

@@ -153,7 +153,7 @@ def _figures(cost: Cost | None) -> list[str]:
         return ["–", "–", "–"]
     seconds = f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}"
     rounds = "–" if cost.rounds is None else f"{cost.rounds:,.0f}"
-    return [seconds, _bytes(cost.sent_bytes), rounds]
+    return [seconds, bytes_in_words(cost.sent_bytes), rounds]
 
 
 def _seconds(value: float | None) -> str:
@@ -164,7 +164,7 @@ def _seconds(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def _bytes(count: float) -> str:
+def bytes_in_words(count: float) -> str:
     """Return a number of bytes in the largest unit of which it has one."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:

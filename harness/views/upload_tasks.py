@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairshares.harness.forecast.upload_costs import UploadCosts
+from fairshares.harness.inputs.record_schema import VectorGrid
 from fairshares.harness.privacy.ledger.populations import spent_text
 from fairshares.harness.uploads.keys import today
 from fairshares.harness.uploads.task import ADMISSIONS, Task
@@ -31,11 +32,14 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
         f"Task {task.name}: clients share until {task.until}{ended}; "
         f"a run counts at least {task.least_uploads}."
     )
-    which_count = f", of which {domain.cap.slots} count." if domain.cap else "."
-    yield (
-        f"Records: groups {', '.join(domain.groups)}; labels {', '.join(domain.labels) or 'none'}; "
-        f"at most {counted(domain.max_count, 'record')} of a client{which_count}"
-    )
+    if domain.vectors is not None:
+        yield from _of_vectors(domain.vectors)
+    else:
+        which_count = f", of which {domain.cap.slots} count." if domain.cap else "."
+        yield (
+            f"Records: groups {', '.join(domain.groups)}; labels {', '.join(domain.labels) or 'none'}; "
+            f"at most {counted(domain.max_count, 'record')} of a client{which_count}"
+        )
     yield f"Revealed, by {', '.join(allowed.tasks)}: {'; '.join(revealed)}."
     yield f"Clients: {ADMISSIONS[task.admission]}. The task says so; each server's owner sees to it."
     yield f"All runs on an upload spend at most {spent_text(allowed.total)}, per {allowed.unit}."
@@ -55,6 +59,18 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
         yield "Sealed by ML-KEM-768 and X25519 together."
     else:
         yield "Sealed by X25519 alone: whoever keeps all envelopes until that is broken can read them."
+
+
+def _of_vectors(vectors: VectorGrid) -> Iterator[str]:
+    """Yield what clients share in place of records."""
+    weighed = ""
+    if vectors.largest_weight != 1:
+        weighed = f", then multiplied by a weight of {vectors.largest_weight:g} at most"
+    yield (
+        f"Vectors: {counted(vectors.coordinates, 'coordinate')}, clipped to the norm "
+        f"{vectors.clip:g}{weighed}, in steps of 1/{vectors.rule.units} of it; one of a client in a reveal."
+    )
+    yield f"At most {counted(vectors.reveals, 'sum')} of them are revealed, and spend ε once, together."
 
 
 def planned(costs: UploadCosts, uploads: int) -> Table:

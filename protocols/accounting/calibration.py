@@ -13,6 +13,7 @@ from fairshares.protocols.accounting.distributed_noise import (
     design_distributed,
     guarantee_of_distributed,
 )
+from fairshares.protocols.accounting.rounds import RoundsPlan
 from fairshares.protocols.circuits.coins import (
     MAX_DELTA_BITS,
     MIN_DELTA_BITS,
@@ -182,6 +183,8 @@ class NoisePlan:
         largest: The most by which a single value moves.
         queries: How records change the values; None for an index.
         own: The noise of each party.
+        rounds: The noise of one of several rounds with a loss together, which is `exact`. Joint noise of
+            rounds has no coins.
     """
 
     neighbors: Neighbors
@@ -194,6 +197,7 @@ class NoisePlan:
     largest: int = 1
     queries: LinearQueries | None = field(default=None, repr=False, compare=False)
     own: DistributedNoise | None = None
+    rounds: RoundsPlan | None = None
 
     @property
     def relation(self) -> NeighboringRelation:
@@ -214,8 +218,8 @@ class NoisePlan:
 
     @property
     def family(self) -> NoiseFamily | None:
-        """The family of joint noise; None of distributed noise."""
-        return None if self.own else family_of(self.coins)
+        """The family of joint noise of counts; None of distributed noise, and of rounds."""
+        return None if self.own or self.rounds else family_of(self.coins)
 
     @property
     def if_replaced(self) -> Guarantee:

@@ -16,7 +16,7 @@ from benchmarks.measure.cell import HERE, over_hosts
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, load
 from benchmarks.suites import Planned
 from fairshares.harness.hosts.fleet import set_up
-from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.host_log import LOG_FILE
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.security_models import MODELS, SecurityModel
 from tests.support.command import CODES, call, files_below, finish, processes_below, start, succeed
@@ -91,7 +91,7 @@ def hosts(four: Site) -> Iterator[Site]:
         until(lambda: not processes_below(Path(host.directory)))  # noqa: B023
         assert files_below(Path(host.directory) / "results") == set()
         left = {path.name for path in Path(host.directory).iterdir()} - {"results"}
-        assert left - {TURN, LOG} == {"keys", "policy.toml"}  # no run's files, and no ledger
+        assert left - {TURN, LOG_FILE} == {"keys", "policy.toml"}  # no run's files, and no ledger
 
 
 @contextmanager
@@ -282,7 +282,7 @@ def owners_files(directory: Path) -> dict[str, bytes]:
     return {
         name: (directory / name).read_bytes()
         for name in files_below(directory)
-        if (directory / name).is_file() and not name.startswith(".") and name not in (LOG, "agent")
+        if (directory / name).is_file() and not name.startswith(".") and name not in (LOG_FILE, "agent")
     }
 
 

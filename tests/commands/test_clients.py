@@ -68,9 +68,8 @@ def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> Private
         PI_RW,
         PROGRAMS / "pi_rw.mpc",
         tuple(map(str, arguments)),
-        (None,) * model.parties,
+        local_clients([*SENT, *[SENT[0]] * more], TERMS, directory, 600.0),
         fair_bits=tuple((width, 4) for width in input_widths(fair_bits_per_sample(coins))),
-        clients=local_clients([*SENT, *[SENT[0]] * more], TERMS, directory, 600.0),
     )
 
 
@@ -127,8 +126,8 @@ SUMS = checks(len(SENT) + 1)
 
 def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
     """Return the job with a last client that speaks the protocol as it likes."""
-    assert one.clients is not None
-    clients = one.clients.clients
+    assert one.sending is not None
+    clients = one.sending.clients
     assert isinstance(clients, LocalClients)
     *senders, liar = clients.senders
     honest = replace(clients, senders=senders)
@@ -159,7 +158,7 @@ def with_a_liar(one: PrivateJob, lies: Lies) -> PrivateJob:
             with suppress(OSError, asyncio.IncompleteReadError):
                 lied.result()
 
-    return replace(one, clients=replace(one.clients, clients=Both()))
+    return replace(one, values=replace(one.sending, clients=Both()))
 
 
 @needs_proc

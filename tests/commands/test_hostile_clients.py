@@ -41,14 +41,14 @@ def few_files() -> Iterator[None]:
 
 def among(one: PrivateJob, attacks: Sequence[str], work: Path) -> PrivateJob:
     """Return the job with attackers, who begin before the clients, and have the last ones' certificates."""
-    assert one.clients is not None
-    clients = one.clients.clients
+    assert one.sending is not None
+    clients = one.sending.clients
     assert isinstance(clients, LocalClients)
     senders, hostile = clients.senders[: len(SENT)], clients.senders[len(SENT) :]
     certificates = [str(sender.certificate.resolve()) for sender in hostile or len(attacks) * [*senders]]
 
     attacked = Attacked(replace(clients, senders=senders), attacks, certificates[: len(attacks)], work)
-    return replace(one, clients=replace(one.clients, clients=attacked))
+    return replace(one, values=replace(one.sending, clients=attacked))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts.connection import HostConnection
-from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.host_log import LOG_FILE
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.security_models import MODELS
 from tests.conftest import PROJECT
@@ -88,7 +88,7 @@ def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
         places = {f"keys/{engine}{below}" for engine in ENGINES for below in ("", "/peers")}
         assert (
             files_below(hosts.directory(i))
-            == {"keys", "keys/party", "policy.toml", LOG, TURN} | own | peers | places
+            == {"keys", "keys/party", "policy.toml", LOG_FILE, TURN} | own | peers | places
         )
     assert files_below(hosts.home) == {"hosts.toml"}
 

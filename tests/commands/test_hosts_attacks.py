@@ -18,7 +18,7 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.parties.working_directory import DATA
 from fairshares.harness.hosts.agent import Work
-from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.host_log import LOG_FILE
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
@@ -75,7 +75,7 @@ def test_hosts_run_what_all_agreed_on_once_and_charge_it_once(tmp_path: Path) ->
         for host, held in zip(hosts, before, strict=True)
         for name in files_below(host) - held
     }
-    assert kept == {"results", "results/RUN.json", "ledger.sqlite", TURN, LOG}
+    assert kept == {"results", "results/RUN.json", "ledger.sqlite", TURN, LOG_FILE}
 
 
 @pytest.mark.parametrize("corrupt", [False, True], ids=["of the coordinator's", "and a corrupt host"])

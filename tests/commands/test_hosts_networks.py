@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from fairshares.harness.engines.registry import choose_model
-from fairshares.harness.hosts.host_log import FILE as LOG
+from fairshares.harness.hosts.host_log import LOG_FILE
 from fairshares.harness.hosts.local_host import TURN
-from fairshares.harness.hosts.policy import FILE, LEDGER
-from fairshares.harness.security_models import MODELS, SecurityModel
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
+from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from tests.support.command import CODES, call, files_below, finish, flat, processes_below, start, succeed
 from tests.support.midway import charges, ended, have_party_0_stop, party_on, wait_until_midway
 from tests.support.namespaces import (
@@ -59,13 +59,13 @@ def hosts(three: NetworkedSite) -> Iterator[NetworkedSite]:
 
 def below(site: NetworkedSite) -> list[set[str]]:
     """Return what is on each host, but for its ledger, log and results, and the file of turns."""
-    stay = {LEDGER, "results", TURN, LOG}
+    stay = {LEDGER, "results", TURN, LOG_FILE}
     return [files_below(site.directory(host.party)) - stay for host in site.hosts]
 
 
 def prepare(site: NetworkedSite, model: SecurityModel) -> None:
     with site.inside(COORDINATOR):
-        set_up(site, model, POLICY)
+        set_up(site, model, f'{POLICY}security = ["{model.title}"]\n')
 
 
 def ask(site: NetworkedSite, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -75,8 +75,8 @@ def ask(site: NetworkedSite, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def run_of(model: SecurityModel) -> list[str]:
-    run = ["weights", "--hosts", "hosts.toml", "--security", model.name, "--epsilon", "1"]
-    return [*run, "--population", "people", "--out", "results"]
+    run = ["weights", "--hosts", "hosts.toml", "--security", model.name, "--parties", str(model.parties)]
+    return [*run, "--epsilon", "1", "--population", "people", "--out", "results"]
 
 
 def begin(site: NetworkedSite, *arguments: str) -> subprocess.Popen[str]:
@@ -120,7 +120,10 @@ def spent(site: NetworkedSite) -> list[list[str]]:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
 
-@pytest.mark.parametrize("model", model_parameters())
+OF_FIVE = [get_model("semi2k", 5), get_model("malicious-shamir", 5), get_model("mpyc", 5)]
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[*MODELS.values(), *OF_FIVE]))
 def test_documented_ports_are_enough(model: SecurityModel, tmp_path: Path) -> None:
     with networked_site(tmp_path, model) as site:
         prepare(site, model)
@@ -234,4 +237,4 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         assert "There is no room left on the disk." in said
         resize("1g")
         assert below(site) == before and spent(site)[2] == ["aborted"]
-        assert (place / FILE).read_text().endswith(POLICY)
+        assert (place / POLICY_FILE).read_text().endswith(POLICY)

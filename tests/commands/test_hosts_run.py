@@ -19,10 +19,10 @@ from fairshares.harness.engines.parties.certificates import fingerprint, make_ke
 from fairshares.harness.engines.registry import choose_model, engine_of
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.connection import HostConnection
-from fairshares.harness.hosts.host_log import FILE as LOG, Event, read_log
+from fairshares.harness.hosts.host_log import LOG_FILE, Event, read_log
 from fairshares.harness.hosts.local_host import TURN
 from fairshares.harness.hosts.messages import Forget, Message
-from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
 from fairshares.harness.inputs.rings import RINGS
 from fairshares.harness.inputs.shares import SEED_BYTES
 from fairshares.harness.system.files import PREFIX
@@ -68,7 +68,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def below(hosts: Site) -> list[set[str]]:
     """Return what is on each host, but for results, the ledger, the log and the file of turns, which stay."""
-    stay = {"results", LEDGER, f"{LEDGER}-journal", TURN, LOG}
+    stay = {"results", LEDGER, f"{LEDGER}-journal", TURN, LOG_FILE}
     return [files_below(hosts.directory(i)) - stay for i in range(MODEL.parties)]
 
 
@@ -435,7 +435,7 @@ def test_a_chain_on_hosts(hosts: Site) -> None:
     shutil.rmtree(hosts.home / "one", ignore_errors=True)
     assert "allows no chains for population" in refused(*run, cwd=hosts.home)
     for i in range(MODEL.parties):
-        policy = hosts.directory(i) / FILE
+        policy = hosts.directory(i) / POLICY_FILE
         policy.write_text(f"{policy.read_text()}\nchains = true\n")
     succeed(*run, cwd=hosts.home)
     succeed("verify", "one", cwd=hosts.home)

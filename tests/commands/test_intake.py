@@ -21,7 +21,7 @@ from fairshares.harness.uploads.task import Task
 from tests.conftest import PROJECT
 from tests.support.envelopes import made_task, opener, upload
 from tests.support.running import until
-from tests.support.servers import HOST, certify
+from tests.support.servers import HOST, certify, told
 
 PAGE = (PROJECT / "docs" / "how-to" / "intake.md").read_text()
 MAIN = """
@@ -117,8 +117,8 @@ def test_it_stores_what_is_put_and_parties_count_it(
     names = [upload(intake.task, [i, 1, 0, 0], tmp_path / "out") for i in range(3)]
     sent = sorted(path.read_bytes() for path in (tmp_path / "out" / "party-0").iterdir())
     monkeypatch.setenv("SSL_CERT_FILE", str(intake.place / "server.pem"))
-    (end,) = send(tmp_path / "out", [f"https://{HOST}:{intake.port}/2027/"])
-    assert end == {f"{Outcome.STORED} (HTTP 201)": 3} and intake.stored == sent
+    ends = send(tmp_path / "out", [f"https://{HOST}:{intake.port}/2027/"])
+    assert told(ends) == [{f"{Outcome.STORED} (HTTP 201)": 3}] and intake.stored == sent
     count = UploadCount(opener(intake.task, 0, tmp_path))
     count.add(intake.place / "2027")
     assert {*count.identities} == {*names} and not count.unsound
@@ -214,8 +214,8 @@ def test_clients_with_certificates_only(tmp_path: Path, monkeypatch: pytest.Monk
         upload(intake.task, [1, 0, 0, 0], tmp_path / "out")
         address = f"https://{HOST}:{intake.port}/2027/"
         monkeypatch.setenv("SSL_CERT_FILE", str(intake.place / "server.pem"))
-        assert send(tmp_path / "out", [address]) == [{f"{Outcome.FAILED} (HTTP 400)": 1}]
-        assert send(tmp_path / "out", [address], both) == [{f"{Outcome.STORED} (HTTP 201)": 1}]
+        assert told(send(tmp_path / "out", [address])) == [{f"{Outcome.FAILED} (HTTP 400)": 1}]
+        assert told(send(tmp_path / "out", [address], both)) == [{f"{Outcome.STORED} (HTTP 201)": 1}]
         with pytest.raises(ShareError, match="does not hold"):
             send(tmp_path / "out", [address], mine)
     assert len(intake.stored) == 1

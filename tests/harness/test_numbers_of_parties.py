@@ -28,7 +28,7 @@ from fairshares.harness.forecast.unit_costs import RECORDED, UNITS, read_units
 from fairshares.harness.hosts.decision import Look, Refused, decide
 from fairshares.harness.hosts.guard import Guard
 from fairshares.harness.hosts.inventory import Host, default_model, hosts_for
-from fairshares.harness.hosts.policy import FILE, read_policy
+from fairshares.harness.hosts.policy import POLICY_FILE, read_policy
 from fairshares.harness.hosts.trials import ReleaseTrial
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordDomain
@@ -232,7 +232,7 @@ def allows(security: str, asked: str, place: Path) -> bool:
     policy = f'[[population]]\nname = "*"\nepsilon = 1\ndelta = "2^-30"\nsecurity = {security}\n'
     if not security:
         policy = policy.replace("security = \n", "")
-    (place / FILE).write_text(policy)
+    (place / POLICY_FILE).write_text(policy)
     rules = read_policy(place).host_rules
     return not isinstance(decide(rules, "", Look(asked)), Refused)
 
@@ -259,7 +259,7 @@ def test_a_policy_allows_a_usual_number_unless_it_names_another(tmp_path: Path) 
 def test_a_proposed_run_is_of_a_number_that_the_policy_names(
     number: int | None, is_allowed: bool, tmp_path: Path
 ) -> None:
-    (tmp_path / FILE).write_text(
+    (tmp_path / POLICY_FILE).write_text(
         '[[population]]\nname = "*"\nepsilon = 1\ndelta = "2^-30"\nsecurity = ["mpyc"]\n'
     )
     asked = WeightsRequest(epsilon=1, security="mpyc", parties=number).to_json()

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from benchmarks.literal import TOGETHER, literal_job
+from benchmarks.literal.protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
-from fairshares.harness.engines.execution import Conditions, PrivateJob
+from fairshares.harness.engines.execution import Conditions, PrivateJob, ValueFiles
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
 from fairshares.harness.inputs.rings import RING
-from fairshares.harness.pipeline.literal_protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
@@ -176,7 +176,7 @@ def test_shares_are_refused(protocol: str) -> None:
     with pytest.raises(
         UnsupportedError, match=r"protects nobody: it makes its records up and takes no shares"
     ):
-        PrivateJob(job.spec, job.source, job.arguments, (Path("party-0.values"),) * 3)
+        PrivateJob(job.spec, job.source, job.arguments, ValueFiles((Path("party-0.values"),) * 3))
 
 
 @pytest.mark.mpspdz(QUICKEST)

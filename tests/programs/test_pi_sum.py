@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.execution import DistributedNoiseInput, PrivateJob
+from fairshares.harness.engines.execution import DistributedNoiseInput, PrivateJob, ValueFiles
 from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.protocols.spec import PI_SUM
@@ -19,6 +19,6 @@ def test_a_column_of_another_length_is_refused(model: SecurityModel, length: int
     paths = tuple(share_values(range(length), model, tmp_path))
     program = copy_of_program(PI_SUM.name, tmp_path)
     sums = tuple((value,) for value in range(6))
-    job = PrivateJob(PI_SUM, program, arguments, paths, own=DistributedNoiseInput(6, 6, sums))
+    job = PrivateJob(PI_SUM, program, arguments, ValueFiles(paths), own=DistributedNoiseInput(6, 6, sums))
     with pytest.raises(PartyFailedError, match=f"holds {length} values, not the 6 that are to be counted"):
         run_job(job, model, tmp_path / "parties")

@@ -122,7 +122,7 @@ def test_a_share_changed_at_a_party_ends_the_run(
         job = make_job(
             spec, program, laid_out(arguments, model), inputs, model=model, work=tmp_path / str(number)
         )
-        path = job.party_inputs[party]
+        path = job.values_of(party)
         assert path is not None
         words = RING.from_bytes(path.read_bytes()).copy()
         words[number * len(values) + len(values) // 2] += np.uint64(1)

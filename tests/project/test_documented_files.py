@@ -19,13 +19,20 @@ from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.evaluation.metrics import METRICS
 from fairshares.harness.hosts import fleet
 from fairshares.harness.hosts.health import look_at
-from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
+from fairshares.harness.hosts.host_log import LOG_FILE, Event, HostLog
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import LocalHost
 from fairshares.harness.hosts.messages import Check
 from fairshares.harness.hosts.policy import Policy, PopulationEntry
 from fairshares.harness.hosts.setup import exported, set_up_here
-from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
+from fairshares.harness.hosts.signed_results import (
+    SCHEMA,
+    InputSource,
+    Intent,
+    Statement,
+    sign,
+    what_hosts_ran,
+)
 from fairshares.harness.inputs import record_schema
 from fairshares.harness.inputs.record_schema import domain_from_json
 from fairshares.harness.online.client import Invitations
@@ -35,6 +42,10 @@ from fairshares.harness.postprocessing.thresholds.predictor import GroupThreshol
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import AskedRun, PrivacyEvent
+from fairshares.harness.privacy.statement import state_privacy
+from fairshares.harness.releases.base import statistic_of
+from fairshares.harness.releases.files import file_to_json
+from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
 from fairshares.harness.uploads.envelope_files import StoredFiles
@@ -229,7 +240,9 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "manifest.json", {"network": to_builtins(as_measured(LAN, 0.001, 1e9))}
     run = asked.to_json()
     counts: dict[str, JsonValue] = {"clients": 1, "uploads": 1}
-    intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
+    intent = Intent(
+        ["n"], 0, "", "", run, domain.to_json(), InputSource.UPLOADS, counts, "", "", "", 0, {"0": ""}
+    )
     intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
@@ -243,7 +256,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "ledger --json", to_json(ledger.path, ledger.populations())
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[], models=["ring"])
     HostLog(place / "host", "").write(Event.REFUSED, "propose", "why")
-    for line in (place / "host" / LOG).read_text().splitlines():
+    for line in (place / "host" / LOG_FILE).read_text().splitlines():
         yield "log.jsonl", json.loads(line)
     yield "keys.locked", to_builtins(LockedKeys(salt="", nonce="", sealed=""))
     broken = fleet.Finding(Host(party=0, address="h", directory="/d", project="/p", port=1), {"ssh": "why"})
@@ -266,6 +279,11 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     (of_engine, *_) = renewed["successors"].values()
     yield "party-<i>.certificates", {"said": json.loads(of_engine[0]["said"])}
     yield "P<i>.history", json.loads((place / "host" / "keys" / "embedded" / "P0.history").read_text())
+    reveal = RevealRequest(epsilon=9, security="mpyc", noise="distributed", upload_task="0" * 64, reveal=1)
+    vectors = {"coordinates": 1, "clip": 1.0, "reveals": 1, "reveal": 1}
+    sums = statistic_of(reveal).prepare(reveal, domain_from_json({"vectors": vectors}, "here"))
+    for file in sums.read({"sums": (1,)}, 1).files(state_privacy(sums, 0).stated):
+        yield file.file_name, file_to_json(file)
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
     yield "thresholds.json", {"thresholds": {"a": ThresholdRule((0.0, 1.0), (0.5, 0.5)).to_json()}}

@@ -145,8 +145,7 @@ WRONG = [
     "benchmark.run(private, model, Conditions(Path(), 1.0, say))",
     "runner.prepare(made_up, model, Conditions(Path(), 1.0, say))",
     "Charged()",
-    "MadeUpJob(made_up.spec, Path(), (), party_inputs=(Path(),))",
-    "MadeUpJob(made_up.spec, Path(), (), clients=private.clients)",
+    "MadeUpJob(made_up.spec, Path(), (), values=private.values)",
     "propose(chosen, request)",
     "HostsRunner(connected)",
     "HostsSource(connected)",
@@ -284,6 +283,6 @@ def test_stages_hold_values_alone() -> None:
 
 def test_what_is_made_up_has_no_place_for_inputs() -> None:
     of_inputs = {field.name for field in fields(PrivateJob)} - {field.name for field in fields(MadeUpJob)}
-    assert of_inputs == {"party_inputs", "clients", "piece_at_hosts"}
+    assert of_inputs == {"values", "piece_at_hosts"}
     job: Job = MadeUpJob(PI_LAP, PROGRAMS / "pi_lap.mpc", ())
     assert job.values_of(0) is None and job.sending is None

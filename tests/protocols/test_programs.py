@@ -392,7 +392,7 @@ def test_the_harness_compiles_what_it_accounts_for(
     settings = request_of(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation=relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))
     prepared = WeightsStatistic().prepare(settings, domain)
-    plan, fed = prepared.plan, PartyInputs(domain, 10, 1, 10, [Path()] * model.parties)
+    plan, fed = prepared.plan, PartyInputs(domain, 10, 1, 10)
     job = make_job(prepared, fed)
     arguments = dict(zip(PI_RW.arguments, job.arguments, strict=True))
     assert arguments["parties"] == str(model.parties)

@@ -28,9 +28,11 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.engines.registry import engine_of, engines
+from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import fleet, host_keys, remote_parties, runner
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.connection import checked
+from fairshares.harness.hosts.frames import AnswerFrame, EndFrame, ErrorFrame, read_frame
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.listed_uploads import Listed
 from fairshares.harness.hosts.messages import (
@@ -42,6 +44,7 @@ from fairshares.harness.hosts.messages import (
     Message,
     PartyEnd,
     Prepare,
+    PrepareInvited,
     Propose,
     ReadList,
     Sending,
@@ -50,7 +53,7 @@ from fairshares.harness.hosts.messages import (
     check_order,
 )
 from fairshares.harness.hosts.party_run import Ready, RunState
-from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, ProposedRelease
 from fairshares.harness.hosts.runs import ReleaseOfUploads
@@ -64,7 +67,7 @@ from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel, get_model
-from fairshares.harness.system.documents import number_as_text
+from fairshares.harness.system.documents import Refusal, number_as_text
 from fairshares.harness.system.files import sha256_of
 from fairshares.harness.uploads.lists import UploadReport, _read_list
 from fairshares.harness.uploads.signatures import Signed
@@ -118,8 +121,8 @@ def make_hosts(
 
 def write_rules(host: Path, policy: str) -> None:
     """Write a host's policy, as its owner would."""
-    (host / FILE).write_text(policy)
-    (host / FILE).chmod(0o600)
+    (host / POLICY_FILE).write_text(policy)
+    (host / POLICY_FILE).chmod(0o600)
 
 
 def run_of(work: Work) -> Any:
@@ -152,12 +155,16 @@ def stand_in(work: Work, process: Any = None) -> Any:
     return made
 
 
-def to_prepare(
-    party: int, clients: Sending | None = None, piece: str = "", parties: int = MODEL.parties
-) -> Prepare:
+def to_prepare(party: int, piece: str = "", parties: int = MODEL.parties) -> Prepare:
     """Return what has a host prepare its party, of which nobody is reached."""
     addresses = [("127.0.0.1", 0)] * parties
-    return Prepare(run="0" * 32, party=party, addresses=addresses, clients=clients, piece=piece)
+    return Prepare(run="0" * 32, party=party, addresses=addresses, piece=piece)
+
+
+def to_prepare_invited(party: int, clients: Sending, parties: int = MODEL.parties) -> PrepareInvited:
+    """Return what has a host prepare its party, to which clients send."""
+    addresses = [("127.0.0.1", 0)] * parties
+    return PrepareInvited(run="0" * 32, party=party, addresses=addresses, clients=clients)
 
 
 def to_agree(nonces: Sequence[str], attempts: int = 0, heads: Sequence[str] = ()) -> Agree:
@@ -288,7 +295,7 @@ def listed(work: Work, party: int = 0) -> UploadReport:
 
 def have_port(host: Path, port: int, client_port: int = 0) -> None:
     """Have a host's owner choose where its party listens, and where its gateway does."""
-    text = re.sub("^(client_)?port = .*\n", "", (host / FILE).read_text(), flags=re.MULTILINE)
+    text = re.sub("^(client_)?port = .*\n", "", (host / POLICY_FILE).read_text(), flags=re.MULTILINE)
     write_rules(host, f"port = {port}\nclient_port = {client_port}\n{text}")
 
 
@@ -308,6 +315,9 @@ class Refused(Exception):
         self.kind = kind
 
 
+NO_FRAME = Refusal(HostUnfitError, "What an agent says", "a frame", "correct it")
+
+
 class Agent:
     """One host's agent, a process. Attributes: ended: what it said of how its party ended."""
 
@@ -320,9 +330,10 @@ class Agent:
             stdout=subprocess.PIPE,
         )
         self.ended: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._answers: queue.Queue[AnswerFrame | ErrorFrame | None] = queue.Queue()
+        self._is_there = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
-        self._answers.get()  # that it is there
+        self._is_there.wait()
 
     def send(self, request: str, body: bytes = b"", **details: Any) -> None:
         """Ask without waiting for an answer."""
@@ -339,9 +350,9 @@ class Agent:
         said = self._answers.get()
         if said is None:
             raise EOFError
-        if "error" in said:
-            raise Refused(*said["error"])
-        return said["ok"]
+        if isinstance(said, ErrorFrame):
+            raise Refused(said.error, said.text)
+        return said.answer
 
     def ask(self, request: str, body: bytes = b"", **details: Any) -> Any:
         """Ask, and wait for the answer. Raises: as `answer`."""
@@ -356,17 +367,27 @@ class Agent:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                said = json.loads(line) if line.strip() else None
-                if said is None:
-                    self._beat()
-                elif "ended" in said:
-                    self.ended.put(said["ended"])
-                else:
-                    self._answers.put(said)
-        self._answers.put(None)
-        self.ended.put({})
+        try:
+            with self.process.stdout as lines:
+                for line in lines:
+                    self._hear(line)
+        finally:
+            self._is_there.set()
+            self._answers.put(None)
+            self.ended.put({})
+
+    def _hear(self, line: bytes) -> None:
+        if not line.strip():
+            self._beat()
+            return
+        if not self._is_there.is_set():
+            self._is_there.set()  # the first line says no more
+            return
+        frame = read_frame(json.loads(line), NO_FRAME)
+        if isinstance(frame, EndFrame):
+            self.ended.put(as_sent(frame.end))
+        else:
+            self._answers.put(frame)
 
     def _beat(self) -> None:
         with suppress(OSError, ValueError):  # it is being closed
@@ -408,9 +429,13 @@ def agreed(
     addresses = [(LOOPBACK, port) for port in ports]
     nonces = []
     for i, one in enumerate(hosts):
-        sending = clients[i] if clients else None
-        have_port(one.host, ports[i], sending["ports"][0] if sending else 0)
-        facts = one.ask("prepare", run="0" * 32, party=i, addresses=addresses, clients=sending)
+        message: dict[str, Any] = {"run": "0" * 32, "party": i, "addresses": addresses}
+        if clients:
+            have_port(one.host, ports[i], clients[i]["ports"][0])
+            facts = one.ask("prepare_invited", **message, clients=clients[i])
+        else:
+            have_port(one.host, ports[i])
+            facts = one.ask("prepare", **message)
         nonces.append(facts["nonce"])
     for one in hosts:
         ready(one)

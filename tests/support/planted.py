@@ -9,9 +9,10 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 
 from fairshares.harness.errors import FairSharesError
-from fairshares.harness.hosts.host_log import FILE as LOG
-from fairshares.harness.hosts.listed_uploads import SEALING, SHARES, TASK
+from fairshares.harness.hosts.host_log import LOG_FILE
+from fairshares.harness.hosts.listed_uploads import SEALING, SHARES
 from fairshares.harness.hosts.policy import LEDGER
+from fairshares.harness.uploads.files import TASK_FILE
 from fairshares.harness.uploads.task import read_task
 from tests.support.envelopes import unsealed
 
@@ -23,12 +24,12 @@ def check_logs_below(directory: Path) -> int:
 
     A failed assertion names the file, and the kind of the secret that is in it.
     """
-    hosts = sorted({path.parent for path in directory.rglob(LOG)})
+    hosts = sorted({path.parent for path in directory.rglob(LOG_FILE)})
     secrets = [*_marks()]
     for host in hosts:
         secrets += [*_keys(host), *_shares(host), *_opened(host)]
     for host in hosts:
-        for file in host.glob(f"{LOG}*"):
+        for file in host.glob(f"{LOG_FILE}*"):
             if file.is_file() and not file.is_symlink():
                 _check(file, file.read_bytes(), secrets)
         ledger = host / LEDGER
@@ -69,7 +70,7 @@ def _keys(host: Path) -> Iterator[tuple[str, bytes]]:
 
 def _shares(host: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the end of what a party's first upload says to it alone; nothing of what a test has damaged."""
-    task = host / TASK
+    task = host / TASK_FILE
     party = host.name.removeprefix("host-")
     uploads = sorted((host / SHARES).glob("*.share"))
     if not (task.is_file() and uploads and party.isdecimal()):

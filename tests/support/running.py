@@ -19,7 +19,16 @@ from benchmarks.emulation import links
 from benchmarks.measure.given_numbers import Given, engine_giving
 from fairshares.harness.charged import BegunCharge, Chargeable, Charged
 from fairshares.harness.engines.engine import Engine
-from fairshares.harness.engines.execution import PROGRAMS, Conditions, EngineResult, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import (
+    PROGRAMS,
+    VALUES_ELSEWHERE,
+    ClientValues,
+    Conditions,
+    EngineResult,
+    MadeUpJob,
+    PrivateJob,
+    ValueFiles,
+)
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.inputs.rings import RING, XOR
 from fairshares.harness.inputs.shares import held_by, split_into_shares
@@ -180,10 +189,16 @@ def make_job(
         spec=spec,
         source=source,
         arguments=tuple(map(str, arguments)),
-        party_inputs=tuple(shares or [None] * model.parties),
+        values=_values_of(inputs, shares, work),
         fair_bits=inputs.fair_bits,
-        clients=None if inputs.sent is None else local_clients(inputs.sent, {}, work, RUN_TIMEOUT_S),
     )
+
+
+def _values_of(inputs: Inputs, shares: Sequence[Path] | None, work: Path) -> ClientValues:
+    """Return where a job's values are."""
+    if inputs.sent is not None:
+        return local_clients(inputs.sent, {}, work, RUN_TIMEOUT_S)
+    return ValueFiles(tuple(shares)) if shares else VALUES_ELSEWHERE
 
 
 def program_spec(name: str, *outputs: str) -> ProtocolSpec:

@@ -3,7 +3,8 @@
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from fairshares.harness.uploads.sending import SendingEnd
 
 HOST = "127.0.0.1"
 
@@ -122,3 +125,8 @@ def head_of(connection: ssl.SSLSocket) -> bytes:
             raise ConnectionError("the client left")
         head += byte
     return head
+
+
+def told(ends: Sequence[Counter[SendingEnd]]) -> list[Counter[str]]:
+    """Return what a client is told of its envelopes, for each party: how many ended in which way."""
+    return [Counter({str(end): number for end, number in of_party.items()}) for of_party in ends]

@@ -23,12 +23,12 @@ from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from fairshares.harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
 from fairshares.harness.inputs.record_schema import even_grid
+from fairshares.harness.inputs.updates import UpdateRule, units_for
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.postprocessing.thresholds.search import ACCURACY
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.training.fairness import SHARE, STEP, FairGrad
 from fairshares.harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from fairshares.harness.training.updates import UpdateRule, units_for
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounds import largest_rho
 from fairshares.protocols.arrays import Floats, Integers

@@ -21,13 +21,13 @@ from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError, WriteError, cannot
 from fairshares.harness.hosts.fleet import LOOKED_AT, Finding, check_hosts, clean_up, leftover_runs, set_up
 from fairshares.harness.hosts.health import look_at, write_metrics
-from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog, read_log
+from fairshares.harness.hosts.host_log import LOG_FILE, Event, HostLog, read_log
 from fairshares.harness.hosts.inventory import default_model, hosts_for, read_hosts
 from fairshares.harness.hosts.local_host import turn_at
 from fairshares.harness.hosts.policy import (
     DEFAULT_PORT,
-    FILE,
     LEDGER,
+    POLICY_FILE,
     STOCK,
     checked_policy,
     first_policy,
@@ -35,7 +35,7 @@ from fairshares.harness.hosts.policy import (
     write_policy,
 )
 from fairshares.harness.hosts.setup import exported, set_up_here
-from fairshares.harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
+from fairshares.harness.hosts.signed_results import InputSource, verify as verified, what_hosts_ran
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
 from fairshares.harness.privacy.stock import Stock
@@ -144,7 +144,7 @@ def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str |
     """Set up this host in its directory, with this policy, or with the usual one if it has none."""
     if options.party is None:
         raise OptionError("--directory is of one host; say by --party which party's.")
-    is_new = policy_text is None and not (directory / FILE).exists()
+    is_new = policy_text is None and not (directory / POLICY_FILE).exists()
     chosen = _sized(options.security or [choose_model(None, options.parties)], options.parties)
     certificates = set_up_here(
         directory,
@@ -182,16 +182,16 @@ def policy(options: HostsPolicyOptions) -> None:
         raise OptionError(
             f"There is no directory {directory}; make it by ./inv hosts.setup --party N --directory DIR."
         )
-    if (directory / FILE).exists() and (options.security or options.parties):
+    if (directory / POLICY_FILE).exists() and (options.security or options.parties):
         given = "--security" if options.security else "--parties"
         raise OptionError(
-            f"{directory / FILE} is there already, and {given} is for a new one; change its lines "
+            f"{directory / POLICY_FILE} is there already, and {given} is for a new one; change its lines "
             "`security` instead."
         )
-    if not (directory / FILE).exists():
+    if not (directory / POLICY_FILE).exists():
         chosen = _sized(options.security or [choose_model(None, options.parties)], options.parties)
         write_policy(directory, first_policy([model.title for model in chosen]), DEFAULT_PORT)
-        cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
+        cli.announce(f"{directory / POLICY_FILE} is new; edit it, and run this again to check it.")
         cli.announce(_accepted(chosen, "It accepts"))
     rules = read_policy(directory)
     populations = Ledger(directory / LEDGER).populations()
@@ -204,7 +204,7 @@ def policy(options: HostsPolicyOptions) -> None:
 
 def log(options: HostsLogOptions) -> None:
     """Show a host's log."""
-    if not (options.directory / FILE).exists():
+    if not (options.directory / POLICY_FILE).exists():
         raise _no_host(options.directory)
     found = read_log(options.directory)
     cli.show_or_print(
@@ -214,18 +214,18 @@ def log(options: HostsLogOptions) -> None:
             "open_to_others": found.is_open,
         },
         *view.log(
-            options.directory / LOG, found.lines, options.last, found.unreadable, is_open=found.is_open
+            options.directory / LOG_FILE, found.lines, options.last, found.unreadable, is_open=found.is_open
         ),
     )
 
 
 def _no_host(directory: Path) -> OptionError:
-    return OptionError(f"{directory} is no host's directory; name the one with its {FILE}.")
+    return OptionError(f"{directory} is no host's directory; name the one with its {POLICY_FILE}.")
 
 
 def restored(options: HostsRestoredOptions) -> None:
     """Restore a ledger's lost charges."""
-    if not (options.directory / FILE).exists():
+    if not (options.directory / POLICY_FILE).exists():
         raise _no_host(options.directory)
     ledger = Ledger(options.directory / LEDGER)
     unit = options.privacy_unit
@@ -268,7 +268,7 @@ def verify(options: VerifyOptions) -> None:
             spent=Guarantee(Fraction(epsilon), Fraction(delta)),
             inputs=inputs,
             ran=ran,
-            source=SOURCES[first.ran.source],
+            source=InputSource(first.ran.source).described,
             compared=known is not None,
             by_1_0=first.ran.by_1_0,
         )

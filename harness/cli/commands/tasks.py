@@ -28,6 +28,7 @@ from fairshares.harness.pipeline.tasks import (
     revealed_by_runs,
 )
 from fairshares.harness.privacy.ledger.charge import chosen_ledger
+from fairshares.harness.privacy.ledger.populations import refuse_closed
 from fairshares.harness.uploads.client import count_earlier, share as share_records
 from fairshares.harness.uploads.counted_records import check_cap_is_a_number, records_left
 from fairshares.harness.uploads.counting import Opener, UploadCount, kept_count, opener_of
@@ -156,6 +157,11 @@ def share(options: ShareOptions) -> None:
 
 def _seal(options: ShareOptions, file: Path, task: Task, said: str) -> None:
     domain = task.domain
+    if domain.vectors is not None:
+        raise OptionError(
+            "The task is of vectors, which a client's program seals for each reveal, as the page on hosts "
+            "says; name a task of records."
+        )
     bounds = allowed_on_upload(_said_of_runs(options), task)
     if options.counted:
         check_cap_is_a_number(domain)
@@ -190,6 +196,7 @@ def uploads(options: UploadsOptions) -> None:
     opener = _opener(options)
     ledger = chosen_ledger(options.ledger)
     key = opener.task.signer(options.party, options.keys)
+    refuse_closed(ledger.closed_on(opener.task.name), opener.task.name, ledger.path)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = UploadCount(opener)

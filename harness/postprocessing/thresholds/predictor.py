@@ -47,7 +47,7 @@ class Estimator(Protocol):
         """Return the probability of each class, shape (n, 2)."""
 
 
-FILE = "thresholds.json"
+THRESHOLDS_FILE = "thresholds.json"
 ERROR = "error"
 _NUMBER_OF_FEATURES = "n_features_in_"  # of estimators that were fitted, most often
 _NAMES_OF_FEATURES = "feature_names_in_"  # of those that were fitted on a table
@@ -106,8 +106,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             ResultFileError: The file cannot be read, or holds no rules.
             ThresholdRuleError: A rule makes no sense.
         """
-        result = read_result(path, FILE)
-        path = result_path(path, FILE)
+        result = read_result(path, THRESHOLDS_FILE)
+        path = result_path(path, THRESHOLDS_FILE)
         rule_fields = result.get("thresholds")
         positive_label = result.get("positive_label")
         labels = result.get("labels")
@@ -117,7 +117,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             or not isinstance(positive_label, str | None)
             or not isinstance(labels, list | None)
         ):
-            raise ResultFileError(f"{path} is not the {FILE} of a run.")
+            raise ResultFileError(f"{path} is not the {THRESHOLDS_FILE} of a run.")
         rules = {
             group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rule_fields.items()
         }
@@ -138,7 +138,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
         }
-        file = result_path(path, FILE)
+        file = result_path(path, THRESHOLDS_FILE)
         with cannot(f"write {file}", WriteError, "name another path="):
             write_json(file, fields)
 

@@ -16,12 +16,13 @@ from fairshares.harness.privacy.ledger.populations import (
     ChargeRules,
     Population,
     PrivacyEvent,
+    RevealOfTask,
     Status,
     listed,
     refuse_misspelt,
     spent_text,
 )
-from fairshares.harness.system.progress import Say
+from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget
 
@@ -32,10 +33,6 @@ ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked l
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
-
-
-def nothing_said(_sentence: str) -> None:
-    """Say nothing."""
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
@@ -286,10 +283,15 @@ def _spent(account: Account, event: PrivacyEvent) -> str:
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
-    if event.chain:
+    if isinstance(event.chain, RevealOfTask):
+        of_task = event.chain
         charged += (
-            f", once for all runs of chain {event.chain!r}; this run's uploads go into no other, so their "
-            "records are not shared again"
+            f", once for all reveals of task {of_task.name[:16]}; reveal {of_task.number} counts as used"
+        )
+    elif event.chain is not None:
+        charged += (
+            f", once for all runs of chain {event.chain.name!r}; this run's uploads go into no other, so "
+            "their records are not shared again"
         )
     return f"Spent: {spent_text(event.exact)} by {event.task}, as its parties may have started; {charged}."
 

@@ -14,6 +14,7 @@ from fairshares.harness.errors import (
     BudgetError,
     PopulationError,
     UsedNoiseError,
+    UsedRevealError,
     UsedUploadsError,
     named,
     named_command,
@@ -71,14 +72,39 @@ class RunOfCharge(AskedRun):
 
 
 @dataclass(frozen=True)
+class RunChain:
+    """A chain of runs, which are charged once for all.
+
+    Attributes:
+        name: Its name.
+        domain: The domain of the records of its runs, as JSON.
+    """
+
+    name: str
+    domain: str
+
+
+@dataclass(frozen=True)
+class RevealOfTask(RunChain):
+    """One of the reveals that a task declares, which are charged once for all; `name` is the task's.
+
+    Attributes:
+        number: Its number, from 1 on.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True)
 class PrivacyEvent:
     """A run that is about to reveal values.
 
     Attributes:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
-        policies: Clients' policies, by upload.
+        policies: Clients' policies, by upload, of some or all of its uploads.
+        upload_task: The digest of the task of its uploads, or "". A ledger keeps it for each upload.
         piece: The name of its noise if made ahead, else "".
-        chain: The name of its chain, or "", with that chain's `domain`.
+        chain: Its chain, or the reveal of a task that it is, if it is of any.
         run: The digest of the hosts' statements, or "".
         asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
@@ -94,9 +120,9 @@ class PrivacyEvent:
     noise: NoiseEvent | Concentrated | None = None
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    upload_task: str = ""
     piece: str = ""
-    chain: str = ""
-    domain: str = ""
+    chain: RunChain | None = None
     run: str = ""
     asked_by: AskedRun | None = None
     family: NoiseFamily | None = None
@@ -146,7 +172,10 @@ class Population:
 
     def chain(self, name: str) -> Charge | None:
         """Return the named chain's charge, if any."""
-        return next((charge for charge in self.charges if name and charge.chain == name), None)
+        for charge in self.charges:
+            if charge.chain is not None and charge.chain.name == name:
+                return charge
+        return None
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -321,30 +350,69 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
         )
 
 
-def refuse_other_terms(begun: Charge, event: PrivacyEvent) -> None:
-    """Raise PopulationError if a run differs from the first of its chain."""
+def refuse_other_terms(begun: Charge, event: PrivacyEvent, chain: RunChain) -> None:
+    """Raise PopulationError if a run differs from the first of its chain, which was charged."""
     is_alike = {
         "task": begun.task == event.task,
         "security model": begun.model == event.model,
         "ε, δ or noise": begun.loss == event.loss,
-        "domain": begun.domain == event.domain,
+        "domain": begun.chain is not None and begun.chain.domain == chain.domain,
     }
     for what, alike in is_alike.items():
+        if not alike and isinstance(chain, RevealOfTask):
+            raise PopulationError(
+                f"The reveals of task {chain.name[:16]} were begun with another {what} than this one has, "
+                f"and spend {spent_text(begun.exact)} together. Repeat what the first one ({begun.out}) was "
+                "asked for, or have clients share for another task, which is charged by itself."
+            )
         if not alike:
             raise PopulationError(
-                f"Chain {event.chain!r} was begun with another {what} than this run has, and spends "
+                f"Chain {chain.name!r} was begun with another {what} than this run has, and spends "
                 f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
                 f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
                 f"{_as_version_1([begun], event)}"
             )
 
 
-def refuse_counted(counted: Collection[str], event: PrivacyEvent) -> None:
+def refuse_counted(counted: Collection[str], event: PrivacyEvent, chain: RunChain) -> None:
     """Raise UsedUploadsError if a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(event.uploads)} uploads went into a run of chain "
-            f"{event.chain!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
+            f"{chain.name!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
+        )
+
+
+def refuse_used_reveal(number: int, task: str, last: int) -> None:
+    """Raise UsedRevealError unless a reveal has a higher number than all of its task that were begun.
+
+    Guarantees: no reveal is begun twice, and no more are begun than were declared, as none has a higher
+    number.  [test: tests/harness/privacy/test_reveals.py]
+
+    Args:
+        number: The reveal's; 0 for a run of no series.
+        task: The name of the task that declares the reveals.
+        last: The highest number that was begun; 0 before the first.
+    """
+    if number and number <= last:
+        raise UsedRevealError(
+            f"Reveal {last} of task {task[:16]} was begun, so {number} counts as used, whatever came of it. "
+            f"Have clients seal for reveal {last + 1}, which adds noise of its own."
+        )
+
+
+def refuse_closed(closed: str, task: str, path: Path) -> None:
+    """Raise UsedUploadsError if the task of a run's uploads was closed.
+
+    Args:
+        closed: When, in UTC and ISO 8601, or "".
+        task: The task's digest.
+        path: The ledger's file.
+    """
+    if closed:
+        raise UsedUploadsError(
+            f"Task {task[:16]} was closed in {path} on {closed[:10]}, which forgot which of its uploads were "
+            "counted, so no run takes any. Have clients share for another task."
         )
 
 
@@ -374,7 +442,9 @@ class LedgerState:
         uncounted: Charges of nobody that had uploads of the run, which become its population's.
         counted: The run's uploads that its chain, or another population, counted.
         noise_used_by: The charge that used the run's noise, None if it is unused.
-        spent_on: The total loss of each used upload with a client's policy.
+        last_reveal: The highest number of the run's series that was begun; 0 before the first.
+        spent_on: The total loss of each used upload of a run with clients' policies.
+        closed: When the task of the run's uploads was closed, in UTC and ISO 8601, or "".
     """
 
     path: Path
@@ -385,12 +455,15 @@ class LedgerState:
     counted: frozenset[str] = frozenset()
     noise_used_by: int | None = None
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
+    last_reveal: int = 0
+    closed: str = ""
 
     def begun(self, event: PrivacyEvent) -> Charge | None:
-        """Return the charge of the run's chain, None before its first run."""
-        if self.population is None:
+        """Return the charge of the run's chain; None before its first run, or for a run of no chain."""
+        if self.population is None or event.chain is None:
             return None
-        return replace(self.population, charges=self.population.charges + self.uncounted).chain(event.chain)
+        charges = self.population.charges + self.uncounted
+        return replace(self.population, charges=charges).chain(event.chain.name)
 
 
 class ChargeRules(Protocol):
@@ -423,14 +496,24 @@ class LedgerRules:
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
-            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
+                their task is closed.
             UsedNoiseError: Another run used its noise.
+            UsedRevealError: It is a reveal that was begun before.
         """
-        if event.chain and not (name and event.uploads):
+        if isinstance(event.chain, RevealOfTask):
+            refuse_used_reveal(event.chain.number, event.chain.name, state.last_reveal)
+            if not name:
+                raise PopulationError(
+                    "The reveals of a task are charged once, to a population: say whose vectors these are "
+                    f"with {named('population', 'NAME')}."
+                )
+        if event.chain is not None and not (name and event.uploads):
             raise PopulationError(
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
                 f"{named('population', 'NAME')}."
             )
+        refuse_closed(state.closed, event.upload_task, state.path)
         refuse_used(state.uses, name, event.uploads)
         if name is not None:
             _refuse_to_population(state, name, budget, event)
@@ -454,9 +537,9 @@ def _refuse_to_population(state: LedgerState, name: str, budget: Budget | None, 
     population = replace(population, charges=population.charges + state.uncounted)
     refuse_contradictions(population, budget, event)
     begun = state.begun(event)
-    if begun is not None:
-        refuse_other_terms(begun, event)
-        refuse_counted(state.counted, event)
+    if begun is not None and event.chain is not None:
+        refuse_other_terms(begun, event, event.chain)
+        refuse_counted(state.counted, event, event.chain)
     others = tuple(charge for charge in population.charges if charge is not begun)
     population = replace(population, charges=others, budget=budget or population.budget)
     refuse_overspending(population, event)

@@ -24,8 +24,8 @@ from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.key_histories import Successor, first_history
 from fairshares.harness.hosts.setup import exported, read_exported, set_up_here
 from fairshares.harness.hosts.signed_results import (
-    NOTHING_GIVEN,
     BenchmarkIntent,
+    InputSource,
     Intent,
     check_agreement,
     run_certificates,
@@ -72,7 +72,7 @@ def _release(party: int) -> Intent:
         "2027-01-01",
         {"task": "weights"},
         {},
-        NOTHING_GIVEN,
+        InputSource.NOTHING_GIVEN,
         {},
         "",
         "h",

@@ -11,7 +11,9 @@ from fairshares.harness.errors import FairSharesError, HostUnfitError, PolicyErr
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.agent import Agent, Work
 from fairshares.harness.hosts.decision import Benchmark, Release, decide
-from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy
+from fairshares.harness.hosts.frames import ErrorFrame
+from fairshares.harness.hosts.messages import ReceivedRequest
+from fairshares.harness.hosts.policy import POLICY_FILE, checked_policy, first_policy
 from tests.fuzz.mutate import Target
 
 _PLACE = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -22,7 +24,7 @@ def _read_policy(data: bytes) -> None:
     """Read a policy as `hosts.policy` and an agent do, and decide by it."""
     path = _PLACE / "read.toml"
     path.write_bytes(data)
-    policy = checked_policy(path, FILE)
+    policy = checked_policy(path, POLICY_FILE)
     json.dumps(policy.to_json())
     for population in ("loans", None):
         decide(policy.host_rules, "alice", Release("weights", "ring", "record", population))
@@ -38,26 +40,26 @@ def _read_lines(data: bytes) -> None:
     stream, first = io.BytesIO(data), None
     with ExitStack() as stack:
         work = Work(_HOST, stack)
-        agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+        agent = Agent(io.BytesIO(), io.BytesIO(), work)
         while (line := wire.read_line(stream, lambda: None, lambda: work.longest)) is not None:
-            request = wire.decode(line)
-            if request is None:
+            received = wire.decode(line)
+            if received is None:
                 continue
-            if _would_reach_out(request):
+            request = ReceivedRequest.of_line(received.fields, received.size)
+            if request.name in _REACHING_OUT:
                 continue
-            answer: dict[str, Any] = agent._answer(request)
-            json.dumps(answer)
-            if "error" in answer and first is None:
-                first = answer["error"]
+            answer = agent._answer(request)
+            wire.encode(answer)
+            if isinstance(answer, ErrorFrame) and first is None:
+                first = answer.text
     if first is not None:
-        if first[1].startswith("It failed at the request"):
-            raise AssertionError(first[1])
-        raise HostUnfitError(first[1])
+        if first.startswith("It failed at the request"):
+            raise AssertionError(first)
+        raise HostUnfitError(first)
 
 
-def _would_reach_out(request: wire.Received) -> bool:
-    """Return whether a request would end other processes, or connect to wherever a mutation says."""
-    return request.fields.get("do") in ("clean", "reach", "time_links", "check", "listen")
+# What would end other processes, or connect to wherever a mutation says.
+_REACHING_OUT = ("clean", "reach", "time_links", "check", "listen")
 
 
 def _line(request: str, **details: Any) -> bytes:
@@ -66,14 +68,14 @@ def _line(request: str, **details: Any) -> bytes:
 
 def _lines() -> list[bytes]:
     _HOST.mkdir(mode=0o700)
-    (_HOST / FILE).write_text("benchmark = true\n" + first_policy(["mpyc"]))
-    (_HOST / FILE).chmod(0o600)
+    (_HOST / POLICY_FILE).write_text("benchmark = true\n" + first_policy(["mpyc"]))
+    (_HOST / POLICY_FILE).chmod(0o600)
     asked = {"task": "weights", "epsilon": "1", "security": "mpyc", "population": "loans"}
     domain = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
     noise = {"security": "mpyc", "noise": {"exact": ["1", "1/1099511627776"], "samples": 3}}
     release = {"security": "mpyc", "asked": asked, "federation": {"clients": 7, "records": 23}}
     told = {"lister": 1, "signed": {"said": "", "signature": "", "certificate": ""}, "at": 0, "piece": ""}
-    prepare = _line("prepare", run="0" * 32, party=0, addresses=[["127.0.0.1", 0]] * 3, clients=None)
+    prepare = _line("prepare", run="0" * 32, party=0, addresses=[["127.0.0.1", 0]] * 3)
     return [
         b"\n" + _line("collect") + _line("forget", run="0" * 32),
         _line("propose", asked=asked) + _line("check_uploads", party=0) + _line("aggregate", party=0),

@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from fairshares.harness.engines.engine import PartyCosts
-from fairshares.harness.engines.execution import PROGRAMS, PROJECT, Conditions, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import (
+    PROGRAMS,
+    PROJECT,
+    VALUES_ELSEWHERE,
+    Conditions,
+    MadeUpJob,
+    PrivateJob,
+)
 from fairshares.harness.engines.mpyc import party as mpyc_party
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.mpyc.party import listen_on_loopback
@@ -93,7 +100,7 @@ def test_one_charge_lets_one_run_go(tmp_path: Path) -> None:
     """The second's parties have started by then, and end without having computed anything."""
     source = tmp_path / "opens.mpc"
     source.write_text("print_ln('OUT x %s', sint([4, -4]).reveal())")
-    job = PrivateJob(program_spec("opens", "x"), source, (), (None,) * MPYC.parties)
+    job = PrivateJob(program_spec("opens", "x"), source, (), VALUES_ELSEWHERE)
     event = a_run(model="mpyc", out=tmp_path)
     account = Account(Ledger(tmp_path / "ledger.sqlite"), "people")
     engine, work = EmbeddedEngine(), tmp_path / "parties"

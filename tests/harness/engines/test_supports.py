@@ -1,10 +1,11 @@
 """Which model may run which protocol on which input form: the rule for active models, over all of them."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from fairshares.harness.engines.execution import PROGRAMS, MadeUpJob, PrivateJob
+from fairshares.harness.engines.execution import PROGRAMS, MadeUpJob, PrivateJob, ValueFiles
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.errors import UnsupportedError
@@ -186,7 +187,11 @@ def test_noise_takes_all_bits_of_its_coins(
 @pytest.mark.parametrize(("parties", "inputs"), [("2", 3), ("3", 2), ("4", 3)])
 def test_noise_comes_from_all_parties(parties: str, inputs: int) -> None:
     job = PrivateJob(
-        PI_LAP, PROGRAMS / "pi_lap.mpc", (parties, "2", "1", "40"), (None,) * inputs, fair_bits=((59, 2),)
+        PI_LAP,
+        PROGRAMS / "pi_lap.mpc",
+        (parties, "2", "1", "40"),
+        ValueFiles((Path(),) * inputs),
+        fair_bits=((59, 2),),
     )
     with pytest.raises(
         UnsupportedError, match=f"(laid out for {parties}|given inputs of {inputs}) parties; model"

@@ -37,8 +37,8 @@ from fairshares.harness.hosts.messages import (
     Sending,
     Start,
 )
-from fairshares.harness.hosts.policy import FILE, LEDGER
-from fairshares.harness.hosts.signed_results import AGGREGATE, sign
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
+from fairshares.harness.hosts.signed_results import InputSource, sign
 from fairshares.harness.hosts.states import State
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -65,6 +65,7 @@ from tests.support.coordinators import (
     to_agree,
     to_go,
     to_prepare,
+    to_prepare_invited,
     write_rules,
 )
 from tests.support.running import until
@@ -96,7 +97,7 @@ def test_hosts_do_not_run_different_things(hosts: list[Path]) -> None:
         {"program_hash": "other"},
         {"uploads": "other"},
         {"inputs": {"clients": 2}},
-        {"source": AGGREGATE},
+        {"source": InputSource.AGGREGATE},
         {"run": "1" * 32},
         {"started": "2027-01-01"},
         {"nonces": ["0", "1", "2"]},
@@ -257,7 +258,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
 
 def test_whatever_is_asked_keys_and_policy_stay(hosts: list[Path], stack: ExitStack) -> None:
     def kept() -> dict[Path, bytes]:
-        paths = [*(hosts[0] / "keys").rglob("*"), hosts[0] / FILE]
+        paths = [*(hosts[0] / "keys").rglob("*"), hosts[0] / POLICY_FILE]
         return {path: path.read_bytes() for path in paths if path.is_file()}
 
     before = kept()
@@ -348,7 +349,7 @@ def test_a_run_has_all_parties_of_its_model(hosts: list[Path], stack: ExitStack)
 
 def test_without_a_policy_nothing_runs(hosts: list[Path]) -> None:
     """Nobody asks anything then but whether there is one."""
-    policy = hosts[0] / FILE
+    policy = hosts[0] / POLICY_FILE
     for damage, said in (
         (lambda: policy.write_text("epsilon = "), "is not a policy: it is not TOML"),
         (lambda: policy.chmod(0o622), "Others can change .*policy.toml"),
@@ -399,7 +400,7 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
         with ExitStack() as stack:
             work = Coordinator(hosts[0], stack).work
             work.propose(Propose(asked=run))
-            answered(work, to_prepare(0, clients=Sending(terms=terms, **clients)))
+            answered(work, to_prepare_invited(0, Sending(terms=terms, **clients)))
 
     for changes, run in cases:
         with pytest.raises(HostUnfitError, match="something else than clients are told"):

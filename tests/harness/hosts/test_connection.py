@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -20,13 +21,32 @@ from typing import Any, BinaryIO
 import pytest
 
 from fairshares.harness.engines.execution import PROJECT
+from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.errors import HostUnfitError, HostUnreachableError
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import skew_s
+from fairshares.harness.hosts.frames import (
+    WIRE_VERSION,
+    AnswerFrame,
+    EndFrame,
+    ErrorFrame,
+    Hello,
+    HostFrame,
+    Role,
+)
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.local_host import greet, reach, time_link
-from fairshares.harness.hosts.messages import SHORT, Check, Collect
+from fairshares.harness.hosts.messages import (
+    SHORT,
+    AgentGreets,
+    AnotherAccepts,
+    Check,
+    Collect,
+    NobodyAccepts,
+    PartyEnd,
+    ReceivedRequest,
+)
 from fairshares.harness.system import documents
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
@@ -93,16 +113,18 @@ def connect(session: Session, monkeypatch: pytest.MonkeyPatch) -> HostConnection
     return HostConnection(HOST)
 
 
-HELLO = wire.encode({"agent": wire.VERSION})
+HELLO = wire.encode(Hello(Role.AGENT).to_json())
 CHECK = Check(party=0, security="mpyc", port=9000, client_ports=[])
 
 
 @pytest.mark.parametrize(
     ("greeting", "update"),
     [
-        ({"agent": wire.VERSION - 1}, "it there, in /srv/FairShares"),
-        ({"agent": wire.VERSION + 1}, "it on this machine"),
+        ({"agent": WIRE_VERSION - 1}, "it there, in /srv/FairShares"),
+        ({"agent": WIRE_VERSION + 1}, "it on this machine"),
         ({"agent": "new"}, "it there, in /srv/FairShares"),
+        ({"agent": True}, "it there, in /srv/FairShares"),
+        ({"setup": WIRE_VERSION}, "it there, in /srv/FairShares"),
         ({}, "it there, in /srv/FairShares"),
     ],
 )
@@ -116,19 +138,49 @@ def test_a_host_of_another_version_is_asked_nothing(
     assert not any(b'"do"' in line and b"bye" not in line for line in session.sent)
 
 
+# What is a line, and no frame. The first three are as hosts of earlier versions wrote them.
+NO_FRAMES: tuple[dict[str, Any], ...] = (
+    {"ok": None},
+    {"error": ["HostUnfitError", "It is elsewhere."]},
+    {"ended": {"state": {"lines": []}, "code": 0}},
+    {},
+    {"said": "another"},
+    {"said": ["answer"], "answer": None},
+    {"said": "answer"},
+    {"said": "answer", "answer": None, "more": 1},
+    {"said": "error", "error": "HostUnfitError"},
+    {"said": "error", "error": "x" * 257, "text": ""},
+    {"said": "error", "error": "HostUnfitError", "text": "x" * ((1 << 20) + 1)},
+    {"said": "end"},
+    {"said": "end", "end": {"state": {"lines": []}, "code": 256}},
+    {"said": "end", "end": {"state": {"lines": []}, "code": 0, "more": 1}},
+)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_the_first_line_is_that_of_every_version(role: Role) -> None:
+    """Version 1.0 writes it so, and reads it so."""
+    line = wire.encode(Hello(role, 12).to_json())
+    assert line == b'{"%s": 12}\n' % role.value.encode()
+    for wanted in Role:
+        fields = json.loads(line)
+        is_told = role is wanted or role is Role.AGENT
+        assert Hello.read(fields, wanted) == (Hello(role, 12) if is_told else Hello(wanted, 0))
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"error": ["AdoptedError", "It is elsewhere."]}, "It is elsewhere"),
-        ({"error": ["Path", "It is no error."]}, "It is no error"),
-        ({"error": ["HostUnfitError", "x" * 10**5]}, "x{1000}$"),
-        ({"error": ["ShareError"]}, "is not one of this version"),
-        ({"ok": {}}, "object missing required field `time`"),
-        ({"ok": {"deep": json.loads("[" * 500 + "]" * 500)}}, "went away: what it says is no message"),
+        (ErrorFrame(error="AdoptedError", text="It is elsewhere."), "It is elsewhere"),
+        (ErrorFrame(error="Path", text="It is no error."), "It is no error"),
+        (ErrorFrame(error="HostUnfitError", text="x" * 10**5), "x{1000}$"),
+        (AnswerFrame(answer={}), "its answer to 'check' .* object missing required field `time`"),
+        (AnswerFrame(answer=json.loads("[" * 500 + "]" * 500)), "went away: what it says is no message"),
+        *((frame, "what it says is not a message of this version: .*; update") for frame in NO_FRAMES),
     ],
 )
 def test_a_broken_answer_is_one_sentence(
-    answer: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+    answer: dict[str, Any] | HostFrame, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(HELLO, goes_on=True)
     with ThreadPoolExecutor(1) as pool:
@@ -143,11 +195,27 @@ def test_a_broken_answer_is_one_sentence(
     session.close()
 
 
+def test_the_end_of_a_party_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host tells it between two answers, or before one."""
+    session = Session(HELLO, goes_on=True)
+    one = connect(session, monkeypatch)
+    assert one.party_end() is None
+    end = PartyEnd(state=PartyState(("OUT counts 1",)), code=0)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(lambda: one.ask(Collect()))
+        until(lambda: any(b'"collect"' in line for line in session.sent))
+        session.say(wire.encode(EndFrame(end=end)) + wire.encode(AnswerFrame(answer=[])))
+        assert asked.result() == [] and one.party_end() == end
+    one.forget_end()
+    assert one.party_end() is None
+    session.close()
+
+
 def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a host could fill this machine's memory, or have answers ready for what it will be asked."""
     session = Session(HELLO, goes_on=True)
     one = connect(session, monkeypatch)
-    session.say(wire.encode({"ok": "unasked"}) * 100)
+    session.say(wire.encode(AnswerFrame(answer="unasked")) * 100)
     until(lambda: one.lost)
     with pytest.raises(
         HostUnreachableError, match=r"^Host one\.example .* went away: it answers what it was not asked\.$"
@@ -157,7 +225,7 @@ def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     "line",
-    [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"ok": NaN}\n', b'{"ok": 1, "ok": 2}\n'],
+    [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"said": NaN}\n', b'{"x": 1, "x": 2}\n'],
     ids=lambda line: str(line[:8]),
 )
 def test_what_is_no_message_ends_the_connection(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,8 +342,28 @@ def test_nobody_or_somebody_else_is_no_link() -> None:
     with answering("1f" * 16) as port:
         assert time_link("127.0.0.1", port, GREETING) is None
     with answering("1f" * 16) as port:
-        assert reach("127.0.0.1", port, GREETING) == "something else answers there"
+        assert reach("127.0.0.1", port, GREETING) == AnotherAccepts(fault="something else answers there")
     assert time_link("127.0.0.1", port, GREETING) is None
+    assert reach("127.0.0.1", port, GREETING) == NobodyAccepts(fault="Connection refused")
+    with answering() as port:
+        assert reach("127.0.0.1", port, GREETING) == AgentGreets()
+
+
+def test_who_accepts_and_breaks_off_is_not_nobody() -> None:
+    """As a proxy does in whose back nobody listens, which would end a party that calls early."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def break_off() -> None:
+            with listening.accept()[0] as reached:
+                # Closing resets the connection then, as if by a proxy that has nobody to pass it on to.
+                reached.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        thread = threading.Thread(target=break_off)
+        thread.start()
+        ended = reach("127.0.0.1", listening.getsockname()[1], GREETING)
+        thread.join()
+    assert isinstance(ended, AnotherAccepts)
+    assert ended.fault == "it accepts the connection, and then: Connection reset by peer"
 
 
 def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +469,7 @@ def test_long_requests_are_taken_once_a_run_is_accepted(ruled: Path) -> None:
     """As a list of a million uploads is; not what makes more of itself in memory than any list does."""
     accepted = wire.encode({"do": "propose", "asked": asked()})
     answers, code, idle = told(ruled, accepted, long_line(1 << 20, "take_list"))
-    assert [*map(list, answers)] == [["ok"], ["error"]] and code == 0
+    assert [answer["said"] for answer in answers] == ["answer", "error"] and code == 0
     answers, code, peak = told(ruled, accepted, long_line(3 * documents.MESSAGE.values + (1 << 20)))
     assert (len(answers), code) == (1, 1) and peak - idle < 4 * MORE
 
@@ -392,14 +480,14 @@ class Listening(agent.Agent):
     def _beat(self) -> None: ...
 
 
-class Waits(queue.Queue[wire.Received]):
+class Waits(queue.Queue[ReceivedRequest]):
     """Notes for how long a request is waited for."""
 
     def __init__(self, waits: list[float | None]) -> None:
         super().__init__(1)
         self._waits = waits
 
-    def get(self, block: bool = True, timeout: float | None = None) -> wire.Received:
+    def get(self, block: bool = True, timeout: float | None = None) -> ReceivedRequest:
         self._waits.append(timeout)
         return super().get(block, timeout)
 
@@ -407,7 +495,7 @@ class Waits(queue.Queue[wire.Received]):
 def test_an_agent_that_waits_hears_of_its_end() -> None:
     """Python loses a signal that comes right before a wait without end, and a host would keep its turn."""
     waits: list[float | None] = []
-    one = Listening(io.BytesIO(wire.encode({"do": "bye"})), io.BytesIO(), wire.Answers(), "agent")
+    one = Listening(io.BytesIO(wire.encode({"do": "bye"})), io.BytesIO(), wire.Answers())
     one.requests = Waits(waits)
     one.serve()
     assert waits and all(seconds is not None and seconds <= 2.0 for seconds in waits)
@@ -426,7 +514,7 @@ def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest
 
     monkeypatch.setattr(wire, "decode", counted)
     said = io.BytesIO(wire.encode({"do": "state"}) * 100)
-    one = Listening(said, io.BytesIO(), wire.Answers(), "agent")
+    one = Listening(said, io.BytesIO(), wire.Answers())
     monkeypatch.setattr(one, "lose", lambda _why: ended.set())
     one.begin(said)
     until(lambda: read >= 2)

@@ -33,7 +33,7 @@ from fairshares.harness.hosts.decision import (
     allowed,
     decide,
 )
-from fairshares.harness.hosts.policy import FILE, Policy, read_policy
+from fairshares.harness.hosts.policy import POLICY_FILE, Policy, read_policy
 from fairshares.harness.privacy.ledger.charge import Account, Entry
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import (
@@ -41,6 +41,7 @@ from fairshares.harness.privacy.ledger.populations import (
     LedgerState,
     Population,
     PrivacyEvent,
+    RunChain,
     Status,
     Use,
 )
@@ -53,7 +54,7 @@ TASKS, MODELS = ("weights", "gap", "count"), ("ring", "mpyc", "semi2k")
 UNITS = ("record", "client")
 RELATIONS = ("add_or_remove_one", "replace_one")
 NAMES = ("loans", "Visits", "unnamed")
-UPLOADS = ("u1", "u2", "u3", "u4")
+UPLOADS = ("a1", "a2", "a3", "a4")
 TASKS_OF_UPLOADS = ("a" * 64, "b" * 64)
 PROGRAMS = ("c" * 64, "d" * 64)
 COORDINATORS = ("alice", "bob", "")
@@ -133,7 +134,7 @@ def read(fields: Fields) -> Policy:
     given_up: Table = {
         "epsilon_per_run": "",
         "delta_per_run": "",
-        "tasks": ["weights", "confusion", "thresholds", "gap", "count", "cap"],
+        "tasks": ["weights", "confusion", "thresholds", "gap", "count", "cap", "sums"],
         "security": [*ALL_MODELS],
         "unit": "",
         "relation": "",
@@ -188,7 +189,7 @@ def random_action(draw: Random) -> Action:
     event = random_event(draw)
     chain = draw.choice(("c1", "c2")) if draw.random() < 0.3 else ""
     if chain:
-        event = replace(event, chain=chain, domain=draw.choice(("d1", "d1", "d2")))
+        event = replace(event, chain=RunChain(chain, draw.choice(("d1", "d1", "d2"))))
     return Release(
         task=event.task,
         model=event.model,
@@ -199,6 +200,13 @@ def random_action(draw: Random) -> Action:
         upload_task=draw.choice((*TASKS_OF_UPLOADS, None)),
         event=event,
     )
+
+
+def is_of_one_chain(first: PrivacyEvent, second: PrivacyEvent) -> bool:
+    """Return whether two runs are of a chain of the same name."""
+    if first.chain is None or second.chain is None:
+        return False
+    return first.chain.name == second.chain.name
 
 
 @dataclass
@@ -321,8 +329,8 @@ class Naive:
             if sum(one.delta for one in spent) > policy.total.delta:
                 return True
         if name is None:
-            return bool(earlier) or event.chain != ""
-        if event.chain != "" and not uploads:
+            return bool(earlier) or event.chain is not None
+        if event.chain is not None and not uploads:
             return True
         if any(run.population not in (None, name) for run in earlier):
             return True
@@ -331,13 +339,13 @@ class Naive:
         if any((run.event.unit, run.event.relation) != (event.unit, event.relation) for run in same):
             return True
         for run in same:
-            if event.chain != "" and run.event.chain == event.chain:
+            if is_of_one_chain(run.event, event):
                 if run.uploads & uploads:
                     return True
-                terms = [(one.task, one.model, one.exact, one.domain) for one in (run.event, event)]
+                terms = [(one.task, one.model, one.exact, one.chain) for one in (run.event, event)]
                 if terms[0] != terms[1]:
                     return True
-        paid = [run for run in same if event.chain == "" or run.event.chain != event.chain]
+        paid = [run for run in same if not is_of_one_chain(run.event, event)]
         epsilon = sum((run.event.exact.epsilon for run in paid), event.exact.epsilon)
         delta = sum((run.event.exact.delta for run in paid), event.exact.delta)
         return epsilon > Fraction(table["epsilon"]) or delta > Fraction(table["delta"])
@@ -349,7 +357,7 @@ class Naive:
             if name is not None and run.population is None and run.uploads & uploads:
                 run.population = name
         for run in self.runs:
-            if event.chain != "" and (run.population, run.event.chain) == (name, event.chain):
+            if run.population == name and is_of_one_chain(run.event, event):
                 run.uploads |= uploads
                 if event.piece:  # a run of a chain marks its piece, too
                     self.runs.append(Run("", replace(event, exact=Guarantee(Fraction(0), Fraction(0)))))
@@ -394,7 +402,8 @@ class Naive:
             upload
             for run in self.runs
             for upload in run.uploads & set(event.uploads)
-            if event.chain and (run.event.chain == event.chain or run.population not in (None, name))
+            if event.chain is not None
+            and (is_of_one_chain(run.event, event) or run.population not in (None, name))
         )
         return LedgerState(
             path=NOWHERE,
@@ -494,8 +503,8 @@ def test_a_policys_file_says_what_its_fields_say(tmp_path: Path) -> None:
     draw = Random(secrets.randbits(64))
     for number in range(200):
         fields = random_fields(draw, of_1_0=bool(number % 2))
-        (tmp_path / FILE).write_text(policy_text(fields))
-        (tmp_path / FILE).chmod(0o600)
+        (tmp_path / POLICY_FILE).write_text(policy_text(fields))
+        (tmp_path / POLICY_FILE).chmod(0o600)
         assert read_policy(tmp_path).host_rules == read(fields).host_rules, policy_text(fields)
 
 

@@ -15,8 +15,8 @@ from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.engines.registry import engines
 from fairshares.harness.hosts import health
 from fairshares.harness.hosts.health import look_at, write_metrics
-from fairshares.harness.hosts.host_log import FILE as LOG, Event, HostLog
-from fairshares.harness.hosts.policy import FILE, LEDGER
+from fairshares.harness.hosts.host_log import LOG_FILE, Event, HostLog
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE
 from fairshares.harness.privacy.ledger import entries
 from fairshares.harness.privacy.ledger.entries import Ledger
 from tests.support.command import CODES, call, refused, succeed
@@ -75,7 +75,7 @@ def open_directory(host: Path) -> None:
 
 
 def lose_policy(host: Path) -> None:
-    (host / FILE).unlink()
+    (host / POLICY_FILE).unlink()
 
 
 def charge_later(host: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_will_need_care_is_a_notice(host: Path) -> None:
     (host / "shares" / "empty.share").touch()
     (host / "shares" / "odd.share").write_bytes(b"x" * 100)
     HostLog(host, "").write(Event.REFUSED, "propose", "why")
-    (host / LOG).chmod(0o644)
+    (host / LOG_FILE).chmod(0o644)
     found = look_at(host)
     assert found.faults == {} and found.uploads is not None and found.uploads.garbage_files == 2
     (expiry, log, garbage) = found.notices

@@ -20,8 +20,9 @@ from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.hosts import host_keys, host_log, local_host, wire
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.host_log import (
-    FILE,
+    LOG_FILE,
     MOST_OF_A_CONNECTION,
     OLDER,
     Event,
@@ -32,7 +33,7 @@ from fairshares.harness.hosts.host_log import (
     why_failed,
 )
 from fairshares.harness.hosts.local_host import TURN
-from fairshares.harness.hosts.messages import Collect, Forget, Kill, Propose, Removed
+from fairshares.harness.hosts.messages import Collect, Forget, Kill, Propose, ReceivedRequest, Removed
 from fairshares.harness.hosts.policy import LEDGER
 from fairshares.harness.hosts.setup import Setup, set_up_here
 from fairshares.harness.party_reports import line_of_failure
@@ -71,17 +72,20 @@ def host(tmp_path: Path) -> Path:
     return made
 
 
-def received(request: dict[str, Any]) -> wire.Received:
+def received(request: dict[str, Any]) -> ReceivedRequest:
     """Return a request as it arrives."""
-    request_received = wire.decode(wire.encode(request))
-    assert request_received is not None
-    return request_received
+    line = wire.encode(request)
+    arrived = wire.decode(line)
+    assert arrived is not None
+    return ReceivedRequest.of_line(arrived.fields, len(line))
 
 
-def answers(host: Path, *requests: dict[str, Any], coordinator: str = "alice") -> list[dict[str, Any]]:
+def answers(
+    host: Path, *requests: dict[str, Any], coordinator: str = "alice"
+) -> list[AnswerFrame | ErrorFrame]:
     """Have an agent answer requests; return what it said."""
     with ExitStack() as stack:
-        agent = Agent(io.BytesIO(), io.BytesIO(), Work(host, stack, coordinator), "agent")
+        agent = Agent(io.BytesIO(), io.BytesIO(), Work(host, stack, coordinator))
         return [agent._answer(received(request)) for request in requests]
 
 
@@ -90,10 +94,10 @@ def ends_in(host: Path) -> list[LogLine]:
     return [line for line in read_log(host).lines if line.event in (Event.FAILED, Event.ENDED)]
 
 
-def refusal(answer: dict[str, Any]) -> str:
+def refusal(answer: AnswerFrame | ErrorFrame) -> str:
     """Return the sentence by which a request was refused."""
-    sentence: str = answer["error"][1]
-    return sentence
+    assert isinstance(answer, ErrorFrame)
+    return answer.text
 
 
 def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
@@ -108,9 +112,9 @@ def test_an_owner_reads_what_was_refused_to_whom_and_why(host: Path) -> None:
         (Event.REFUSED, "mallory", "clean"),
         (Event.ANSWERED, "alice", "collect"),
     ]
-    assert [line.said for line in lines[:3]] == [answer["error"][1] for answer in said]
+    assert [line.said for line in lines[:3]] == [*map(refusal, said)]
     assert lines[0].said.startswith(WHY) and {line.process for line in lines} == {os.getpid()}
-    assert (host / FILE).stat().st_mode & 0o777 == 0o600
+    assert (host / LOG_FILE).stat().st_mode & 0o777 == 0o600
     assert Ledger(host / LEDGER).populations() == []
 
 
@@ -118,7 +122,7 @@ def test_the_command_shows_the_last_events(host: Path, tmp_path: Path) -> None:
     shown = ("hosts.log", "--directory", str(host))
     assert "has no events" in succeed(*shown, cwd=tmp_path)
     answers(host, {"do": "\x1b[2Jnothing"}, REFUSED)
-    with (host / FILE).open("a") as file:
+    with (host / LOG_FILE).open("a") as file:
         file.write('{"time": "2026-')
     last = succeed(*shown, "--last", "1", cwd=tmp_path)
     assert "propose" in last and "nothing" not in last
@@ -155,18 +159,18 @@ def test_no_number_of_connections_fills_the_disk_or_keeps_new_lines_out(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     HostLog(host, "alice").write(Event.REFUSED, "propose", "1000")
-    size = (host / FILE).stat().st_size
+    size = (host / LOG_FILE).stat().st_size
     monkeypatch.setattr(host_log, "MOST_BYTES", 10 * size)
-    (host / FILE).unlink()
+    (host / LOG_FILE).unlink()
     for number in range(1000, 1200):
         HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
         kept = numbers(read_log(host).lines)
         assert kept == [*range(number + 1 - len(kept), number + 1)]
         assert len(kept) >= min(10, number - 999)
-        assert all(path.stat().st_size <= 10 * size for path in host.glob(f"{FILE}*"))
-    assert {path.name for path in host.glob(f"{FILE}*")} == {FILE, OLDER}
+        assert all(path.stat().st_size <= 10 * size for path in host.glob(f"{LOG_FILE}*"))
+    assert {path.name for path in host.glob(f"{LOG_FILE}*")} == {LOG_FILE, OLDER}
     assert (host / OLDER).stat().st_size == 10 * size
-    (host / FILE).write_bytes(b" " * 10**6 + b"\n" + (host / OLDER).read_bytes())
+    (host / LOG_FILE).write_bytes(b" " * 10**6 + b"\n" + (host / OLDER).read_bytes())
     assert numbers(read_log(host).lines) == [*range(1180, 1190), *range(1180, 1190)]  # the end of each file
 
 
@@ -187,8 +191,8 @@ for number in range(int(sys.argv[3]), int(sys.argv[3]) + 250):
 def test_agents_that_write_at_once_lose_no_line(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 1,000 lines, of which 600 fit, so that the file is full once."""
     HostLog(host, "alice").write(Event.REFUSED, "propose", "1000")
-    size = (host / FILE).stat().st_size - len(str(os.getpid()))
-    (host / FILE).unlink()
+    size = (host / LOG_FILE).stat().st_size - len(str(os.getpid()))
+    (host / LOG_FILE).unlink()
     most = 600 * (size + 7)  # digits of a process's number, at most
     monkeypatch.setattr(host_log, "MOST_BYTES", most)
     with ExitStack() as stack:
@@ -211,7 +215,7 @@ def test_agents_that_write_at_once_lose_no_line(host: Path, monkeypatch: pytest.
             one.stdin.flush()
     found = read_log(host)
     assert found.unreadable == 0 and sorted(numbers(found.lines)) == [*range(1000, 2000)]
-    assert (host / FILE).stat().st_size <= most and most // 2 < (host / OLDER).stat().st_size <= most
+    assert (host / LOG_FILE).stat().st_size <= most and most // 2 < (host / OLDER).stat().st_size <= most
 
 
 def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
@@ -220,7 +224,7 @@ def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
     """And writes while it alone holds the lock, so that the file is as long then as it was found."""
     for number in (1, 2, 3):
         HostLog(host, "alice").write(Event.REFUSED, "propose", f"{number}")
-    monkeypatch.setattr(host_log, "MOST_BYTES", (host / FILE).stat().st_size)
+    monkeypatch.setattr(host_log, "MOST_BYTES", (host / LOG_FILE).stat().st_size)
     wait = fcntl.flock
     write = os.write
     others = ["4"]
@@ -232,7 +236,7 @@ def test_an_agent_that_comes_late_to_a_full_file_goes_on_in_the_new_one(
         wait(descriptor, operation)
 
     def noting(descriptor: int, line: bytes) -> int:
-        with (host / FILE).open("rb") as file:
+        with (host / LOG_FILE).open("rb") as file:
             try:
                 wait(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -260,16 +264,16 @@ def test_a_line_is_written_as_a_whole_or_not_at_all(host: Path, monkeypatch: pyt
 def test_a_file_that_others_can_open_is_not_written_to_and_its_owner_reads_why(host: Path) -> None:
     """They could hold its lock, and every agent that refuses something."""
     answers(host, REFUSED)
-    (host / FILE).chmod(0o644)
-    holding = os.open(host / FILE, os.O_RDONLY)
+    (host / LOG_FILE).chmod(0o644)
+    holding = os.open(host / LOG_FILE, os.O_RDONLY)
     fcntl.flock(holding, fcntl.LOCK_EX)
     answers(host, REFUSED)
     os.close(holding)
     assert len(read_log(host).lines) == 1
     shown = ("hosts.log", "--directory", str(host))
-    assert f"by chmod 600 {host / FILE}" in " ".join(succeed(*shown, cwd=host).split())
+    assert f"by chmod 600 {host / LOG_FILE}" in " ".join(succeed(*shown, cwd=host).split())
     assert json.loads(succeed(*shown, "--json", cwd=host))["open_to_others"]
-    (host / FILE).chmod(0o600)
+    (host / LOG_FILE).chmod(0o600)
     assert "chmod" not in succeed(*shown, cwd=host)
 
 
@@ -278,15 +282,16 @@ def test_answers_do_not_depend_on_the_log(kind: str, host: Path, monkeypatch: py
     elsewhere = host / "elsewhere"
     elsewhere.touch()
     if kind == "pipe":
-        os.mkfifo(host / FILE)
+        os.mkfifo(host / LOG_FILE)
     elif kind == "link":
-        (host / FILE).symlink_to(elsewhere)
+        (host / LOG_FILE).symlink_to(elsewhere)
     elif kind == "directory":
-        (host / FILE).mkdir()
+        (host / LOG_FILE).mkdir()
     else:
         monkeypatch.setattr(HostLog, "_append", _no_room)
     (answer,) = answers(host, REFUSED)
-    assert answer["error"][0] == "PolicyError" and answer["error"][1].startswith(WHY)
+    assert isinstance(answer, ErrorFrame) and answer.error == "PolicyError"
+    assert answer.text.startswith(WHY)
     assert elsewhere.read_bytes() == b""
     if kind == "full":
         assert read_log(host) == ReadLog([], 0)
@@ -369,7 +374,7 @@ def test_a_run_is_told_from_its_request_to_its_end_with_its_name_and_coordinator
     as_json = json.loads(succeed("ledger", "--ledger", str(hosts[0] / LEDGER), "--json", cwd=tmp_path))
     (run,) = as_json["populations"][0]["charges"][0]["runs"]
     assert (run["name"], run["coordinator"], run["time"]) == (RUN_NAME, "alice", charge.runs[0].time)
-    kept = (hosts[0] / FILE).read_bytes() + (hosts[0] / LEDGER).read_bytes()
+    kept = (hosts[0] / LOG_FILE).read_bytes() + (hosts[0] / LEDGER).read_bytes()
     assert b"90210" not in kept and b"OUT counts" not in kept
 
 
@@ -401,7 +406,7 @@ def test_the_search_of_all_these_tests_finds_what_is_in_a_log(
     HostLog(host, "alice").write(Event.REFUSED, "propose", text)
     with pytest.raises(AssertionError, match=r"log\.jsonl has"):
         check_logs_below(tmp_path)
-    (host / FILE).unlink()
+    (host / LOG_FILE).unlink()
     HostLog(host, "alice").write(Event.REFUSED, "propose", "reason")
     Ledger(host / LEDGER).remember({"certificate": text})
     with pytest.raises(AssertionError, match=r"ledger\.sqlite has"):
@@ -470,7 +475,7 @@ def test_a_charged_run_that_is_ended_is_named_once_and_by_whom(tmp_path: Path) -
     hosts = make_hosts(tmp_path)
     for end, said in ENDS.values():
         for place in hosts:
-            (place / FILE).unlink(missing_ok=True)
+            (place / LOG_FILE).unlink(missing_ok=True)
         with agents(hosts, coordinator="alice") as live, free_ports(len(hosts)) as ports:
             fed(live, asked(epsilon="1/2"))
             signed = agreed(live, ports)
@@ -568,6 +573,25 @@ def test_a_connection_with_the_turn_is_given_an_hour(host: Path, monkeypatch: py
     assert line.said.startswith("No run began within 3600 s")
 
 
+def test_a_run_that_is_over_gives_another_hour(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it runs, nothing ends its connection for that; one limit counts at a time."""
+    timers: list[threading.Timer] = []
+
+    class Timer(threading.Timer):
+        def __init__(self, seconds: float, *arguments: Any) -> None:
+            super().__init__(seconds, *arguments)
+            timers.append(self)
+
+    monkeypatch.setattr(local_host, "ContextTimer", Timer)
+    with ExitStack() as stack:
+        turn = Work(host, stack, "alice").host.take_turn()
+        expected: list[int] = []
+        for step in (turn.run_begins, turn.expect_run, turn.expect_run, turn.run_begins):
+            step()
+            expected.append(sum(not timer.finished.is_set() for timer in timers))
+        assert expected == [0, 1, 1, 0]
+
+
 def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it carries no message, or is slower than its limit; a lost one is no act of the host."""
     why_ended: list[str] = []
@@ -581,8 +605,8 @@ def test_a_connection_that_ends_early_is_named(host: Path, monkeypatch: pytest.M
     monkeypatch.setattr("fairshares.harness.hosts.local_host.end_agent", end)
     with ExitStack() as stack:
         work = Work(host, stack, "alice")
-        Agent(io.BytesIO(), io.BytesIO(), work, "agent")._listen(io.BytesIO(b""))
-        agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+        Agent(io.BytesIO(), io.BytesIO(), work)._listen(io.BytesIO(b""))
+        agent = Agent(io.BytesIO(), io.BytesIO(), work)
         agent._listen(io.BytesIO(b"[1, 2]\n"))
         agent.lose("it is gone")  # which it is already
         with agent._within(0.0, "The request 'aggregate'"):
@@ -612,7 +636,7 @@ def test_what_was_refused_to_the_owner_over_ssh_is_named_where_there_is_a_host(t
     request = {"do": "pin", "party": 0, "certificates": {"embedded": {"1": "none"}}, "successors": {}}
 
     def answer(directory: Path) -> str:
-        agent = Agent(io.BytesIO(), io.BytesIO(), Setup(directory), "setup")
+        agent = Agent(io.BytesIO(), io.BytesIO(), Setup(directory))
         return refusal(agent._answer(received(request)))
 
     answer(none)
@@ -628,6 +652,6 @@ def test_an_agent_for_clients_has_no_log(tmp_path: Path) -> None:
     class Answering(wire.Answers):
         pass
 
-    agent = Agent(io.BytesIO(), io.BytesIO(), Answering(), "agent")
+    agent = Agent(io.BytesIO(), io.BytesIO(), Answering())
     assert "does not know" in refusal(agent._answer(received({"do": "x"})))
     assert list(tmp_path.iterdir()) == []

@@ -37,8 +37,10 @@ from fairshares.harness.hosts.fleet import (
     _compare_certificates,
     check_connected,
 )
+from fairshares.harness.hosts.frames import Role
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import (
+    AgentGreets,
     Forget,
     HostFacts,
     Listen,
@@ -50,7 +52,7 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.remote_parties import ConnectedHosts
 from fairshares.harness.hosts.runner import HostsRunner, HostsSource, ProposedRelease, noise_made
-from fairshares.harness.hosts.signed_results import UPLOADS, Intent, Statement, sign, verify
+from fairshares.harness.hosts.signed_results import InputSource, Intent, Statement, sign, verify
 from fairshares.harness.party_reports import ClientsServed, line_of
 from fairshares.harness.pipeline import run
 from fairshares.harness.pipeline.run import RunSettings, run_release
@@ -98,7 +100,7 @@ class Replaying:
         answers = self._answers.get(message.name())
         said = answers.pop(0) if answers else {}
         if isinstance(message, Reach):  # whom, depends on what others say
-            said = [None] * len(message.others)
+            said = [as_sent(AgentGreets())] * len(message.others)
         return checked(answer_type(type(message)), said, self.host, message.name())
 
     def party_end(self) -> PartyEnd | None:
@@ -421,7 +423,17 @@ def kept(own: Path) -> Callable[..., dict[str, str]]:
     def signed(party: int, **changes: Any) -> dict[str, str]:
         run = {"run": RUN, "asked": ASKED, **changes}
         intent = Intent(
-            *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
+            *(
+                ["0", "1", "2"],
+                party,
+                run["run"],
+                "2026-01-01",
+                run["asked"],
+                {},
+                InputSource.UPLOADS,
+                {},
+                "u",
+            ),
             *(run.get("program_hash", "h"), "MPyC", 0),
         )
         said = Statement(intent, {}, ("1", "0"), {"gap": [7]}, {}, f"2026-01-0{1 + party}")
@@ -438,7 +450,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     class Answering:
         lost = False
 
-        def __init__(self, host: Host, _role: str = "agent") -> None:
+        def __init__(self, host: Host, _role: Role = Role.AGENT) -> None:
             self.host = host
 
         def ask(self, message: Message[T]) -> T:

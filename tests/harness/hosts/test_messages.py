@@ -14,10 +14,10 @@ import pytest
 
 from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import HostUnfitError
-from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.agent import Agent
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.fleet import answers_of_each
+from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.inventory import Host
 from fairshares.harness.hosts.messages import (
     CERTIFICATE_S,
@@ -26,6 +26,7 @@ from fairshares.harness.hosts.messages import (
     SHORT,
     TO_AGENT,
     TO_SETUP,
+    AgentGreets,
     Aggregate,
     Agree,
     Bye,
@@ -45,10 +46,12 @@ from fairshares.harness.hosts.messages import (
     Message,
     Pin,
     Prepare,
+    PrepareInvited,
     Preprocess,
     Propose,
     Reach,
     ReadList,
+    ReceivedRequest,
     RunTrial,
     Sending,
     SetUp,
@@ -63,9 +66,8 @@ from fairshares.harness.hosts.messages import (
 )
 from fairshares.harness.hosts.setup import Setup
 from fairshares.harness.hosts.states import ALL_KINDS, RunKind, State
-from fairshares.harness.hosts.trials import LiteralTrial, NoiseTrial, ReleaseTrial
+from fairshares.harness.hosts.trials import CloneTrial, NoiseTrial, ProgramArgument, ReleaseTrial
 from fairshares.harness.inputs.federation_size import MOST_MADE_UP, FederationSize
-from fairshares.harness.pipeline.literal_protocols import LiteralProtocol
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.coordinators import MODEL, Coordinator, as_sent, asked
@@ -81,15 +83,15 @@ OTHERS = [Listener(address="one.example", port=9000, greeting=NAME)]
 NOISE_FIELDS = {"security": MODEL.name, "guarantee": {"epsilon": "1", "delta": "1/1024"}, "samples": 3}
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 1024)), samples=3)
 OF_RELEASE = ReleaseTrial(security=MODEL.name, asked=asked(), federation=FederationSize(7, 23, 2, 2))
-OF_LITERAL = LiteralTrial(
+OF_A_CLONE = CloneTrial(
     security="ring",
-    literal=LiteralProtocol(
-        protocol="pi_rw", form="one-by-one", claimed_epsilon=Fraction(1), clients=3, records=9
-    ),
+    program="pi_rw_literal",
+    arguments=(ProgramArgument(name="form", text="one-by-one"), ProgramArgument(name="epsilon", text="1/2")),
+    fair_bits=((16, 8),),
+    compares_all=True,
 )
 OF_A_PROGRAM = sent_program(integers=3).trial
-OF_A_LITERAL = {"kind": "literal", "security": "ring"}
-LITERAL_FIELDS = {"protocol": "pi_rw", "form": "one-by-one"}
+CLONE_FIELDS = {"kind": "clone", "security": "ring", "program": "pi_rw_literal", "arguments": []}
 TOLD: tuple[Message[Any], ...] = (
     Bye(),
     Clean(),
@@ -112,8 +114,13 @@ TOLD: tuple[Message[Any], ...] = (
         run=NAME,
         party=0,
         addresses=[("127.0.0.1", 9000), ("one.example", 9001)],
-        clients=Sending(terms={}, certificates=["one"], ports=(9002, 9003), seconds=1.5),
         piece=DIGEST,
+    ),
+    PrepareInvited(
+        run=NAME,
+        party=0,
+        addresses=[("127.0.0.1", 9000), ("one.example", 9001)],
+        clients=Sending(terms={}, certificates=["one"], ports=(9002, 9003), seconds=1.5),
     ),
     Start(),
     GetCertificate(seconds=1.5),
@@ -128,12 +135,12 @@ TOLD: tuple[Message[Any], ...] = (
 )
 BY_NAME = {message.name(): message for message in TOLD}
 OPTIONAL = (
-    *("parties", "clients", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
-    *("claimed_epsilon", "records", "samples", "batch", "statistical_security", "integers"),
+    *("parties", "piece", "attempts", "heads", "client_port", "detail", "thresholds", "cap"),
+    *("records", "samples", "batch", "statistical_security", "integers", "fair_bits", "compares_all"),
 )
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
-    *("domain", "terms", "policy_text", "clients", "parties", "asked", "started"),
+    *("domain", "terms", "policy_text", "parties", "asked", "started"),
     *("batch", "statistical_security"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
@@ -166,17 +173,21 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": 1, "delta": 1}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "-1", "delta": "1"}}}),
     ("benchmark", {"trial": {"kind": "noise", **NOISE_FIELDS, "guarantee": {"epsilon": "1", "delta": "x"}}}),
-    ("benchmark", {"trial": OF_A_LITERAL}),
     *(
-        ("benchmark", {"trial": {**OF_A_LITERAL, "literal": {**LITERAL_FIELDS, **more}}})
-        for more in (
-            {"protocol": "../../../tmp/pi_rw"},
-            {"protocol": "pi_rw\n"},
-            {"form": "-I"},
-            {"form": "one by one"},
-            {"claimed_epsilon": 1},
-            {"clients": MOST_MADE_UP + 1},
-            {"records": -1},
+        ("benchmark", {"trial": {**CLONE_FIELDS, **changes}})
+        for changes in (
+            {"program": "../../../tmp/pi_rw"},
+            {"program": "pi_rw\n"},
+            {"program": ""},
+            {"arguments": [{"name": "form", "text": "-I"}]},
+            {"arguments": [{"name": "form", "text": "one by one"}]},
+            {"arguments": [{"name": "form", "text": "x" * 33}]},
+            {"arguments": [{"name": "Form", "text": "x"}]},
+            {"arguments": [{"name": "form", "text": "x"}] * 33},
+            {"fair_bits": [[65, 1]]},
+            {"fair_bits": [[16, 10 * MOST_MADE_UP + 1]]},
+            {"fair_bits": [[16, 1]] * 9},
+            {"compares_all": 1},
             {"source": "pi_rw.mpc"},
         )
     ),
@@ -194,9 +205,12 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("prepare", {"addresses": [["127.0.0.1", 1]] * 65}),
     ("prepare", {"addresses": [["127.0.0.1:1\n127.0.0.1", 1]]}),
     ("prepare", {"piece": "../piece"}),
-    ("prepare", {"clients": {"terms": [], "certificates": [], "ports": [1, 2], "seconds": 1}}),
-    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2, 3], "seconds": 1}}),
-    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": -1}}),
+    ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": 1}}),
+    ("prepare_invited", {"addresses": [["127.0.0.1", 1]] * 65}),
+    ("prepare_invited", {"piece": DIGEST}),
+    ("prepare_invited", {"clients": {"terms": [], "certificates": [], "ports": [1, 2], "seconds": 1}}),
+    ("prepare_invited", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2, 3], "seconds": 1}}),
+    ("prepare_invited", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": -1}}),
     ("certificate", {"seconds": -1}),
     ("certificate", {"seconds": CERTIFICATE_S + 1}),
     ("certificate", {"seconds": 10**400}),
@@ -225,7 +239,7 @@ def fields_of(message: Message[Any]) -> dict[str, Any]:
 
 
 def test_each_kind_of_messages_is_here_once() -> None:
-    assert len(BY_NAME) == len(TOLD) == 28
+    assert len(BY_NAME) == len(TOLD) == 29
     assert {name: type(message) for name, message in BY_NAME.items()} == {**TO_AGENT, **TO_SETUP}
     assert set(TO_AGENT) & set(TO_SETUP) == {Bye.name()}
     assert all(kind.STATES for kind in TO_AGENT.values())
@@ -235,8 +249,8 @@ def test_each_kind_of_messages_is_here_once() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [*TOLD, *(RunTrial(party=0, trial=trial) for trial in (OF_RELEASE, OF_LITERAL, OF_A_PROGRAM))],
-    ids=[*BY_NAME, "benchmark of a release", "benchmark of a protocol as printed", "benchmark of a program"],
+    [*TOLD, *(RunTrial(party=0, trial=trial) for trial in (OF_RELEASE, OF_A_CLONE, OF_A_PROGRAM))],
+    ids=[*BY_NAME, "benchmark of a release", "benchmark of a program of the clone", "benchmark of a program"],
 )
 def test_a_message_arrives_as_it_was_sent_and_nothing_else_does(message: Message[Any]) -> None:
     """A field less, a field more, or one of another type is refused in a sentence that names the request."""
@@ -262,24 +276,22 @@ def test_a_field_is_within_its_bounds(number: int) -> None:
 def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack: ExitStack) -> None:
     """Once a run is accepted, lists of uploads may be long, and requests without them stay short."""
     work = Coordinator(hosts[0], stack).work
-    agent = Agent(io.BytesIO(), io.BytesIO(), work, "agent")
+    agent = Agent(io.BytesIO(), io.BytesIO(), work)
 
-    def answer(message: Message[Any], size: int) -> dict[str, Any]:
-        fields: dict[str, Any] = as_sent(message)
-        said: dict[str, Any] = agent._answer(wire.Received(fields, size))
-        return said
+    def answer(message: Message[Any], size: int) -> AnswerFrame | ErrorFrame:
+        return agent._answer(ReceivedRequest.of_line(as_sent(message), size))
 
-    assert answer(Propose(asked=asked()), SHORT) == {"ok": None}
-    assert work.longest == LONGEST and answer(Collect(), SHORT) == {"ok": []}
-    name, sentence = answer(Collect(), SHORT + 1)["error"]
-    assert name == "HostUnfitError"
-    assert sentence.startswith("The request 'collect' is not one of this version: it is larger than")
-    assert "error" not in answer(CheckUploads(party=0), SHORT)
-    _, sentence = answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST + 1)["error"]
-    assert "larger than" in sentence
-    assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == {"ok": None}
+    assert answer(Propose(asked=asked()), SHORT) == AnswerFrame(answer=None)
+    assert work.longest == LONGEST and answer(Collect(), SHORT) == AnswerFrame(answer=[])
+    longer = answer(Collect(), SHORT + 1)
+    assert isinstance(longer, ErrorFrame) and longer.error == "HostUnfitError"
+    assert longer.text.startswith("The request 'collect' is not one of this version: it is larger than")
+    assert isinstance(answer(CheckUploads(party=0), SHORT), AnswerFrame)
+    longer = answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST + 1)
+    assert isinstance(longer, ErrorFrame) and "larger than" in longer.text
+    assert answer(TakeList(lister=2, signed=SIGNED, at=0, piece=""), LONGEST) == AnswerFrame(answer=None)
     lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
-    assert lasting == {"take_list", "take_program", "prepare", "go", "keep"}
+    assert lasting == {"take_list", "take_program", "prepare", "prepare_invited", "go", "keep"}
     check_size(Go, LONGEST)
 
 
@@ -382,6 +394,7 @@ def test_the_table_says_when_each_request_is_answered() -> None:
         State.LISTED: between | {"read_list", "take_list", "aggregate"},
         State.PROMISED: between | {"take_program"},
         State.FED: between | {"prepare"},
+        State.INVITED: between | {"prepare_invited"},
         State.PREPARED: with_party | {"start"},
         State.STARTED: with_party | {"certificate", "state"},
         State.READY: with_party | {"certificate", "state", "agree"},
@@ -399,13 +412,14 @@ def test_the_table_says_when_each_request_is_answered() -> None:
     }
 
 
-@pytest.mark.parametrize("answers", [[], [None], [None, None, None]])
-def test_a_host_answers_about_each_other_host(answers: list[None]) -> None:
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_host_answers_about_each_other_host(number: int) -> None:
     class Answering:
         host = HOST
 
         def ask(self, message: Message[T]) -> T:
-            return checked(answer_type(type(message)), answers, HOST, message.name())
+            about_one = as_sent(AgentGreets()) if isinstance(message, Reach) else None
+            return checked(answer_type(type(message)), [about_one] * number, HOST, message.name())
 
     others: Any = [*OTHERS, *OTHERS]
     connection: Any = Answering()

@@ -17,9 +17,15 @@ from fairshares.harness.errors import CertificateError, HostsFileError, HostUnfi
 from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.decision import Contact, Release, Rule, allowed, decide
 from fairshares.harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
-from fairshares.harness.hosts.policy import FILE, checked_policy, first_policy, read_policy, write_policy
+from fairshares.harness.hosts.policy import (
+    POLICY_FILE,
+    checked_policy,
+    first_policy,
+    read_policy,
+    write_policy,
+)
 from fairshares.harness.hosts.setup import set_up_here
-from fairshares.harness.releases.registry import REQUESTS
+from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.security_models import get_model
 from tests.support.coordinators import RULE, Refused, agents, asked, make_hosts
 
@@ -27,7 +33,7 @@ DEFAULT = first_policy(["mpyc"])
 
 
 def test_a_first_policy_names_all_tasks_that_it_may_limit_runs_to() -> None:
-    assert f"# {', '.join(REQUESTS)}; without this line, all" in DEFAULT
+    assert f"# {', '.join(OF_UPLOADS)}; without this line, all" in DEFAULT
 
 
 def rule_for(host: Path, population: str) -> Rule:
@@ -45,11 +51,11 @@ def host(tmp_path: Path) -> Path:
 
 def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     write_policy(host, DEFAULT)
-    assert (host / FILE).stat().st_mode & 0o777 == 0o600
+    assert (host / POLICY_FILE).stat().st_mode & 0o777 == 0o600
     rule = rule_for(host, "whoever")
     assert (rule.total.epsilon, rule.total.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
-    assert (rule.tasks, rule.security) == (tuple(REQUESTS), ("mpyc",))
+    assert (rule.tasks, rule.security) == (tuple(OF_UPLOADS), ("mpyc",))
 
 
 def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path) -> None:
@@ -92,8 +98,8 @@ def test_mistakes_are_named(text: str, said: str, host: Path) -> None:
     write_policy(host, DEFAULT)
     with pytest.raises(PolicyError, match=said) as raised:
         write_policy(host, text)
-    assert "\n" not in str(raised.value) and str(raised.value).startswith(FILE)
-    assert (host / FILE).read_text() == DEFAULT
+    assert "\n" not in str(raised.value) and str(raised.value).startswith(POLICY_FILE)
+    assert (host / POLICY_FILE).read_text() == DEFAULT
     (host / "mine").write_text(text)
     with pytest.raises(PolicyError, match="mine"):
         checked_policy(host / "mine", str(host / "mine"))
@@ -101,16 +107,16 @@ def test_mistakes_are_named(text: str, said: str, host: Path) -> None:
 
 def test_a_policy_is_its_owners_alone(host: Path) -> None:
     write_policy(host, DEFAULT)
-    (host / FILE).chmod(0o660)
+    (host / POLICY_FILE).chmod(0o660)
     with pytest.raises(PolicyError, match=r"Others can change .*policy\.toml; .* chmod go-w"):
         read_policy(host)
-    (host / FILE).chmod(0o600)
+    (host / POLICY_FILE).chmod(0o600)
     host.chmod(0o777)
     with pytest.raises(PolicyError, match="Others can change"):
         read_policy(host)
     host.chmod(0o700)
     if os.geteuid() == 0:
-        os.chown(host / FILE, 1, 1)
+        os.chown(host / POLICY_FILE, 1, 1)
         with pytest.raises(PolicyError, match="Others can change"):
             read_policy(host)
 
@@ -282,10 +288,10 @@ def test_what_a_run_needs_is_there_and_valid(
 def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:
     set_up_here(tmp_path / "host", 0, renew=False, policy_text=RULE, others=[], models=[])
     set_up_here(tmp_path / "host", 0, renew=True, policy_text=None, others=[], models=["ring"])
-    assert (tmp_path / "host" / FILE).read_text() == RULE
+    assert (tmp_path / "host" / POLICY_FILE).read_text() == RULE
     with pytest.raises(PolicyError):
         set_up_here(tmp_path / "host", 0, renew=False, policy_text="x", others=[], models=[])
-    assert (tmp_path / "host" / FILE).read_text() == RULE
+    assert (tmp_path / "host" / POLICY_FILE).read_text() == RULE
 
 
 def set_up_with(host: Path, other: Path) -> None:

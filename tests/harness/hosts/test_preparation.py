@@ -33,7 +33,7 @@ from fairshares.harness.hosts.messages import (
     Sending,
     TimeLinks,
 )
-from fairshares.harness.hosts.party_run import PlannedRun, Ready
+from fairshares.harness.hosts.party_run import PlannedRun, Ready, RunOfClients
 from fairshares.harness.hosts.policy import LEDGER, STOCK
 from fairshares.harness.hosts.runner import HostsBackend
 from fairshares.harness.hosts.signed_results import Intent, Statement, sign
@@ -70,6 +70,7 @@ from tests.support.coordinators import (
     to_agree,
     to_go,
     to_prepare,
+    to_prepare_invited,
     write_rules,
 )
 from tests.support.marked import keep_marked, kill_at_random_steps, open_mark
@@ -295,14 +296,20 @@ def work(taking_part: list[Path], stack: ExitStack) -> Work:
     return Coordinator(taking_part[1], stack).work
 
 
-def planned(work: Work, clients: Sending | None = None) -> PlannedRun[Any]:
+def planned(work: Work) -> PlannedRun[Any]:
     """Return what a host would run, before anything is compiled."""
-    made: PlannedRun[Any] = run_of(work).inputs.planned(to_prepare(1, clients=clients), run_of(work).place)
+    made: PlannedRun[Any] = run_of(work).inputs.planned(to_prepare(1), run_of(work).place)
     return made
 
 
-def prepare(work: Work, clients: Sending | None = None) -> RunFacts:
-    facts: RunFacts = answered(work, to_prepare(1, clients=clients))
+def planned_for(work: Work, clients: Sending) -> RunOfClients[Any]:
+    """Return what a host would run with clients that send, before anything is compiled."""
+    made: RunOfClients[Any] = run_of(work).inputs.planned(clients, run_of(work).place)
+    return made
+
+
+def prepare(work: Work) -> RunFacts:
+    facts: RunFacts = answered(work, to_prepare(1))
     return facts
 
 
@@ -397,16 +404,18 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(
     sends = asked(population=None, security="ring", input_form=form.name, input_path=form.path.name)
     of_clients = ReleaseTrial(security="ring", asked=sends, federation=FederationSize(2, 2, 2, 2))
     work.run_trial(RunTrial(party=1, trial=of_clients))
-    job = planned(work, sending({"task": "weights"}, "one", "two")).job
-    assert job.sending is not None and job.sending.terms == TERMS
-    assert [upload.certificate for upload in job.sending.uploads] == ["one", "two"]
+    made = planned_for(work, sending({"task": "weights"}, "one", "two"))
+    assert made.sending.terms == TERMS and made.run.job.sending == made.sending
+    assert [upload.certificate for upload in made.sending.uploads] == ["one", "two"]
     with pytest.raises(ShareError):
         read_terms(TERMS, "What clients are told")
-    with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        planned(work)
+    with pytest.raises(HostUnfitError, match="told of 1 clients that send in a benchmark run of 2"):
+        planned_for(work, sending({}, "one"))
+    with pytest.raises(HostUnfitError, match="does not answer 'prepare' now, as clients send to its run"):
+        prepare(work)
     work.run_trial(RunTrial(party=1, trial=OF_WEIGHTS))
-    with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        planned(work, sending({}))
+    with pytest.raises(HostUnfitError, match="does not answer 'prepare_invited' now, as it has a run's inp"):
+        answered(work, to_prepare_invited(1, sending({})))
 
 
 @pytest.mark.parametrize(

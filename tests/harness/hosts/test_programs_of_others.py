@@ -18,6 +18,7 @@ from fairshares.harness.errors import HostUnfitError, PolicyError, UnsupportedEr
 from fairshares.harness.hosts import runs
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.decision import Benchmark, Ground, HostRules, Refused, Rule, decide
+from fairshares.harness.hosts.local_host import TurnNotTaken
 from fairshares.harness.hosts.messages import RunTrial, TakeProgram, read_message
 from fairshares.harness.hosts.policy import LEDGER
 from fairshares.harness.hosts.states import NoRun, State
@@ -108,7 +109,7 @@ def test_what_differs_in_anything_is_refused_before_it_is_sent(change: str, host
     changed = CHANGED[change]
     with pytest.raises(PolicyError, match=rf'benchmark_programs = \["{changed.digest}"\]'):
         propose(work, changed.trial)
-    assert work.state == NoRun() and not work.host._has_turn
+    assert work.state == NoRun() and work.host.turn == TurnNotTaken()
     assert len({PROGRAM.digest, *(program.digest for program in CHANGED.values())}) == 1 + len(CHANGED)
     assert files_of_runs(host) == []
 

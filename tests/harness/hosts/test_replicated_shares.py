@@ -16,7 +16,7 @@ from fairshares.harness.hosts import host_keys
 from fairshares.harness.hosts.agent import Work
 from fairshares.harness.hosts.messages import Aggregate, CheckUploads, Message, ReadList, TakeList
 from fairshares.harness.hosts.runner import HostsSource
-from fairshares.harness.hosts.signed_results import UPLOADS, Intent, check_agreement, sign, verify
+from fairshares.harness.hosts.signed_results import InputSource, Intent, check_agreement, sign, verify
 from fairshares.harness.hosts.states import State
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
@@ -367,7 +367,7 @@ def test_who_may_have_said_different_things_is_named(
     hosts = make_hosts(tmp_path, clients=0)
     asked = request_of(MODELS["mpyc"], SPLIT, Fraction(1)).to_json()
     own = Intent(
-        *(["0", "1", "2"], 0, "", "", asked, {}, UPLOADS, {}, "aa", "hash", "MPyC", 0),
+        *(["0", "1", "2"], 0, "", "", asked, {}, InputSource.UPLOADS, {}, "aa", "hash", "MPyC", 0),
         {"0": "x", "1": "y", "2": "z"},
     )
     held = host_keys.pinned(hosts[0])["embedded"]

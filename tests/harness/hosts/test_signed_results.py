@@ -12,9 +12,8 @@ from msgspec import UNSET, structs
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import SignatureError
 from fairshares.harness.hosts.signed_results import (
-    AGGREGATE,
     SCHEMA,
-    UPLOADS,
+    InputSource,
     Intent,
     Statement,
     sign,
@@ -70,7 +69,7 @@ def written_results(made: Path, keys: list[Path], *, of_1_0: bool) -> Path:
         "engine": MODEL.engine,
         "engine_version": "MPyC",
     }
-    hosts = {"run": RUN, "started": STARTED, "source": UPLOADS, "population": "loans"}
+    hosts = {"run": RUN, "started": STARTED, "source": InputSource.UPLOADS, "population": "loans"}
     ran |= {"program_hash": HASH, "privacy": as_json(stated), "inputs": INPUTS, "hosts": hosts}
     ran |= {"mpc_s": 1.0, "schema": 1}
     write_json(made / "manifest.json", ran)
@@ -85,7 +84,18 @@ def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, *
     spent = statistic.prepare(release, DOMAIN).plan.exact
     peers = {str(i): fingerprint(path.read_bytes()) for i, path in enumerate(keys) if i != party}
     intent = Intent(
-        *(["0", "1", "2"], party, RUN, STARTED, asked(), DOMAIN.to_json(), UPLOADS, INPUTS, "aa", HASH),
+        *(
+            ["0", "1", "2"],
+            party,
+            RUN,
+            STARTED,
+            asked(),
+            DOMAIN.to_json(),
+            InputSource.UPLOADS,
+            INPUTS,
+            "aa",
+            HASH,
+        ),
         *("MPyC", 0),
     )
     made = Statement(
@@ -141,7 +151,11 @@ def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> N
         ("manifest.json", lambda f: f["hosts"].update(population="others"), "its 'hosts' is another"),
         ("manifest.json", lambda f: f["hosts"].update(run="1" * 32), "its 'hosts' is another"),
         ("manifest.json", lambda f: f["hosts"].update(started="2027"), "its 'hosts' is another"),
-        ("manifest.json", lambda f: f["hosts"].update(source=AGGREGATE), "its 'hosts' is another"),
+        (
+            "manifest.json",
+            lambda f: f["hosts"].update(source=InputSource.AGGREGATE),
+            "its 'hosts' is another",
+        ),
         ("manifest.json", lambda f: f.update(schema=99), "its 'schema' is another"),
         ("manifest.json", lambda f: f.pop("inputs"), "its 'inputs' is another"),
         (SIGNATURES, lambda f: f["signed"].pop(), "met parties of other certificates"),

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ sys.exit(agent.main([sys.argv[1], "", "alice"]))
 def test_an_agent_that_waits_for_a_mount_ends_with_its_connection(name: str, tmp_path: Path) -> None:
     """It would keep the host's turn for ever. The host's whole directory may hang, with its log."""
     host = make_hosts(tmp_path)[0]
-    requests: list[dict[str, object]] = [
+    requests: list[dict[str, Any]] = [
         {"do": "propose", "asked": asked()},
         {"do": "check_uploads", "party": 0},
     ]

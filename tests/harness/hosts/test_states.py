@@ -11,7 +11,7 @@ import secrets
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +25,7 @@ import pytest
 from msgspec import structs
 
 from fairshares.harness.engines.compiled import CompiledJob
-from fairshares.harness.engines.execution import PreparedJob
+from fairshares.harness.engines.execution import Job, PreparedJob
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.mpyc.engine import EmbeddedEngine
 from fairshares.harness.engines.parties.certificates import check
@@ -41,6 +41,8 @@ from fairshares.harness.hosts import (
     wire,
 )
 from fairshares.harness.hosts.agent import Agent, Work
+from fairshares.harness.hosts.decision import Ports
+from fairshares.harness.hosts.frames import AnswerFrame, ErrorFrame
 from fairshares.harness.hosts.host_log import Event, read_log
 from fairshares.harness.hosts.listed_uploads import AGGREGATES, SHARES
 from fairshares.harness.hosts.messages import (
@@ -52,6 +54,7 @@ from fairshares.harness.hosts.messages import (
     GetCertificate,
     Propose,
     ReadList,
+    ReceivedRequest,
     limit_s,
 )
 from fairshares.harness.hosts.party_run import Agreed
@@ -61,12 +64,13 @@ from fairshares.harness.hosts.signed_results import Statement, sign
 from fairshares.harness.hosts.states import HostState, RunKind, State
 from fairshares.harness.hosts.trials import NoiseTrial
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
+from fairshares.harness.pipeline.sources import request_of_run, terms_of
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import PREFIX
 from fairshares.protocols.guarantee import Guarantee
-from fairshares.protocols.spec import SPLIT
+from fairshares.protocols.spec import CLIENTS, SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,
@@ -88,8 +92,9 @@ from tests.support.sent_programs import VERSION, sent_program
 from tests.support.sharing import trial
 
 RUN_NAME = "0" * 32
+CLIENT_PORTS = (12100, 12101)
 POLICY = (
-    f"{ANY_PORT}benchmark = true\nattempts = 1000000\n"
+    f"{ANY_PORT}client_port = {CLIENT_PORTS[0]}\nbenchmark = true\nattempts = 1000000\n"
     f"benchmark_programs = {[sent_program(integers=2).digest]}\n"
     '[[population]]\nname = "loans"\nepsilon = 1000000\ndelta = 0.5\nepsilon_per_run = 2\n'
 )
@@ -99,7 +104,11 @@ AHEAD = asked(offline="True")
 TOO_MUCH = asked(offline="True", epsilon="3")
 OF_NOISE = NoiseTrial(security=MODEL.name, guarantee=Guarantee(Fraction(1), Fraction(1, 2**40)), samples=3)
 OF_A_PROGRAM = sent_program(integers=2)
+OF_CLIENTS = asked(security="ring", input_form="product", input_path=CLIENTS.name)
+TERMS = terms_of(request_of_run(OF_CLIENTS), DOMAIN)
 PROGRAM = "(benchmark of a program)"  # the request `benchmark`, of another trial
+INVITED = "(release of clients that send)"  # the request `propose`, of another release
+AS_SENT = {PROGRAM: "benchmark", INVITED: "propose"}
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
 EVENTS = (PARTY_FAILS, PARTY_ENDS)
@@ -109,6 +118,7 @@ REQUESTS = frozenset(TO_AGENT) - {Bye.name()}  # which ends the loop itself
 ONWARD: dict[State, dict[str, set[State]]] = {
     State.NO_RUN: {
         "propose": {State.PROPOSED},
+        INVITED: {State.INVITED},
         "preprocess": {State.FED},
         "benchmark": {State.FED},
         PROGRAM: {State.PROMISED},
@@ -118,6 +128,7 @@ ONWARD: dict[State, dict[str, set[State]]] = {
     State.LISTED: {"take_list": {State.LISTED}, "read_list": {State.LISTED}, "aggregate": {State.FED}},
     State.PROMISED: {"take_program": {State.PROMISED, State.FED}},
     State.FED: {"prepare": {State.PREPARED}},
+    State.INVITED: {"prepare_invited": {State.PREPARED}},
     State.PREPARED: {"start": {State.STARTED}, "kill": {State.OVER}},
     State.STARTED: {"certificate": {State.READY}, "state": {State.STARTED}, "kill": {State.OVER}},
     State.READY: {
@@ -145,12 +156,13 @@ ALWAYS = {"forget", "collect", "clean", "stop_listening"}  # which lead nowhere
 AT_REST = {"check", "listen", "reach", "time_links"}  # likewise, while no party runs
 AGAIN = {RunKind.NOISE: "preprocess", RunKind.TRIAL: "benchmark"}  # which begin a run in place of the last
 NEXT = {
-    State.NO_RUN: ["propose", "propose", "propose", "preprocess", "benchmark", PROGRAM],
+    State.NO_RUN: ["propose", "propose", "propose", "preprocess", "benchmark", PROGRAM, INVITED],
     State.PROPOSED: ["check_uploads"],
     State.GIVEN: ["aggregate"],
     State.LISTED: ["take_list", "aggregate"],
     State.PROMISED: ["take_program"],
     State.FED: ["prepare"],
+    State.INVITED: ["prepare_invited"],
     State.PREPARED: ["start"],
     State.STARTED: ["certificate"],
     State.READY: ["agree"],
@@ -235,9 +247,15 @@ class FakeProcess:
         return self.gone, self.kept, self.code
 
 
-def program_prepared(_self: MpSpdzEngine, job: CompiledJob, model: SecurityModel) -> PreparedJob:
-    """Return a program as if its machine were here."""
-    return PreparedJob(job, model, VERSION, job.digest, command=("machine", job.program.name))
+def program_prepared(_self: MpSpdzEngine, job: Job, model: SecurityModel) -> PreparedJob:
+    """Return a program as if its machine and compiler were here."""
+    digest = job.digest if isinstance(job, CompiledJob) else "0" * 64
+    return PreparedJob(job, model, VERSION, digest, command=("machine", job.source.stem))
+
+
+def ask_for_ports(directory: Path, coordinator: str, name: str, ports: Sequence[int]) -> None:
+    """Ask the owner for ports, which any other process may use meanwhile."""
+    policy.ask_owner(directory, coordinator, Ports(name, tuple(ports)))
 
 
 class NoTimer:
@@ -290,7 +308,7 @@ def files_in(directory: Path) -> dict[str, bytes | None]:
                 found[entry.path] = None
                 if entry.name not in ("keys", "sealing", SHARES, AGGREGATES):
                     waiting.append(entry.path)
-            elif not entry.name.startswith(host_log.FILE):
+            elif not entry.name.startswith(host_log.LOG_FILE):
                 with open(entry.path, "rb") as file:  # noqa: PTH123  # two million times
                     found[entry.path] = file.read()
     return found
@@ -303,7 +321,7 @@ class Walker:
         self.site = site
         self.directory = site.given if given else site.hosts[0]
         self.work = Work(self.directory, stack)
-        self.agent = Agent(io.BytesIO(), io.BytesIO(), self.work, "agent")
+        self.agent = Agent(io.BytesIO(), io.BytesIO(), self.work)
         self.before = self.seen()
         self.refused = 0
 
@@ -329,6 +347,12 @@ class Walker:
             return self.agreements("agreed" if request == "go" else "made")
         aside = [(LOOPBACK, 0)] * MODEL.parties
         prepare = {"run": RUN_NAME, "party": 0, "addresses": aside}
+        clients = {
+            "terms": TERMS,
+            "certificates": ["one", "two"],
+            "ports": CLIENT_PORTS,
+            "seconds": 1.0,
+        }
         of_request: dict[str, list[list[dict[str, Any]]]] = {
             "propose": [[{"asked": ASKED}], [{"asked": OF_OTHERS}], [{"asked": {"task": "pi_cf"}}]],
             "preprocess": [
@@ -339,6 +363,7 @@ class Walker:
                 [{"party": 0, "trial": as_json(OF_NOISE)}],
                 [{"party": 0, "trial": {"kind": "release", "security": MODEL.name, "asked": ASKED}}],
             ],
+            INVITED: [[{"asked": OF_CLIENTS}], [{"asked": {**OF_CLIENTS, "population": "others"}}]],
             PROGRAM: [
                 [{"party": 0, "trial": as_json(OF_A_PROGRAM.trial)}],
                 [{"party": 0, "trial": as_json(structs.replace(OF_A_PROGRAM.trial, security="semi2k"))}],
@@ -359,6 +384,11 @@ class Walker:
             ],
             "aggregate": [[{"party": 0}], [{"party": 1}]],
             "prepare": [[prepare], [{**prepare, "addresses": aside[:2]}], [{**prepare, "party": 1}]],
+            "prepare_invited": [
+                [{**prepare, "clients": clients}],
+                [{**prepare, "clients": {**clients, "ports": (1, 2)}}],
+                [{**prepare, "clients": {**clients, "terms": {}}}],
+            ],
             "certificate": [[{"seconds": CERTIFICATE_S}], [{"seconds": -1}]],
         }
         return of_request.get(request, [[{}]])
@@ -417,7 +447,7 @@ class Walker:
         """Return a host's certificate, beside its owner's key."""
         return self.site.hosts[party] / "keys" / "embedded" / f"P{party}.pem"
 
-    def happens(self, request: str, variant: int = 0) -> list[dict[str, Any]]:
+    def happens(self, request: str, variant: int = 0) -> list[AnswerFrame | ErrorFrame]:
         """Send a request's messages, or have an event happen; check each, and return the answers."""
         if request in EVENTS:
             if self.state.NAME is State.RUNNING:
@@ -425,13 +455,13 @@ class Walker:
                 run_of(self.work).process.code = 1 if request == PARTY_FAILS else 0
                 ended = self.work.ended()
                 assert ended is not None and self.state.NAME in leads_to(before, request)
-                self.check(request, before, {"ok": None})
+                self.check(request, before, AnswerFrame(answer=None))
             return []
         variants = self.variants(request)
-        name = "benchmark" if request == PROGRAM else request
+        name = AS_SENT.get(request, request)
         return [self.ask(name, fields, request) for fields in variants[variant % len(variants)]]
 
-    def ask(self, request: str, fields: dict[str, Any], called: str) -> dict[str, Any]:
+    def ask(self, request: str, fields: dict[str, Any], called: str) -> AnswerFrame | ErrorFrame:
         """Send a message; check what it may have changed, and its time; return the answer.
 
         Args:
@@ -441,9 +471,9 @@ class Walker:
         """
         before, limit = self.state, limit_s(self.state.NAME, TO_AGENT[request])
         FakeProcess.waited = 0.0
-        message = wire.decode(wire.encode({"do": request, **fields}))
-        assert message is not None
-        answer: dict[str, Any] = self.agent._answer(message)
+        line = wire.decode(wire.encode({"do": request, **fields}))
+        assert line is not None
+        answer = self.agent._answer(ReceivedRequest.of_line(line.fields, line.size))
         assert FakeProcess.waited <= limit, (request, before.NAME)
         assert "It failed at" not in str(answer), (request, before.NAME, answer)
         self.check(called, before, answer)
@@ -454,14 +484,14 @@ class Walker:
         process = getattr(self.work.state, "process", None)
         told = process.seen() if process is not None else ()
         host = self.work.host
-        return files_in(self.directory), (*told, host._has_turn, len(host._listening))
+        return files_in(self.directory), (*told, host.turn, len(host._listening))
 
-    def check(self, request: str, before: HostState, answer: dict[str, Any]) -> None:
+    def check(self, request: str, before: HostState, answer: AnswerFrame | ErrorFrame) -> None:
         """A refused message changes nothing. `go` of a release charges once; nothing takes a charge back."""
         was, now_seen = self.before, self.seen()
         self.before = now_seen
         where = (request, before.NAME, before.kind, answer)
-        if "error" in answer:
+        if isinstance(answer, ErrorFrame):
             assert self.state is before, where
             assert now_seen == was, where
             self.refused += 1
@@ -483,6 +513,18 @@ class Walker:
         copy = self.directory.parent / "ledger-then.sqlite"
         copy.write_bytes(content)
         return [(one.id, one.exact) for people in Ledger(copy).populations() for one in people.charges]
+
+
+@contextmanager
+def with_mpspdz() -> Iterator[None]:
+    """Have hosts be as if MP-SPDZ were there, and all that shuts a party off."""
+    with (
+        patch.object(MpSpdzEngine, "prepared", program_prepared),
+        patch.object(MpSpdzEngine, "version", lambda _self: VERSION),
+        patch.object(MpSpdzEngine, "availability", lambda *_: None),
+        patch.object(runs, "missing", lambda: ()),
+    ):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -519,9 +561,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         tempfile.TemporaryDirectory(dir=place) as directory,
         patch.object(party_run, "LocalParty", FakeParty),
         patch.object(EmbeddedEngine, "prepared", prepared_once),
-        patch.object(MpSpdzEngine, "prepared", program_prepared),
-        patch.object(MpSpdzEngine, "version", lambda _self: VERSION),
-        patch.object(runs, "missing", lambda: ()),
+        with_mpspdz(),
+        patch.object(party_run, "check_ports", ask_for_ports),
         patch.object(EmbeddedEngine, "version", lambda _self: known_version),
         patch.object(EmbeddedEngine, "program_hash", program_hash_once),
         patch.object(policy, "read_policy", read_policy_once),
@@ -563,8 +604,9 @@ def all_refused(made: Walker, request: str) -> int:
         answer for variant in range(len(made.variants(request))) for answer in made.happens(request, variant)
     ]
     for answer in answers:
-        assert answer["error"][0] == "HostUnfitError", (request, state.NAME, answer)
-        assert f"as {why}; nothing was changed" in answer["error"][1], (request, state.NAME, answer)
+        assert isinstance(answer, ErrorFrame), (request, state.NAME, answer)
+        assert answer.error == "HostUnfitError", (request, state.NAME, answer)
+        assert f"as {why}; nothing was changed" in answer.text, (request, state.NAME, answer)
     return len(answers)
 
 
@@ -584,17 +626,20 @@ def test_every_request_in_every_state(given: bool, site: Site) -> None:
             seen[made.node] = path
             handled |= made.work.handlers.keys()
             refused += sum(all_refused(made, request) for request in REQUESTS if not leads_to(state, request))
-        for request in sorted(name for name in (*REQUESTS, PROGRAM, *EVENTS) if leads_to(state, name)):
+        for request in sorted(name for name in (*REQUESTS, *AS_SENT, *EVENTS) if leads_to(state, name)):
             with walker(site, path, given=given) as made:
                 for variant in range(1, 1 if request in EVENTS else len(made.variants(request))):
-                    refused += sum("error" in answer for answer in made.happens(request, variant))
+                    refused += sum(
+                        isinstance(answer, ErrorFrame) for answer in made.happens(request, variant)
+                    )
                     assert made.node == (state.NAME, state.kind, made.node[2]), (request, variant)
             with walker(site, path, given=given) as made:
                 untold = request == "aggregate" and state.NAME is State.LISTED and not made.told()
                 for answer in made.happens(request):
-                    assert ("ok" in answer) == (not untold), (path, request, answer)
+                    assert isinstance(answer, AnswerFrame) == (not untold), (path, request, answer)
                     answered_to += 1
-                if made.node not in seen:
+                # What follows is the same for clients, and the certificates here are of another engine.
+                if made.node not in seen and request != "prepare_invited":
                     waiting.append((*path, request))
     without = State.LISTED if given else State.GIVEN
     assert {state for state, *_ in seen} == {*State} - {without}
@@ -611,7 +656,7 @@ def check_random_orders(site: Site, orders: int, length: int = 20) -> None:
     """Have requests come in random orders, every second one to a host with an aggregate; check each."""
     seed = secrets.randbits(64)
     draw, reached, refused, number = Random(seed), set(), 0, 0
-    names = [*sorted(REQUESTS), PROGRAM, *EVENTS]
+    names = [*sorted(REQUESTS), *AS_SENT, *EVENTS]
     for number in range(orders):
         path: list[tuple[str, int]] = []
         with walker(site, given=draw.random() < 0.2) as made:
@@ -676,7 +721,8 @@ def test_a_certificate_is_not_asked_for_again_once_the_party_may_go(site: Site) 
         assert made.state.NAME is State.RUNNING and run_of(made.work).process.gone
         FakeProcess.waited = 0.0
         (answer,) = made.happens("certificate")
-        assert "its party runs" in answer["error"][1] and FakeProcess.waited == 0
+        assert isinstance(answer, ErrorFrame)
+        assert "its party runs" in answer.text and FakeProcess.waited == 0
     with walker(site, path[:-3]) as made:
         assert made.state.NAME is State.STARTED
         made.happens("certificate")
@@ -702,7 +748,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
 
     class Sends(io.BytesIO):
         def write(self, line: Any) -> int:
-            if b'"ok"' in line or b'"error"' in line:
+            if b'"said"' in line:
                 limits.append([timer.seconds for timer in timers if timer.runs])
             return super().write(line)
 
@@ -710,7 +756,7 @@ def test_every_request_ends_within_its_limit_or_the_connection_does(
     monkeypatch.setattr(wire, "ContextTimer", FakeTimer)
     lines = [wire.encode({"do": name}) for name in ("collect", "state", "nonsense", "bye")]
     with ExitStack() as stack, patch.object(Agent, "lose"), patch.object(Agent, "_beat"):
-        Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack), "agent").serve()
+        Agent(io.BytesIO(b"".join(lines)), Sends(), Work(site.hosts[0], stack)).serve()
     assert limits == [[limit_s(State.NO_RUN, Collect)]] * 3
     assert not any(timer.runs for timer in timers)
     killed: list[tuple[int, int]] = []

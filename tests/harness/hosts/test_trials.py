@@ -1,28 +1,33 @@
 """Benchmark runs at hosts: what a host feeds in without sharing is what sharing would give it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec import structs
 
-from benchmarks.literal import literal_job
-from fairshares.harness.errors import OptionError, UnsupportedError
-from fairshares.harness.hosts.trials import LiteralTrial, made_up_values
+from benchmarks.literal import literal_job, literal_trial
+from benchmarks.literal.protocols import SPECS
+from benchmarks.measure.samples import Level
+from fairshares.harness.engines.mpspdz.compiler import compile_options
+from fairshares.harness.engines.program_hash import program_hash
+from fairshares.harness.errors import HostUnfitError, OptionError, UnsupportedError
+from fairshares.harness.hosts import trials
+from fairshares.harness.hosts.trials import CloneTrial, made_up_values
 from fairshares.harness.inputs import shares
 from fairshares.harness.inputs.encoding import shared_over
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.inputs.record_schema import RecordKind
 from fairshares.harness.inputs.shares import copies_of, held_by
-from fairshares.harness.pipeline import literal_protocols
-from fairshares.harness.pipeline.literal_protocols import SPECS, LiteralProtocol
 from fairshares.harness.pipeline.sources import share_and_add_up
 from fairshares.harness.releases.gap.spec import PI_GAP
 from fairshares.harness.releases.thresholds.spec import PI_ROC, PI_ROC_RECORDS
 from fairshares.harness.releases.weights.spec import PI_RW, PI_RW_SLOTS
 from fairshares.harness.security_models import MODELS
+from fairshares.harness.system.documents import Refusal, as_json, as_type
 from fairshares.protocols.spec import REPLICATED, SHARES, InputForm, InputPath
 from tests.support.rings import total_of
 
+REFUSAL = Refusal(HostUnfitError, "A trial", "one", "correct it")
 OF_COUNTS = FederationSize(7, 23, 2, 3)
 OF_SCORES = FederationSize(7, 23, 2, 2, RecordKind.SCORE, thresholds=5)
 CASES = {
@@ -70,38 +75,46 @@ def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
 NUMBERS: dict[str, int] = {"clients": 3, "records": 9, "thresholds": 2, "samples": 4}
 
 
-def printed(protocol: str, **changes: Any) -> LiteralProtocol:
-    """Return a protocol as printed, with all numbers."""
-    return LiteralProtocol(**{"protocol": protocol, "form": "at-once", **NUMBERS, **changes})
+def printed(protocol: str, **changes: Level) -> dict[str, Level]:
+    """Return the cell of a protocol as printed, with all numbers."""
+    return {"protocol": protocol, "variant": "literal-at-once", "epsilon": "1", **NUMBERS, **changes}
 
 
 @pytest.mark.parametrize("protocol", SPECS)
-def test_a_protocol_as_printed_is_the_same_job_at_a_host_as_on_one_machine(protocol: str) -> None:
-    """Of the host's own clone: neither the program's text nor its file comes from the coordinator."""
-    trial = LiteralTrial(security="rep4-ring", literal=printed(protocol))
-    cell: dict[str, str | int | float] = {
-        "protocol": protocol,
-        "variant": "literal-at-once",
-        "epsilon": "1",
-        **NUMBERS,
-    }
-    assert trial.job() == literal_job(cell, MODELS["rep4-ring"])
+def test_a_program_of_a_clone_is_the_same_at_a_host_as_on_one_machine(protocol: str) -> None:
+    """Neither its text nor its file comes from the coordinator, but its arguments and numbers of bits do."""
+    model = MODELS["rep4-ring"]
+    here = literal_job(printed(protocol), model)
+    trial = as_type(CloneTrial, as_json(literal_trial(printed(protocol), model)), REFUSAL)
     trial.values(3)
-    assert trial.job().source.parent == literal_protocols.DIRECTORY
+    there = trial.job()
+    assert program_hash(there) == program_hash(here)
+    assert there.source == here.source == trials.CLONE_PROGRAMS / f"{here.spec.name}.mpc"
+    assert (there.fair_bits, there.batch(model)) == (here.fair_bits, here.batch(model))
+    assert compile_options(there, model) == compile_options(here, model)
+    there.check_parties(model)
 
 
-@pytest.mark.parametrize("name", ["protocol", "clients", "claimed_epsilon"])
+@pytest.mark.parametrize("name", ["protocol", "clients", "epsilon"])
 def test_a_protocol_as_printed_with_a_number_of_nothing_is_refused(name: str) -> None:
-    changed = printed("pi_gap") if name == "protocol" else printed("pi_rw", **{name: 0})
+    changed = printed("pi_gap", variant="none") if name == "protocol" else printed("pi_rw", **{name: 0})
     with pytest.raises(OptionError):
-        LiteralTrial(security="ring", literal=changed).values(0)
+        literal_trial(changed, MODELS["ring"])
 
 
-def test_who_cannot_run_a_protocol_as_printed_says_so(
+def test_a_host_runs_no_program_of_a_clone_that_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ring = MODELS["ring"]
+    trial = literal_trial(printed("pi_cf"), ring)
     with pytest.raises(UnsupportedError, match="only MP-SPDZ has"):
-        LiteralTrial(security="mpyc", literal=printed("pi_cf")).values(0)
-    monkeypatch.setattr(literal_protocols, "DIRECTORY", tmp_path)  # an installed package has no such programs
+        structs.replace(trial, security="mpyc").values(0)
+    with pytest.raises(HostUnfitError, match="run on nobody, or on more than 10,000,000"):
+        literal_trial(printed("pi_cf", records=10**7 + 1), ring).values(0)
+    with pytest.raises(UnsupportedError, match=r"no program pi_rw\.mpc in .*; take a clone"):
+        structs.replace(trial, program="pi_rw").values(0)  # which is ours, and takes shares
+    with pytest.raises(UnsupportedError, match="pi_cf_literal was laid out for 3 parties"):
+        structs.replace(trial, security="semi2k").job().check_parties(MODELS["semi2k"])
+    monkeypatch.setattr(trials, "CLONE_PROGRAMS", tmp_path)  # an installed package has no such programs
     with pytest.raises(UnsupportedError, match=r"no program pi_cf_literal\.mpc in .*; take a clone"):
-        LiteralTrial(security="ring", literal=printed("pi_cf")).values(0)
+        trial.values(0)

@@ -35,7 +35,7 @@ from fairshares.harness.hosts.messages import (
     Start,
     TakeList,
 )
-from fairshares.harness.hosts.policy import FILE, LEDGER, first_policy, write_policy
+from fairshares.harness.hosts.policy import LEDGER, POLICY_FILE, first_policy, write_policy
 from fairshares.harness.hosts.states import State
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
 from fairshares.harness.inputs.records import ClientRecords
@@ -266,7 +266,11 @@ def test_an_agent_refuses_what_it_does_not_know_and_removes_what_it_holds_when_i
         agent.ask("propose", asked=OF_SLOTS)
         assert list((tmp_path / "host").glob(PREFIX + "*"))
     assert agent.process.returncode == 1
-    assert {path.name for path in (tmp_path / "host").iterdir()} == {FILE, local_host.TURN, host_log.FILE}
+    assert {path.name for path in (tmp_path / "host").iterdir()} == {
+        POLICY_FILE,
+        local_host.TURN,
+        host_log.LOG_FILE,
+    }
 
 
 def test_no_other_user_can_keep_a_host_from_its_turn(tmp_path: Path) -> None:
@@ -299,7 +303,7 @@ def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_pat
         (left / "agent").write_text(f"{other.pid} {birth(other.pid)} alice")
         local_host.place_of(host, "0" * 32).write_text('{"ended": "now"}')
         assert work.clean(Clean()) == Removed(processes=1, directories=1, records=1)
-    kept = {own.name, "results", "agent", local_host.TURN, FILE, host_log.FILE}
+    kept = {own.name, "results", "agent", local_host.TURN, POLICY_FILE, host_log.LOG_FILE}
     assert {path.name for path in host.iterdir()} == kept
     assert not list((host / "results").iterdir())
 

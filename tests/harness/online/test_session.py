@@ -11,7 +11,7 @@ import pytest
 from fairshares.harness.charged import BegunCharge
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import ShareError
-from fairshares.harness.hosts.signed_results import INVITED, BenchmarkIntent, Intent, Statement, sign
+from fairshares.harness.hosts.signed_results import BenchmarkIntent, InputSource, Intent, Statement, sign
 from fairshares.harness.online.client import Invitations, read_invitation
 from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import request_of_run, terms_of
@@ -49,7 +49,7 @@ class Owners:
             "2027-01-01",
             asked(),
             {},
-            INVITED,
+            InputSource.INVITED,
             {},
             "u",
             "h",

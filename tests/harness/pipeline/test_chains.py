@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairshares.harness.engines.execution import EngineResult, PrivateJob
+from fairshares.harness.engines.execution import EngineResult, PrivateJob, ValueFiles
 from fairshares.harness.errors import (
     OptionError,
     PartyFailedError,
@@ -62,7 +62,8 @@ class InTheClear(StandInRunner):
     def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
         if self.fails:
             raise PartyFailedError("after")
-        columns = [model.ring.from_bytes(path.read_bytes()) for path in job.party_inputs if path]
+        assert isinstance(job.values, ValueFiles)
+        columns = [model.ring.from_bytes(path.read_bytes()) for path in job.values.files]
         total = columns[0]
         for column in columns[1:]:
             total = model.ring.add(total, column)

@@ -109,7 +109,7 @@ def a_run(
     blocks = tuple(map(int, str(curves.prepare(release, domain).arguments["blocks"]).split(".")))
     opened = np.array(reference.block_counts(pair, scores, 4, GRID, blocks)) * (kept.slots if kept else 1)
     runner.values = opened.tolist()
-    source = Given(PartyInputs(domain, N, 1, N, [None] * 3))
+    source = Given(PartyInputs(domain, N, 1, N))
     settings = RunSettings(release, hosts=runner)
     return run_release(ThresholdsStatistic(curves, choice), source, settings, out, lambda _: None)
 

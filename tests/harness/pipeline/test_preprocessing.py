@@ -16,6 +16,7 @@ from fairshares.harness.engines.execution import (
     EngineResult,
     Job,
     PrivateJob,
+    ValueFiles,
 )
 from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import PartyFailedError
@@ -72,7 +73,7 @@ def opened(model: SecurityModel, prepared: PreparedRelease[Any], piece: Piece, a
         PI_SUM_OFFLINE,
         PROGRAMS / "pi_sum_offline.mpc",
         (str(model.parties), str(nodes)),
-        tuple(columns),
+        ValueFiles(tuple(columns)),
         own=DistributedNoiseInput(nodes, nodes, tuple((node,) for node in range(nodes))),
         pieces=piece.parties,
     )

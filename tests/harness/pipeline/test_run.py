@@ -199,8 +199,8 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
     asked = release(SPLIT.by(CLIENTS), None).but(Randomness.offline, True)
     source, run = InvitedSource(DOMAIN, tmp_path, 2), context(asked, tmp_path)
-    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).sending
-    assert sending is not None
+    sending = source.deliver(run, source.describe(run), Piece("piece", (), 2)).values
+    assert isinstance(sending, ClientInputs)
     read = read_terms(sending.terms, "Terms")
     said = " ".join(told_terms(read.request, read.attempts))
     assert "made before the run" in said and "begun 2 times" in said and "fail counts 3 times" in said
@@ -311,16 +311,17 @@ def test_clients_have_a_connection_each_unless_there_are_many(
     fed = delivered(
         RecordsSource(records(clients)), request_of(MODELS["spdz2k"], form, EPSILON, DELTA), tmp_path
     )
-    assert fed.sending is not None and list(fed.values) == [None, None]
-    assert [upload.values for upload in fed.sending.uploads] == [3 * clients // uploads] * uploads
-    assert fed.sending.parts == uploads
+    assert isinstance(fed.values, ClientInputs)
+    assert [upload.values for upload in fed.values.uploads] == [3 * clients // uploads] * uploads
+    assert fed.values.parts == uploads
     assert fed.public(form) == StatedInputs(clients=clients, uploads=uploads, max_count=10)
 
 
 def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -> None:
     release = request_of(MODELS["ring"], SPLIT.by(CLIENTS), EPSILON, DELTA)
     fed = delivered(InvitedSource(UP_TO_10, tmp_path / "invitations", 3), release, tmp_path)
-    assert fed.sending is not None and [upload.values for upload in fed.sending.uploads] == [4, 4, 4]
+    assert isinstance(fed.values, ClientInputs)
+    assert [upload.values for upload in fed.values.uploads] == [4, 4, 4]
     assert fed.rows == fed.clients == fed.uploads == 3
 
 

@@ -9,7 +9,7 @@ import pytest
 import fairshares as fs
 from fairshares.harness.engines.parties.certificates import fingerprint, make_key
 from fairshares.harness.errors import OptionError, SignatureError
-from fairshares.harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, signers_of
+from fairshares.harness.hosts.signed_results import SCHEMA, InputSource, Intent, Statement, sign, signers_of
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.privacy.manifest import SIGNATURES
 from fairshares.harness.system.documents import as_json
@@ -44,7 +44,12 @@ def runs(tmp_path: Path) -> list[Path]:
         place.upload(number, 2)
         run = place.run()
         manifest = json.loads((run.out / "manifest.json").read_text())
-        hosts = {"run": RUN.format(number), "started": STARTED, "source": UPLOADS, "population": "people"}
+        hosts = {
+            "run": RUN.format(number),
+            "started": STARTED,
+            "source": InputSource.UPLOADS,
+            "population": "people",
+        }
         write_json(run.out / "manifest.json", {**manifest, "hosts": hosts})
         exact = run.found.counts.table - offset(run.found.counts.noise)
         (run.out.parent / f"{run.out.name}.counts").write_text(json.dumps(exact.ravel().astype(int).tolist()))
@@ -74,7 +79,7 @@ def signed_by(keys: Sequence[Path], directory: Path) -> None:
             started=STARTED,
             asked=manifest["request"],
             domain=DOMAIN.to_json(),
-            source=UPLOADS,
+            source=InputSource.UPLOADS,
             inputs=manifest["inputs"],
             uploads="aa",
             program_hash="",

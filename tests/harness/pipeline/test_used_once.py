@@ -49,7 +49,7 @@ class Opens(StandInRunner):
 
     def opens(self, job: PrivateJob, model: SecurityModel) -> EngineResult:
         assert job.pieces is not None
-        self.terms = job.clients.terms if job.clients else {}
+        self.terms = job.sending.terms if job.sending else {}
         open_mark(job.pieces[0], self._opened)
         return EngineResult(
             model=model,

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from fairshares.harness.errors import RecordsError
 from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
-from fairshares.harness.training.features import Feature, Features
+from fairshares.harness.training.features import Features, NumberInRange
 from fairshares.harness.training.logistic import LogisticModel
 from tests.conftest import PROJECT
 
@@ -40,7 +40,7 @@ def table() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
 
 NO_LABELS_OF_THEIRS = {"check_classifiers_classes", "check_classifier_data_not_an_array"}
 MODEL = LogisticModel(
-    Features({"x": Feature(-3, 3), "z": Feature(-3, 3)}), (0, 1), np.array([[2.0, 0.1, 0.0]])
+    Features({"x": NumberInRange(-3, 3), "z": NumberInRange(-3, 3)}), (0, 1), np.array([[2.0, 0.1, 0.0]])
 )
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,7 +79,7 @@ def test_what_is_compiled_is_what_is_accounted_for(model: SecurityModel) -> None
     """In active models, too: flipped bits leave all counts moving the same way."""
     prepared = STATISTIC.prepare(settings(model), DOMAIN)
     plan = prepared.plan
-    job = make_job(prepared, PartyInputs(DOMAIN, 9, 9, 9, [Path()] * model.parties))
+    job = make_job(prepared, PartyInputs(DOMAIN, 9, 9, 9))
     told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
     queries = len(caps_to_choose_from(50)) - 1
     assert (told["queries"], told["above"], told["slots"]) == (str(queries), "31", "9")

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +106,7 @@ def test_the_harness_compiles_what_it_accounts_for(
     settings = settings.but(Randomness.noise_family, family)
     prepared = CurvesStatistic(flat).prepare(settings, DOMAIN)
     plan = prepared.plan
-    job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))
+    job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10))
     arguments = dict(zip(PI_ROC.arguments, job.arguments, strict=True))
     tree = CountTree(8, tuple(map(int, arguments["blocks"].split("."))))
     assert (len(tree.blocks) == 1) == (flat or family == BY_EPSILON)
@@ -131,7 +130,7 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     plan, blocks = prepared.plan, str(prepared.arguments["blocks"])
     tree = CountTree(len(GRID), tuple(map(int, blocks.split("."))))
     assert (plan.unit, plan.changed) == (client, cap.slots * len(tree.blocks))
-    job = make_job(prepared, PartyInputs(domain, 10, 1, 10, [None] * 3))
+    job = make_job(prepared, PartyInputs(domain, 10, 1, 10))
     arguments = dict(zip(statistic.spec.arguments, job.arguments, strict=True))
     assert arguments["blocks"] == blocks
     assert arguments.get("records", "none") == (str(10 * cap.slots) if form is KEYS else "none")

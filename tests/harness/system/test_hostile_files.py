@@ -21,7 +21,7 @@ import pytest
 import fairshares as fs
 from fairshares.harness.engines.parties.certificates import make_key
 from fairshares.harness.errors import FairSharesError
-from fairshares.harness.hosts.host_log import FILE as LOG, read_log
+from fairshares.harness.hosts.host_log import LOG_FILE, read_log
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.hosts.key_histories import read_history
 from fairshares.harness.hosts.policy import checked_policy
@@ -165,7 +165,7 @@ def history(path: Path) -> object:
 
 def host_log(path: Path) -> object:
     """A line that no agent wrote is counted, and the others are shown."""
-    path.rename(path.with_name(LOG))
+    path.rename(path.with_name(LOG_FILE))
     assert read_log(path.parent).unreadable
     raise FairSharesError("it is left out, with its reason")
 

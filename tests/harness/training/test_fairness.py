@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fairshares.harness.errors import OptionError
+from fairshares.harness.inputs.updates import UpdateRule, units_for
 from fairshares.harness.training.fairness import FAIRNESS, OF_TWO_LABELS, FairGrad
 from fairshares.harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from fairshares.harness.training.updates import UpdateRule, units_for
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 RECORD, CLIENT = PrivacyUnit.RECORD, PrivacyUnit.CLIENT

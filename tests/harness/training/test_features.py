@@ -17,7 +17,14 @@ from fairshares import LogisticModel
 from fairshares.harness.errors import FeaturesError, RecordsError, ResultFileError
 from fairshares.harness.inputs.columns import as_text
 from fairshares.harness.inputs.tables import Counted, table_at
-from fairshares.harness.training.features import Feature, Features, features_from_json, read_features
+from fairshares.harness.training.features import (
+    Category,
+    Feature,
+    Features,
+    NumberInRange,
+    features_from_json,
+    read_features,
+)
 from fairshares.protocols.json_values import JsonValue
 
 DECLARED: JsonValue = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
@@ -38,9 +45,9 @@ def test_ranges_are_scaled_and_categories_marked():
     st.floats(allow_nan=False, allow_infinity=False),
 )
 def test_no_value_is_refused_and_none_leaves_the_bounds(values, low, high):
-    features = [Feature(categories=("0", "a"))]
+    features: list[Feature] = [Category(("0", "a"))]
     if 0 < high / 2 - low / 2 < np.inf:
-        features.append(Feature(low, high))
+        features.append(NumberInRange(low, high))
     for feature in features:
         encoded = feature.encode(values)
         assert encoded.shape == (len(values), feature.columns) and (np.abs(encoded) <= 1).all()
@@ -104,20 +111,20 @@ def test_truth_is_one_and_zero_from_every_source(made, tmp_path):
     """As `pd.get_dummies` gives it; a model would else be trained on nothing, and ε be spent."""
     values = [True, False, True]
     rows = table_at(TRUTHS[made](values, tmp_path), ["x"]).rows(["x"])
-    assert Feature(0.0, 1.0).encode(rows.texts["x"]).ravel().tolist() == [1, -1, 1]
+    assert NumberInRange(0.0, 1.0).encode(rows.texts["x"]).ravel().tolist() == [1, -1, 1]
     declared = features_from_json({"x": {"categories": [True, False]}}, "here")
     texts = [text.capitalize() for text in rows.texts["x"]]
     assert declared.encode({"x": texts}).tolist() == [[1, 0], [0, 1], [1, 0]]
-    assert list(Features({"x": Feature(0.0, 1.0)}).misread(rows)) == []
+    assert list(Features({"x": NumberInRange(0.0, 1.0)}).misread(rows)) == []
 
 
 def test_categories_are_numbers_too():
-    declared = features_from_json({"x": {"categories": [0, 12]}}, "here")
+    declared = features_from_json({"x": {"categories": [0, 12], "low": None, "high": None}}, "here")
     assert declared.encode({"x": as_text([12.0, 0.0, math.nan])}).tolist() == [[0, 1], [1, 0], [0, 0]]
     assert features_from_json(declared.to_json(), "again") == declared
 
 
-RANGE, KINDS = Feature(0.0, 9.0), Feature(categories=("a", "b"))
+RANGE, KINDS = NumberInRange(0.0, 9.0), Category(("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +225,7 @@ def as_array(columns):
     return np.array([columns["age"], columns["sector"]]).T
 
 
-TWO_FEATURES = Features({"age": Feature(0.0, 10.0), "sector": Feature(categories=("1", "2"))})
+TWO_FEATURES = Features({"age": NumberInRange(0.0, 10.0), "sector": Category(("1", "2"))})
 CLASSIFIER = LogisticModel(TWO_FEATURES, ("no", "yes"), np.array([[1.0, 2.0, -2.0, 0.5]]))
 
 

@@ -38,7 +38,7 @@ from fairshares.harness.security_models import get_model
 from fairshares.harness.stated_privacy import StatedLoss
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.training import training_run
-from fairshares.harness.training.features import Feature, Features
+from fairshares.harness.training.features import Features, NumberInRange
 from fairshares.harness.training.logistic import Descent, LogisticModel, fit
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import PlannedSums
@@ -55,7 +55,7 @@ from fairshares.protocols.spec import PI_ROUNDS
 from tests.support.running import QUICKEST
 
 CLIENTS, EACH = 40, 3
-FEATURES = Features({"x": Feature(0.0, 1.0)})
+FEATURES = Features({"x": NumberInRange(0.0, 1.0)})
 MODEL = get_model(QUICKEST)
 REST = Guarantee(Fraction(7), Fraction(1, 10**5))
 

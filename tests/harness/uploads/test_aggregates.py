@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairshares.harness.engines.execution import ValueFiles
 from fairshares.harness.errors import RecordsError, ShareError
 from fairshares.harness.inputs.encoding import columns_of, count_columns
 from fairshares.harness.inputs.record_schema import RecordDomain
@@ -93,7 +94,8 @@ def test_a_run_takes_all_uploads_in_the_order_of_their_identities(
     assert (inputs.clients, inputs.uploads, inputs.excluded) == (3, 3, {})
     assert inputs.batches == tuple(sorted(names))
     delivered = SharesSource(tmp_path).deliver(run, inputs, None).values
-    parts = [model.ring.from_bytes(path.read_bytes()) for path in delivered if path]
+    assert isinstance(delivered, ValueFiles)
+    parts = [model.ring.from_bytes(path.read_bytes()) for path in delivered.files]
     blocks = [names[name] for name in sorted(names)]
     expected = sum(blocks) if form is SPLIT else np.hstack(blocks)
     total = parts[0]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from fairshares.harness.engines.execution import ValueFiles
 from fairshares.harness.errors import ShareError
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from fairshares.harness.inputs.records import ClientRecords
@@ -54,9 +55,9 @@ def described(
     work.mkdir()
     run = context(request_of(model, form, Fraction(1), Fraction(1, 2**40)), work)
     inputs = SharesSource(shares).describe(run)
-    return inputs, [
-        path.read_bytes() for path in SharesSource(shares).deliver(run, inputs, None).values if path
-    ]
+    values = SharesSource(shares).deliver(run, inputs, None).values
+    assert isinstance(values, ValueFiles)
+    return inputs, [path.read_bytes() for path in values.files]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairshares.harness.engines.execution import ValueFiles
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain
 from fairshares.harness.pipeline.sources import PartyInputs, SharesSource
 from fairshares.harness.security_models import MODELS
@@ -54,9 +55,9 @@ def fed(directory: Path) -> tuple[PartyInputs, int]:
 def test_a_run_on_uploads_writes_their_values_once(uploaded: Path) -> None:
     inputs, written = fed(uploaded)
     assert VALUES <= written < 1.5 * VALUES, "a copy would be as many bytes again"
-    assert [file.stat().st_size for file in inputs.values if file] == [
-        VALUES // MODEL.parties
-    ] * MODEL.parties
+    assert isinstance(inputs.values, ValueFiles)
+    sizes = [file.stat().st_size for file in inputs.values.files]
+    assert sizes == [VALUES // MODEL.parties] * MODEL.parties
 
 
 def test_a_run_on_aggregates_writes_their_values_once_and_leaves_them(uploaded: Path) -> None:
@@ -70,6 +71,6 @@ def test_a_run_on_aggregates_writes_their_values_once_and_leaves_them(uploaded: 
     inputs, written = fed(given)
     assert VALUES <= written < 1.5 * VALUES
     assert {file.name: file.read_bytes() for file in given.glob("*.aggregate")} == whole
-    for file, aggregate in zip(inputs.values, sorted(whole), strict=True):
-        assert file is not None
+    assert isinstance(inputs.values, ValueFiles)
+    for file, aggregate in zip(inputs.values.files, sorted(whole), strict=True):
         assert whole[aggregate].endswith(file.read_bytes())

@@ -15,7 +15,7 @@ from fairshares.harness.uploads.counting import opener_of
 from fairshares.harness.uploads.files import place_of_party
 from fairshares.harness.uploads.keys import party_with_keys
 from fairshares.harness.uploads.policy import ClientPolicy
-from fairshares.harness.uploads.sending import TO_TASK, addresses_for, check_stored
+from fairshares.harness.uploads.sending import TO_TASK, Outcome, SendingEnd, addresses_for, check_stored
 from fairshares.harness.uploads.task import CERTIFICATE, URLS, Task
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee
@@ -56,8 +56,9 @@ def test_addresses_that_do_not_fit_the_task(task: Task, admission: str, to: str,
 
 
 def test_one_upload_whose_end_is_unknown_is_an_error() -> None:
-    stored: Counter[str] = Counter({"stored (HTTP 201)": 2})
-    unknown: Counter[str] = Counter({"stored (HTTP 201)": 1, "unknown until the party lists its uploads": 1})
+    is_stored = SendingEnd(Outcome.STORED, "HTTP 201")
+    stored = Counter({is_stored: 2})
+    unknown = Counter({is_stored: 1, SendingEnd(Outcome.UNKNOWN, "stored (HTTP 201)"): 1})
     check_stored([stored, stored], Path("shares"))
     with pytest.raises(ShareError) as refused:
         check_stored([stored, unknown], Path("shares"))

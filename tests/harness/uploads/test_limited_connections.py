@@ -13,11 +13,11 @@ import pytest
 import urllib3
 
 from fairshares.harness.uploads import limited_connections, sending as uploading
-from fairshares.harness.uploads.sending import Outcome, put, send
-from tests.support.servers import certify, head_of, talking
+from fairshares.harness.uploads.sending import Outcome, SendingEnd, put, send
+from tests.support.servers import certify, head_of, talking, told
 
-BROKE = (Outcome.UNKNOWN, "the connection broke")
-LATE = (Outcome.UNKNOWN, "it did not answer in time")
+BROKE = SendingEnd(Outcome.UNKNOWN, "the connection broke")
+LATE = SendingEnd(Outcome.UNKNOWN, "it did not answer in time", is_late=True)
 STORED = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
 SHORT_S = 0.3  # the limit that a server is to exceed
 LONG_S = 30.0  # how long it takes where it is not cut off, which no test has to wait for
@@ -78,7 +78,7 @@ def test_a_head_has_a_greatest_length(pool: urllib3.PoolManager, tmp_path: Path)
         for line in (b"HTTP/1.1 201 Created", b"Content-Length: 0", *[b"X: " + b"y" * 60_000] * length, b""):
             connection.sendall(line + b"\r\n")
 
-    for length, end in ((4, (Outcome.STORED, "HTTP 201")), (5, BROKE)):
+    for length, end in ((4, SendingEnd(Outcome.STORED, "HTTP 201")), (5, BROKE)):
         with talking(tmp_path / "server.pem", partial(talk, length)) as address:
             assert put(pool, address, b"sealed", unanswered=False) == end
 
@@ -134,7 +134,7 @@ def test_a_longer_body_has_more_time(
         connection.sendall(STORED)
 
     with talking(tmp_path / "server.pem", talk) as address:
-        assert put(pool, address, body, unanswered=False) == (Outcome.STORED, "HTTP 201")
+        assert put(pool, address, body, unanswered=False) == SendingEnd(Outcome.STORED, "HTTP 201")
 
 
 def test_tls_that_does_not_begin_is_too_late(
@@ -144,7 +144,7 @@ def test_tls_that_does_not_begin_is_too_late(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         begun = time.monotonic()
-        assert put(pool, f"https://127.0.0.1:{port}/", b"sealed", unanswered=False)[1] == LATE[1]
+        assert put(pool, f"https://127.0.0.1:{port}/", b"sealed", unanswered=False).answer == LATE.answer
         assert time.monotonic() - begun < LONG_S
 
 
@@ -163,7 +163,7 @@ def test_all_addresses_of_a_server_have_one_limit(
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [one] * 50)
     monkeypatch.setattr(socket.socket, "connect", connect)
     end = put(pool, "https://name/", b"sealed", unanswered=False)
-    assert end == (Outcome.FAILED, "nobody answers") and 0 < len(tried) <= 3 * 4
+    assert end == SendingEnd(Outcome.FAILED, "nobody answers") and 0 < len(tried) <= 3 * 4
 
 
 def test_what_was_cut_off_does_not_end_what_follows(
@@ -187,7 +187,7 @@ def test_what_was_cut_off_does_not_end_what_follows(
         time.sleep(2 * SHORT_S)  # a limit that went on would end the connection now
         ends.append(put(pool, address, b"sealed", unanswered=False))
         pool.connection_from_url(address).close()  # else the conversation would go on
-    assert ends == [(Outcome.STORED, "HTTP 201")] * 5 and len(connections) == 2
+    assert ends == [SendingEnd(Outcome.STORED, "HTTP 201")] * 5 and len(connections) == 2
 
 
 def test_a_server_that_does_not_answer_in_time_is_not_asked_for_each_upload(
@@ -208,7 +208,7 @@ def test_a_server_that_does_not_answer_in_time_is_not_asked_for_each_upload(
     with talking(tmp_path / "server.pem", drip) as slow, talking(tmp_path / "server.pem", talk) as quick:
         ends = send(tmp_path / "out", [slow, quick])
     why = "not tried, as the server did not answer an earlier one in time"
-    assert ends == [
+    assert told(ends) == [
         Counter(
             {
                 f"{Outcome.UNKNOWN} (it did not answer in time)": 1,

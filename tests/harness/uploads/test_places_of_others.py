@@ -102,8 +102,8 @@ def test_nothing_is_sent_from_where_others_can_replace_it(
 ) -> None:
     """Their envelopes would be sent by this client's certificate."""
 
-    def stored(*_: object, **__: object) -> tuple[uploading.Outcome, str]:
-        return uploading.Outcome.STORED, "HTTP 201"
+    def stored(*_: object, **__: object) -> uploading.SendingEnd:
+        return uploading.SendingEnd(uploading.Outcome.STORED, "HTTP 201")
 
     monkeypatch.setattr(uploading, "put", stored)
     task = trial(DOMAIN, SPLIT, MODELS["ring"], tmp_path / "task")

@@ -141,7 +141,7 @@ def test_known_rows(case: dict[str, Any]) -> None:
 def test_known_rows_have_every_form_and_every_kind() -> None:
     assert {case["form"] for case in known()} == INPUT_FORMS.keys()
     kinds = {domain_from_json(case["record_domain"], "the test").kind for case in known()}
-    assert kinds == set(RecordKind)
+    assert kinds == set(RecordKind) - {RecordKind.VECTOR}  # vectors are rounded at random
 
 
 NAMES = st.lists(

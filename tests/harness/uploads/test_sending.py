@@ -14,7 +14,7 @@ import pytest
 from fairshares.harness.errors import ShareError
 from fairshares.harness.uploads import sending as uploading
 from fairshares.harness.uploads.sending import Outcome, send
-from tests.support.servers import certify, serving
+from tests.support.servers import certify, serving, told
 
 STORED, FAILED, UNKNOWN = Outcome.STORED, Outcome.FAILED, Outcome.UNKNOWN
 
@@ -48,7 +48,7 @@ class Body:
 def test_a_server_whose_answer_has_no_end_is_not_listened_to(out: Path, tmp_path: Path) -> None:
     body = Body()
     with serving(tmp_path / "server.pem", lambda *_: 201, body) as address:
-        assert send(out, [f"{address}p0/"]) == [Counter({f"{STORED} (HTTP 201)": 1})]
+        assert told(send(out, [f"{address}p0/"])) == [Counter({f"{STORED} (HTTP 201)": 1})]
     assert 1 <= body.begun < 64  # what the buffers of both sockets hold
 
 
@@ -74,7 +74,7 @@ def test_what_a_client_is_told(
 ) -> None:
     answer = Mock(side_effect=answers)
     with serving(tmp_path / "server.pem", answer) as address:
-        assert send(out, [f"{address}p0/"]) == [Counter({outcome: 1})]
+        assert told(send(out, [f"{address}p0/"])) == [Counter({outcome: 1})]
     assert answer.call_args_list == [call("/p0/ab.share", b"sealed")] * len(answers) and suffixes(out) == [
         left
     ]
@@ -83,10 +83,10 @@ def test_what_a_client_is_told(
 def test_a_client_that_was_killed_does_not_know(out: Path, tmp_path: Path) -> None:
     (out / "party-0" / "ab.share").rename(out / "party-0" / "ab.sending")
     with serving(tmp_path / "server.pem", lambda path, body: 409) as address:
-        assert send(out, [address]) == [Counter({f"{UNKNOWN} (HTTP 409)": 1})]
+        assert told(send(out, [address])) == [Counter({f"{UNKNOWN} (HTTP 409)": 1})]
     with serving(tmp_path / "server.pem", lambda path, body: 201) as address:
-        assert send(out, [address]) == [Counter({f"{STORED} (HTTP 201)": 1})]
-        assert send(out, [address]) == [Counter()] and suffixes(out) == [".sent"]
+        assert told(send(out, [address])) == [Counter({f"{STORED} (HTTP 201)": 1})]
+        assert told(send(out, [address])) == [Counter()] and suffixes(out) == [".sent"]
 
 
 def test_clients_that_are_killed_lose_nothing(out: Path, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_presigned_url_is_taken_as_it_is(out: Path, tmp_path: Path) -> None:
     answer = Mock(return_value=200)
     with serving(tmp_path / "server.pem", answer) as address:
         url = f"{address}bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60"
-        assert send(out, [url]) == [Counter({f"{STORED} (HTTP 200)": 1})]
+        assert told(send(out, [url])) == [Counter({f"{STORED} (HTTP 200)": 1})]
         answer.assert_called_once_with("/bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60", b"sealed")
         for name in ("cd", "ef"):
             (out / "party-0" / f"{name}.share").write_bytes(b"sealed")
@@ -138,9 +138,10 @@ def test_nothing_goes_to_a_stranger(out: Path, tmp_path: Path, monkeypatch: pyte
     answer = Mock(return_value=201)
     with serving(tmp_path / "server.pem", answer) as address:
         (end,) = send(out, [address])
-    (told,) = end
-    assert told.startswith(f"{FAILED} (its certificate is not trusted here: ") and not answer.called
-    assert send(out, [address]) == [Counter({f"{FAILED} (nobody answers)": 1})]
+    (only,) = end
+    assert only.outcome is FAILED and only.answer.startswith("its certificate is not trusted here: ")
+    assert not answer.called
+    assert told(send(out, [address])) == [Counter({f"{FAILED} (nobody answers)": 1})]
     for bad in ("http://127.0.0.1/", ""):
         with pytest.raises(ShareError, match="is no URL to send to"):
             send(out, [bad])

@@ -14,6 +14,7 @@ from fairshares.protocols.arrays import Floats, Integers
 MAX_COORDINATES = 1 << 24
 MIN_WEIGHT = 1e-6
 MAX_WEIGHT = 1 << 20
+MOST_UNITS = 1 << 40  # of the grid to a clipping norm
 
 _SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
 _ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
@@ -89,7 +90,7 @@ class UpdateRule:
         coordinate, whatever the coins are. Replacing a vector changes the sum by at most twice that, so the
         square is four times as large. A vector is replaced in two cases: a protected record with its own
         vector is replaced, or a protected record within a client's vector changes in any way.
-        [test: tests/harness/training/test_updates.py]
+        [test: tests/harness/inputs/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)  # above sqrt(d)
         squares = self.norm**2 + 2 * self.norm * root + self.coordinates
@@ -117,7 +118,7 @@ class UpdateRule:
         rounding to the nearest unit, the errors of clients that are alike would add up.
         Guarantees: whatever the coins are, each row's squared norm is at most `squares`, and no coordinate
         exceeds `largest`.
-        [test: tests/harness/training/test_updates.py]
+        [test: tests/harness/inputs/test_updates.py]
         Edge cases: a row that is not finite counts as zeros. There is one weight per row. Weights are cut to
         [0, largest_weight], and NaN counts as 0.
         """

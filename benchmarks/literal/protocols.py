@@ -1,32 +1,21 @@
 """PrivFairFL's Protocols 1 to 4 as printed, as jobs on records that they make up.
 
-Their outputs are not private, whatever the epsilon. The programs' files are in a clone of this project, and
-in no installed package.
+Their outputs are not private, whatever the epsilon.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
 
-from msgspec import Meta, Struct
-
-from fairshares.harness.engines.execution import PROJECT, MadeUpJob
-from fairshares.harness.errors import OptionError, UnsupportedError
-from fairshares.harness.inputs.federation_size import MOST_MADE_UP
+from fairshares.harness.engines.execution import MadeUpJob
+from fairshares.harness.errors import OptionError
+from fairshares.harness.hosts.trials import CLONE_PROGRAMS
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import FRACTION_BITS, MADE_UP
 from fairshares.protocols.spec import NO_INPUT, ProtocolSpec
 
-DIRECTORY = PROJECT / "benchmarks" / "literal"
 _SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi_roc, at each threshold
-
-PrintedName = Annotated[str, Meta(pattern=r"^[a-z][a-z_-]{0,31}\Z")]
-"""The name of a protocol, or of a form of its program."""
-
-NumberAtMost = Annotated[int, Meta(ge=0, le=MOST_MADE_UP)]
-"""A number of records, clients, thresholds or samples; 0 where a protocol has none."""
 
 
 def _fraction_bits(arguments: Mapping[str, str]) -> int:  # noqa: ARG001
@@ -94,29 +83,30 @@ _LANES = 200_000  # of a vector of comparisons: more gain little, and take more 
 
 def literal_source(spec: ProtocolSpec) -> Path:
     """Return the file of a literal protocol's program."""
-    return DIRECTORY / f"{spec.name}.mpc"
+    return CLONE_PROGRAMS / f"{spec.name}.mpc"
 
 
-class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, kw_only=True)
+class LiteralProtocol:
     """A protocol as printed, and its public numbers.
 
     Attributes:
         protocol: The protocol, by a key of `SPECS`.
         form: How its program takes instances, as `protocols/circuits/literal.py` names forms.
         claimed_epsilon: The epsilon that the protocol claims, which it does not guarantee.
-        clients: The number of clients.
+        clients: The number of clients, 0 where the protocol has none, as each other number.
         records: The number of records of all clients.
         thresholds: The number of thresholds.
         samples: The number of samples of noise.
     """
 
-    protocol: PrintedName
-    form: PrintedName
+    protocol: str
+    form: str
     claimed_epsilon: Fraction = Fraction(1)
-    clients: NumberAtMost = 0
-    records: NumberAtMost = 0
-    thresholds: NumberAtMost = 0
-    samples: NumberAtMost = 0
+    clients: int = 0
+    records: int = 0
+    thresholds: int = 0
+    samples: int = 0
 
     @property
     def spec(self) -> ProtocolSpec:
@@ -134,7 +124,6 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
         Raises:
             OptionError: A number that the protocol takes is 0 or less, or there is no such protocol.
-            UnsupportedError: This installation lacks the program.
         """
         spec = self.spec
         numbers = {
@@ -155,12 +144,6 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "parties": model.parties,
             **exact,
         }
-        source = literal_source(spec)
-        if not source.is_file():
-            raise UnsupportedError(
-                f"There is no program {source.name} in {DIRECTORY}; take a clone of FairShares, as an "
-                "installed package has no protocols as printed."
-            )
         samples = _SAMPLES[self.protocol]
         for name in ("samples", "thresholds"):
             if name in spec.arguments:
@@ -169,4 +152,4 @@ class LiteralProtocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if samples:
             fair_bits = ((FRACTION_BITS, samples),)
         arguments = tuple(str(given[name]) for name in spec.arguments)
-        return MadeUpJob(spec, source, arguments, fair_bits=fair_bits)
+        return MadeUpJob(spec, literal_source(spec), arguments, fair_bits=fair_bits)

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fairshares.harness.errors import OptionError
-from fairshares.harness.training import updates as updates_module
-from fairshares.harness.training.updates import MAX_WEIGHT, UpdateRule
+from fairshares.harness.inputs import updates as updates_module
+from fairshares.harness.inputs.updates import MAX_WEIGHT, UpdateRule
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 
 CLIENT, RECORD = PrivacyUnit.CLIENT, PrivacyUnit.RECORD

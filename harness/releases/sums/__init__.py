@@ -1,0 +1,1 @@
+"""π_ROUNDS of uploads: a noisy sum of clients' vectors, one of several that are charged together."""

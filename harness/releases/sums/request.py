@@ -1,0 +1,69 @@
+"""What a reveal of a sum of vectors is asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from fairshares.harness.errors import OptionError, named
+from fairshares.harness.request.fields import OptionGroup, required
+from fairshares.harness.request.readers import OneOf, Whole, in_module
+from fairshares.harness.request.request import DISTRIBUTED, JOINT, Inputs, Protect, Randomness, Request
+from fairshares.protocols.accounting.calibration import NeighboringRelation
+
+if TYPE_CHECKING:
+    from fairshares.harness.inputs.record_schema import RecordDomain
+
+_MOST_REVEALS = in_module("fairshares.harness.inputs.record_schema:MOST_REVEALS")
+USUAL_DELTA = "1e-5"  # of all reveals; as of trainings, whose noise for 2^-40 would be half as large again
+
+
+def parse_name_of_task(text: str, option: str) -> str:
+    """Read the name of a task, the SHA-256 of its file."""
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise OptionError(
+            f"{named(option)} must be a task's name, of 64 hexadecimal digits, as `task` prints it; "
+            f"got {text[:80]!r}."
+        )
+    return text
+
+
+class RevealRequest(Request):
+    """Reveal the noisy sum of clients' vectors, one of as many as their task declares."""
+
+    task = "sums"
+    protocols: ClassVar = {"sums": "pi_rounds"}
+
+    protect = OptionGroup(
+        Protect,
+        without=("neighboring_relation", "cap", "cap_epsilon"),
+        fixed={"privacy_unit": "client"},
+        epsilon={"help": "the ε of all reveals that the task declares, in total"},
+        delta={"default": USUAL_DELTA, "help": "the δ of all reveals that the task declares, in total"},
+    )
+    randomness = OptionGroup(
+        Randomness,
+        without=("noise_family",),
+        noise={
+            "parse": OneOf(lambda: (JOINT, DISTRIBUTED)),
+            "help": "joint (default: made in the computation, known to nobody) or distributed (each party "
+            "adds its own); Gaussian in either case",
+        },
+    )
+    inputs = OptionGroup(Inputs, without=("input_form", "input_path"))
+    upload_task = required(
+        parse_name_of_task, "the name of the task for which clients share vectors", "0123" * 16
+    )
+    reveal = required(Whole(1, _MOST_REVEALS), "the number of the reveal for which clients sealed", "1")
+
+    @property
+    def charged_with(self) -> str:
+        return self.upload_task
+
+    @property
+    def number_in_series(self) -> int:
+        return self.reveal
+
+    def relation_in(self, domain: RecordDomain) -> NeighboringRelation:  # noqa: ARG002
+        """Return the relation of clients: one takes part in all reveals, or in none."""
+        return NeighboringRelation.ZERO_OUT_ONE

@@ -1,0 +1,182 @@
+"""A client's vectors for the reveals of a task: sealed once each, and sent as often as need be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from fairshares.harness.errors import PYTHON, OptionError, ShareError, cannot, naming
+from fairshares.harness.system.files import create_file, in_turn, scratch_directory, sync
+from fairshares.harness.system.places import directory_fault, make_own_directory
+from fairshares.harness.uploads.client import seal_upload
+from fairshares.harness.uploads.files import SUFFIX
+from fairshares.harness.uploads.sending import TO_TASK, addresses_for, check_stored, send
+from fairshares.harness.uploads.task import Task, read_task
+from fairshares.protocols.arrays import Floats, Integers
+
+
+@dataclass(frozen=True)
+class SealedUpdate:
+    """A client's vector for a reveal, sealed for the parties.
+
+    Attributes:
+        reveal: The number of the reveal.
+        identity: The upload's identity, by which parties list it.
+        envelopes: The bytes for each party, party 0 first.
+    """
+
+    reveal: int
+    identity: str
+    envelopes: tuple[bytes, ...] = field(repr=False)
+
+
+class UpdateClient:
+    """One client of a task of vectors, with a record of what it has sealed.
+
+    Each vector is clipped, weighed, rounded at random to the task's grid, and split into a share for each
+    party. Hosts cannot tell whether two uploads are of one client, so this record is what keeps the client to
+    one vector in a reveal.
+
+    Guarantees: of a reveal one vector at most is sealed, also by several processes, and its bytes are the
+    same whenever they are sent.  [test: tests/harness/uploads/test_vectors.py]
+
+    Args:
+        task: The file of a task of vectors, or the task.
+        directory: The client's own directory, for this record. A client that loses it could send two vectors
+            for a reveal, and loses its protection in that reveal.
+    Raises:
+        ShareError: The file is no task of this version, or others could change the directory.
+        OptionError: The task is of records.
+    """
+
+    def __init__(self, task: Task | Path | str, directory: Path | str) -> None:
+        with naming(PYTHON):
+            self.task = task if isinstance(task, Task) else read_task(Path(task))
+            self._declared = self.task.vectors
+            # Another task has another directory, and reveals of its own.
+            self._directory = Path(directory) / self.task.name
+            with cannot(f"write {self._directory}", ShareError):
+                reason = make_own_directory(self._directory)
+            if reason is not None:
+                raise ShareError(
+                    f"{reason}, so others could replace what this client sends; name another directory, or "
+                    "take that right away (chmod go-w)."
+                )
+
+    @property
+    def reveals(self) -> int:
+        """How many reveals the task declares."""
+        return self._declared.reveals
+
+    def seal(self, reveal: int, update: Floats, weight: float = 1.0) -> SealedUpdate:
+        """Seal the client's vector for a reveal, once.
+
+        Guarantees: all parties' envelopes but one, even opened, are independent of the vector. Their length
+        is the same for all vectors.
+        [test: tests/harness/uploads/test_vectors.py, tests/harness/uploads/test_envelopes.py]
+
+        Args:
+            reveal: The number of the reveal, from 1 on.
+            update: The vector, shape (coordinates,).
+            weight: Its weight after clipping, cut to the largest one that the task allows.
+        Raises:
+            RecordDomainError: The task declares fewer reveals.
+            OptionError: The vector has another length, or numbers that are not finite; or the weight is none.
+            ShareError: A vector was sealed for this reveal before, the task is over, a party's keys have
+                expired, or the record cannot be written.
+        """
+        with naming(PYTHON):
+            task = self.task.of_reveal(reveal)
+            self.task.check_open()
+            encoded = self._encoded(update, weight)
+            place = self._place(reveal)
+            with cannot(f"write {place}", ShareError, "nothing was sealed"), in_turn(self._directory):
+                if place.exists():
+                    raise ShareError(
+                        f"A vector for reveal {reveal} was sealed before, in {place}, and a client has one "
+                        "in a reveal: send that one."
+                    )
+                identity, envelopes = seal_upload(task, encoded, None)
+                with scratch_directory(self._directory) as partial:
+                    whole = partial / place.name
+                    for party, envelope in enumerate(envelopes):
+                        own = whole / f"party-{party}"
+                        own.mkdir(mode=0o700, parents=True)
+                        create_file(own / f"{identity}{SUFFIX}", envelope)
+                    whole.rename(place)  # whole, or not at all
+                sync(self._directory)
+            return SealedUpdate(reveal, identity, tuple(envelopes))
+
+    def sealed(self, reveal: int) -> SealedUpdate | None:
+        """Return what was sealed for a reveal, or None if nothing was.
+
+        Raises:
+            ShareError: The record was changed, or cannot be read.
+        """
+        with naming(PYTHON):
+            place = self._place(reveal)
+            if not place.exists():
+                return None
+            identities: set[str] = set()
+            envelopes: list[bytes] = []
+            with cannot(f"read {place}", ShareError):
+                for party in range(len(self.task.parties)):
+                    own = place / f"party-{party}"
+                    reason = directory_fault(own)
+                    files = sorted(own.glob("*.s*"))  # its end says how far the sending is
+                    if reason is not None or len(files) != 1:
+                        raise ShareError(f"{place} is not as it was sealed; send nothing of it.")
+                    identities.add(files[0].stem)
+                    envelopes.append(files[0].read_bytes())
+            if len(identities) != 1:
+                raise ShareError(f"{place} is not as it was sealed; send nothing of it.")
+            return SealedUpdate(reveal, identities.pop(), tuple(envelopes))
+
+    def send(
+        self, reveal: int, to: str = TO_TASK, certificate: Path | str | None = None
+    ) -> Mapping[str, int]:
+        """Send what was sealed for a reveal to each party's server, and again what is not known to be there.
+
+        Args:
+            reveal: The number of the reveal.
+            to: A URL for each party, separated by spaces; by default those in the task.
+            certificate: A PEM file with the client's certificate and key, for servers that ask for one.
+        Returns:
+            How many of the envelopes are stored, by the servers' last answer.
+        Raises:
+            OptionError: There are other numbers of addresses than of parties.
+            ShareError: Nothing was sealed for the reveal, or not every envelope is known to be stored.
+        """
+        with naming(PYTHON):
+            place = self._place(reveal)
+            if not place.exists():
+                raise ShareError(f"No vector was sealed for reveal {reveal}; seal it before you send it.")
+            shown = None if certificate is None else Path(certificate)
+            ends = send(place, addresses_for(self.task, to, shown), shown)
+            check_stored(ends, place)
+            stored: dict[str, int] = {}
+            for of_party in ends:
+                for end, number in of_party.items():
+                    stored[str(end)] = stored.get(str(end), 0) + number
+            return stored
+
+    def _place(self, reveal: int) -> Path:
+        return self._directory / f"reveal-{reveal}"
+
+    def _encoded(self, update: Floats, weight: float) -> Integers:
+        """Return the vector in units of the grid, shape (coordinates,)."""
+        rule = self._declared.rule
+        values = np.asarray(update, dtype=np.float64)
+        if values.shape != (rule.coordinates,):
+            raise OptionError(
+                f"The task's vectors have {rule.coordinates} coordinates, and this one has the shape "
+                f"{values.shape}; nothing was sealed."
+            )
+        if not (np.isfinite(values).all() and np.isfinite(weight)):
+            raise OptionError(
+                "The vector, or its weight, has a number that is not finite; nothing was sealed. Send no "
+                "vector in this reveal, or one of zeros."
+            )
+        encoded: Integers = rule.encode(values[np.newaxis], np.array([weight]))[0]
+        return encoded
