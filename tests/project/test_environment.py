@@ -26,7 +26,6 @@ OPTIONAL = {
     "_typeshed": {  # of type checkers alone
         "harness/uploads/signatures.py",
         "harness/system/documents.py",
-        "harness/uploads/limited_connections.py",
     },
     "typing_extensions": {"harness/engines/mpyc/exchange.py"},  # of type checkers alone
     "dask": {"harness/pipeline/cluster_client.py"},  # the extra `cluster`
