@@ -1,1 +1,0 @@
-"""Private federated training with weights before and thresholds after. Start with `app`."""
