@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from fairshares._session import Session
     from fairshares.harness import __version__
     from fairshares.harness.errors import FairSharesError
+    from fairshares.harness.hosts.sums import SumsAtHosts
     from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from fairshares.harness.reweighing.sample_weight import read_weights, sample_weight
     from fairshares.harness.training.logistic import LogisticModel
     from fairshares.harness.training.session import SumSession
+    from fairshares.harness.uploads.vectors import UpdateClient
 
 __all__ = [
     "CapResult",
@@ -47,8 +49,10 @@ __all__ = [
     "LogisticModel",
     "Session",
     "SumSession",
+    "SumsAtHosts",
     "ThresholdsResult",
     "TrainResult",
+    "UpdateClient",
     "WeightsResult",
     "__version__",
     "cap",
@@ -86,6 +90,8 @@ _LATE = {
     "LogisticModel": "fairshares.harness.training.logistic",
     "Session": "fairshares._session",
     "SumSession": "fairshares.harness.training.session",
+    "SumsAtHosts": "fairshares.harness.hosts.sums",
+    "UpdateClient": "fairshares.harness.uploads.vectors",
     "read_weights": "fairshares.harness.reweighing.sample_weight",
     "sample_weight": "fairshares.harness.reweighing.sample_weight",
     **{name: "fairshares._results" for name in __all__ if name.endswith("Result")},

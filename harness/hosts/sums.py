@@ -5,7 +5,6 @@ from pathlib import Path
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import PYTHON, OptionError, named, naming
 from fairshares.harness.hosts.inventory import hosts_for, read_hosts
-from fairshares.harness.hosts.runner import HostsBackend, HostsRunner, HostsSource, preprocess, propose
 from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
 from fairshares.harness.privacy.ledger.charge import chosen_account
 from fairshares.harness.releases.base import PreparedRelease
@@ -14,6 +13,7 @@ from fairshares.harness.releases.sums.statistic import NoisySum, SumsStatistic
 from fairshares.harness.request.fields import OptionGroup, Options, as_text
 from fairshares.harness.request.request import AccountOptions, Request, Where, parse_pieces
 from fairshares.harness.system.documents import as_json
+from fairshares.harness.system.files import as_path
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.session import Number
 from fairshares.harness.uploads.task import Task, read_task
@@ -83,7 +83,11 @@ class SumsAtHosts:
             FairSharesError: A subclass for each mistake.
         """
         with naming(PYTHON):
-            self.task: Task = read_task(Path(task))
+            # Packages of an extra are needed to use this class, and not to import it.
+            from fairshares.harness.hosts.runner import HostsBackend
+
+            inventory = as_path(hosts, "hosts")
+            self.task: Task = read_task(as_path(task, "task"))
             self._vectors = self.task.vectors
             call = SumsCall(
                 security=self.task.model,
@@ -100,8 +104,8 @@ class SumsAtHosts:
                 reveal="1",
             )
             model = self.task.model
-            fleet = read_hosts(Path(hosts))
-            self._hosts = HostsBackend(hosts_for(model, fleet, Path(hosts)), model)
+            fleet = read_hosts(inventory)
+            self._hosts = HostsBackend(hosts_for(model, fleet, inventory), model)
             self._account = chosen_account(call.request.population, call.account.budget, call.account.ledger)
             if self._account.population is None:
                 raise OptionError(
@@ -124,7 +128,8 @@ class SumsAtHosts:
         """The number of the next reveal, for which clients seal: one above the last that this ledger has."""
         population = self._account.population
         assert population is not None  # as it was chosen
-        return self._account.ledger.last_reveal(population, self.task.name) + 1
+        with naming(PYTHON):
+            return self._account.ledger.last_reveal(population, self.task.name) + 1
 
     @property
     def plan(self) -> RoundsPlan:
@@ -151,16 +156,19 @@ class SumsAtHosts:
 
     def run(self, number: int, progress: Progress = _no_progress) -> Run[NoisySum]:
         """Run a reveal as `reveal`; return the run, with its manifest and files."""
-        self.task.of_reveal(number)  # before hosts are involved
-        request = self._request.but(RevealRequest.reveal, number)
-        request = request.but(Request.population, self._account.population)
-        with self._hosts.connected(progress) as connected:
-            proposed = propose(connected, request)
-            settings = RunSettings(
-                request, timeout_s=self._timeout_s, account=self._account, hosts=HostsRunner(proposed)
-            )
-            out = self.out / f"reveal-{number}"
-            return run_release(self._statistic, HostsSource(proposed), settings, out, progress)
+        with naming(PYTHON):
+            from fairshares.harness.hosts.runner import HostsRunner, HostsSource, propose
+
+            self.task.of_reveal(number)  # before hosts are involved
+            request = self._request.but(RevealRequest.reveal, number)
+            request = request.but(Request.population, self._account.population)
+            with self._hosts.connected(progress) as connected:
+                proposed = propose(connected, request)
+                settings = RunSettings(
+                    request, timeout_s=self._timeout_s, account=self._account, hosts=HostsRunner(proposed)
+                )
+                out = self.out / f"reveal-{number}"
+                return run_release(self._statistic, HostsSource(proposed), settings, out, progress)
 
     def preprocess(self, reveals: int = 1, progress: Progress = _no_progress) -> list[dict[str, JsonValue]]:
         """Have the hosts make the joint noise of 1 to 1000 later reveals; return its costs.
@@ -168,6 +176,8 @@ class SumsAtHosts:
         Each reveal takes a piece of its own. An error leaves finished pieces.
         """
         with naming(PYTHON):
+            from fairshares.harness.hosts.runner import preprocess
+
             number = parse_pieces(as_text(reveals), "reveals")
             request = self._request.but(RevealRequest.reveal, self.next_reveal)
             prepared = self._prepared(request.but(Request.population, self._account.population))

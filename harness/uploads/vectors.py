@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from fairshares.harness.errors import PYTHON, OptionError, ShareError, cannot, naming
-from fairshares.harness.system.files import create_file, in_turn, scratch_directory, sync
+from fairshares.harness.system.files import as_path, create_file, in_turn, scratch_directory, sync
 from fairshares.harness.system.places import directory_fault, make_own_directory
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.files import SUFFIX
-from fairshares.harness.uploads.sending import TO_TASK, addresses_for, check_stored, send
+from fairshares.harness.uploads.sending import TO_TASK, Outcome, addresses_for, send
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.arrays import Floats, Integers
 
@@ -52,10 +52,10 @@ class UpdateClient:
 
     def __init__(self, task: Task | Path | str, directory: Path | str) -> None:
         with naming(PYTHON):
-            self.task = task if isinstance(task, Task) else read_task(Path(task))
+            self.task = task if isinstance(task, Task) else read_task(as_path(task, "task"))
             self._declared = self.task.vectors
             # Another task has another directory, and reveals of its own.
-            self._directory = Path(directory) / self.task.name
+            self._directory = as_path(directory, "directory") / self.task.name
             with cannot(f"write {self._directory}", ShareError):
                 reason = make_own_directory(self._directory)
             if reason is not None:
@@ -149,12 +149,17 @@ class UpdateClient:
             ShareError: Nothing was sealed for the reveal, or not every envelope is known to be stored.
         """
         with naming(PYTHON):
+            shown = None if certificate is None else as_path(certificate, "certificate")
             place = self._place(reveal)
             if not place.exists():
                 raise ShareError(f"No vector was sealed for reveal {reveal}; seal it before you send it.")
-            shown = None if certificate is None else Path(certificate)
             ends = send(place, addresses_for(self.task, to, shown), shown)
-            check_stored(ends, place)
+            if any(end.outcome is not Outcome.STORED for of_party in ends for end in of_party):
+                answers = sorted({str(end) for of_party in ends for end in of_party})
+                raise ShareError(
+                    f"Not every envelope for reveal {reveal} is known to be stored: {'; '.join(answers)}. "
+                    f"{place} keeps them: send them again, as another vector would count twice."
+                )
             stored: dict[str, int] = {}
             for of_party in ends:
                 for end, number in of_party.items():

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ import fairshares as fs
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.training.features import features_from_json
+from fairshares.harness.uploads.task import Task
 from tests.support.running import QUICKEST
+from tests.support.vectors import task_of_vectors
 
 ASKED: dict[str, Any] = {"epsilon": 0}
 RUN: dict[str, Any] = {"epsilon": 20, "security": QUICKEST, "population": "none"}
@@ -54,6 +57,25 @@ def thresholds(frame: pd.DataFrame) -> fs.ThresholdsResult:
     return fs.thresholds(frame, positive_label=1, **declared, **RUN)
 
 
+def sums_at_hosts(directory: Path, of_vectors: Task, **changes: Any) -> fs.SumsAtHosts:
+    """Return sums at hosts that are nowhere, of a task of vectors. Args: directory: gets both files."""
+    rows = (
+        f'[[host]]\nparty = {i}\naddress = "10.0.0.{i}"\ndirectory = "/d"\nproject = "/p"\nport = 12000\n'
+        for i in range(3)
+    )
+    (directory / "hosts.toml").write_text("".join(rows))
+    (directory / "task.json").write_bytes(of_vectors.text)
+    given: dict[str, Any] = {
+        "hosts": directory / "hosts.toml",
+        "task": directory / "task.json",
+        "epsilon": 8,
+        "population": "people",
+        "noise": "distributed",
+        "ledger": directory / "of-sums.sqlite",
+    }
+    return fs.SumsAtHosts(**{**given, **changes})
+
+
 @pytest.fixture
 def mistakes(
     frame: pd.DataFrame,
@@ -76,6 +98,10 @@ def mistakes(
     supported = fs.SumSession("mpyc", **SUMS, population="none")
     monkeypatch.setattr(type(supported.planned), "check_supported", late)
     features = {"age": {"low": 0, "high": 1}}
+    task = task_of_vectors(tmp_path / "task")
+    client = fs.UpdateClient(task, tmp_path / "sent")
+    (tmp_path / "sent" / task.name / "reveal-2").mkdir()
+    at_hosts = sums_at_hosts(tmp_path, task)
     return {
         "cap": lambda: fs.cap(frame, release_epsilon=1, **ASKED),
         "confusion": lambda: fs.confusion(frame, **ASKED),
@@ -104,6 +130,13 @@ def mistakes(
         "SumSession.check_supported": supported.check_supported,
         "SumSession.open": sums.open,
         "SumSession.preprocess": sums.preprocess,
+        "SumsAtHosts": lambda: sums_at_hosts(tmp_path, task, epsilon=0),
+        "SumsAtHosts.preprocess": lambda: at_hosts.preprocess(0),
+        "SumsAtHosts.reveal": lambda: at_hosts.reveal(9),
+        "SumsAtHosts.run": lambda: at_hosts.run(9),
+        "UpdateClient.seal": lambda: client.seal(1, np.zeros(9)),
+        "UpdateClient.sealed": lambda: client.sealed(2),
+        "UpdateClient.send": lambda: client.send(1),
         "Result.save": lambda: weights.save(blocked),
         "TrainResult.save": lambda: fs.TrainResult(weights._earlier, MODEL).save(blocked),
         "WeightsResult.sample_weight": lambda: weights.sample_weight(["c"], [0]),
@@ -147,6 +180,15 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train": {"epsilon": 1, "features": {"score": {"low": 0, "high": 1}}},
     "weights": {"epsilon": 1},
 }
+
+
+def sent_with(certificate: str) -> object:
+    """Have a client of vectors send with a certificate."""
+    with TemporaryDirectory() as place:
+        client = fs.UpdateClient(task_of_vectors(Path(place) / "task"), Path(place) / "sent")
+        return client.send(1, certificate=certificate)
+
+
 # Methods, by what calls them with a path.
 METHODS: dict[str, Callable[[fs.WeightsResult, str], object]] = {
     "Result.save": lambda weights, path: weights.save(path),
@@ -154,6 +196,7 @@ METHODS: dict[str, Callable[[fs.WeightsResult, str], object]] = {
     "GroupThresholdPredictor.load": lambda _, path: fs.GroupThresholdPredictor.load(path),
     "GroupThresholdPredictor.save": lambda _, path: SCORED.save(path),
     "LogisticModel.load": lambda _, path: fs.LogisticModel.load(path),
+    "UpdateClient.send": lambda _, path: sent_with(path),
 }
 
 
@@ -194,9 +237,24 @@ def test_sessions_refuse_a_path_that_no_file_can_have(field: str) -> None:
         fs.Session(NO_FILE).weights(epsilon=1)
 
 
+@pytest.mark.parametrize("field", paths(fs.SumsAtHosts))
+def test_sums_at_hosts_refuse_a_path_that_no_file_can_have(field: str, tmp_path: Path) -> None:
+    with pytest.raises(fs.OptionError, match=rf"no file's name .* name another by {field}=\.$"):
+        sums_at_hosts(tmp_path, task_of_vectors(tmp_path / "of-vectors"), **{field: NO_FILE})
+
+
+@pytest.mark.parametrize("field", paths(fs.UpdateClient))
+def test_clients_of_vectors_refuse_a_path_that_no_file_can_have(field: str, tmp_path: Path) -> None:
+    task = task_of_vectors(tmp_path / "task")
+    given: dict[str, Any] = {"task": task, "directory": tmp_path / "sent", field: NO_FILE}
+    with pytest.raises(fs.OptionError, match=rf"no file's name .* name another by {field}=\.$"):
+        fs.UpdateClient(**given)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_refuse_a_path_that_no_file_can_have(method: str, weights: fs.WeightsResult) -> None:
-    with pytest.raises(fs.OptionError, match=r"no file's name .* name another by (path|directory)=\.$"):
+    says = r"no file's name .* name another by (path|directory|certificate)=\.$"
+    with pytest.raises(fs.OptionError, match=says):
         METHODS[method](weights, NO_FILE)
 
 
@@ -222,7 +280,7 @@ def public() -> Iterator[str]:
             yield name
         if not inspect.isclass(value):
             continue
-        if value in (fs.Session, fs.SumSession):  # whose arguments are a request's fields
+        if value in (fs.Session, fs.SumSession, fs.SumsAtHosts):  # whose arguments are a request's fields
             yield name
         for attribute in dir(value):
             member = inspect.unwrap(getattr(value, attribute))

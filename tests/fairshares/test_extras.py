@@ -28,6 +28,12 @@ r.save("kept")
 assert str(fs.load("kept"))
 for name in ("my.csv", "my.parquet"):
     print(*fs.plan(from_records=name, epsilon=1, security="mpyc").models.index)
+for name in fs.__all__:
+    getattr(fs, name)
+try:
+    fs.SumsAtHosts("hosts.toml", "task.json", epsilon=1, population="p")
+except fs.FairSharesError as error:
+    print(error)
 try:
     r.plot()
 except fs.FairSharesError as error:
@@ -53,8 +59,11 @@ def test_calls_work_and_name_what_is_missing(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "my.csv", index=False)
     table.to_parquet(tmp_path / "my.parquet")
     printed, _ = run(CALLS, where=tmp_path)
-    needs = "This needs the package matplotlib, which is not installed; run `pip install 'fairshares[plot]'`."
-    assert printed.splitlines() == ["mpyc", "mpyc", needs]
+    needs = [
+        f"This needs the package {package}, which is not installed; run `pip install 'fairshares[{extra}]'`."
+        for package, extra in (("paramiko", "hosts"), ("matplotlib", "plot"))
+    ]
+    assert printed.splitlines() == ["mpyc", "mpyc", *needs]
 
 
 def test_commands_name_what_is_missing(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def reveals(tmp_path: Path) -> Reveals:
         ("mpyc", "joint"),
         pytest.param("ring", "distributed", marks=pytest.mark.mpspdz("ring")),
         pytest.param("semi2k", "distributed", marks=pytest.mark.mpspdz("semi2k")),
+        pytest.param("ps-rep-ring", "distributed", marks=pytest.mark.mpspdz("ps-rep-ring")),
         pytest.param("ring", "joint", marks=pytest.mark.mpspdz("ring")),
     ],
 )
