@@ -18,7 +18,7 @@ from tests.support.documents import read
 from tests.support.fresh_environment import fresh_invoke
 
 USER = 1234
-HOME, CLONE, HOST = "/home/fairshares", "/srv/FairShares", "/srv/fairshares"
+HOME, CLONE, HOST = "/srv/home", "/srv/FairShares", "/srv/fairshares"
 NOT_CLONED = {"docs", "tests", "web"}  # and what has a name with a dot: no environment is there
 TIMEOUT_S = 600
 
