@@ -7,7 +7,8 @@ reweighing, postprocessing, engines, online, uploads, security_models, inputs, s
 
 if __name__ != "fairshares.harness":
     raise ImportError(
-        "import fairshares.harness: under a second name each of its modules would be loaded twice"
+        "import fairshares.harness: under a second name each of its modules would be loaded twice; "
+        "who started harness.hosts.agent of version 1.0 has to start fairshares.harness.hosts.agent"
     )
 
 __version__ = "1.0.1"

@@ -602,16 +602,22 @@ def reach(address: str, port: int, greeting: str) -> CallEnd:
     """Call an agent that listens and should answer by a greeting; return how the call ends."""
     try:
         reached = socket.create_connection((address, port), PATIENCE_S)
+    except ConnectionResetError as error:  # accepted, and reset before this process looked
+        return _breaks_off(error)
     except OSError as error:
         return NobodyAccepts(fault=error.strerror or str(error))
     with reached:
         try:
             answer = reached.makefile("rb").read(len(greeting))
         except OSError as error:
-            return AnotherAccepts(fault=f"it accepts the connection, and then: {error.strerror or error}")
+            return _breaks_off(error)
     if answer != greeting.encode():
         return AnotherAccepts(fault="something else answers there")
     return AgentGreets()
+
+
+def _breaks_off(error: OSError) -> AnotherAccepts:
+    return AnotherAccepts(fault=f"it accepts the connection, and then: {error.strerror or error}")
 
 
 def time_link(address: str, port: int, greeting: str) -> LinkTimes | None:

@@ -1,162 +1,438 @@
-"""HTTPS connections of which a server decides neither how long they take nor how much it answers.
+"""HTTPS connections that put files on a server, many of them in one thread.
 
-A time limit of a socket is one of silence: whoever sends a byte a second keeps within it for ever. So each
-step of a request has a limit of its own as a whole, and an answer's head one of its length.
+A server decides neither how long they take nor how much it answers. A time limit of silence would not do, as
+whoever sends a byte a second keeps within it for ever. So each step of a request has a limit as a whole, and
+an answer's head has a greatest length. Of an answer only the head is read, as its body could have no end.
 """
 
-import http.client
-import io
+import errno
+import re
 import socket
+import ssl
 import time
-from collections.abc import Iterable, Iterator, Sized
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-import urllib3
-from urllib3.connection import HTTPSConnection
-from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
-from urllib3.response import HTTPResponse
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
+from urllib.parse import urlsplit
 
 from fairshares.harness.system.stores import LEAST_RATE
-from fairshares.harness.system.threads import ContextTimer
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer, SupportsRead
 
 CONNECT_S = 30.0  # to reach any of a server's addresses, and for TLS
-SEND_S = 30.0  # to send a request's head or body, and what LEAST_RATE allows in addition
-ANSWER_S = 60.0  # to receive the head of the answer
+SEND_S = 30.0  # to send a request, and what LEAST_RATE allows in addition
+ANSWER_S = 30.0  # to receive the head of the answer
 MOST_HEAD_BYTES = 1 << 18  # of an answer's head, with all that goes before it
+LATE = "it did not answer in time"
+BROKE = "the connection broke"
+NOBODY = "nobody answers"
+_AT_ONCE = 1 << 16  # bytes that are received
+_RECORD_BYTES = 1 << 14  # that are sent at once: one record of TLS, of which is known whether it went
+_HTTPS_PORT = 443
+_END_OF_HEAD = b"\r\n\r\n"
+_STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})[ \r]")
+_NO_BODY = re.compile(rb"\r\ncontent-length:[ \t]*0+[ \t]*\r\n", re.IGNORECASE)
+_CLOSES = re.compile(rb"\r\nconnection:[ \t]*close", re.IGNORECASE)
+_NOT_IN_HOSTS = {*' \t\r\n%<>"\\^`{|}'}
+_VISIBLE = re.compile(r"[!-~]+")  # what a request's first line may have of a URL
+
+SocketAddress = tuple[int, int, int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
+"""A family, a kind, a protocol, and an address, as `getaddrinfo` has them."""
 
 
-class _ResponseHead(io.BufferedReader):
-    """What a server answers, of which no more lines are read than its head may have bytes."""
+class Broken(Enum):
+    """How a request ended without a status."""
 
-    def __init__(self, raw: io.RawIOBase) -> None:
-        super().__init__(raw)
-        self._left = MOST_HEAD_BYTES
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        """Return a line; raise HTTPException where the lines before it were too many."""
-        line = super().readline(size)
-        self._left -= len(line)
-        if self._left < 0:
-            raise http.client.HTTPException(f"a head of more than {MOST_HEAD_BYTES} bytes")
-        return line
+    UNTRUSTED = auto()  # the server's certificate is not trusted here
+    UNREACHED = auto()  # nothing of the request was sent
+    UNANSWERED = auto()  # the server may have taken the file
 
 
-class _Answer(http.client.HTTPResponse):
-    """An answer whose head has a greatest length.
+@dataclass(frozen=True)
+class PutEnd:
+    """How a request ended.
 
-    Python's own reader bounds one head, and takes any number of heads before the last, `100 Continue`.
+    Attributes:
+        status: The answer's, or how the request ended without one.
+        words: The same in words.
+        is_late: Whether the server kept the request waiting until its time was over.
+        was_dropped: Whether the connection had taken an earlier request, and ended before a byte of an
+            answer. Servers end connections that were idle, or that took many requests.
     """
 
-    def __init__(self, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
-        super().__init__(sock, debuglevel, method)
-        self.fp = _ResponseHead(self.fp.detach())
+    status: int | Broken
+    words: str
+    is_late: bool = False
+    was_dropped: bool = False
 
 
-class LimitedConnection(HTTPSConnection):
-    """A connection whose steps raise TimeoutError, or ConnectTimeoutError, where one takes too long.
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a server is, by a URL.
 
-    A thread of its own ends the connection then, whatever this side waits for or computes.
+    Attributes:
+        host: Its name or address.
+        port: Its port.
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def from_url(cls, url: str) -> "ServerAddress":
+        """Return the site of an https URL. Raises ValueError if it names no host, or a port that is none."""
+        parts = urlsplit(url)
+        if not parts.hostname or set(parts.hostname) & _NOT_IN_HOSTS:
+            raise ValueError("it names no host")
+        parts.hostname.encode("idna")  # a UnicodeError is a ValueError
+        return cls(parts.hostname, parts.port or _HTTPS_PORT)
+
+    @property
+    def named(self) -> str:
+        """The host, and the port unless it is the usual one, as requests and messages name it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _HTTPS_PORT else f"{host}:{self.port}"
+
+    def addresses(self) -> list[SocketAddress]:
+        """Look the addresses up. Raises OSError if there are none."""
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        return [(family, kind, protocol, address) for family, kind, protocol, _, address in found]
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where files go, by a URL.
+
+    Attributes:
+        site: The server.
+        target: What requests name after the server.
+    """
+
+    site: ServerAddress
+    target: bytes
+
+    @classmethod
+    def from_url(cls, url: str) -> "Destination":
+        """Return what an https URL says.
+
+        Raises ValueError if it has characters that a request cannot have, or as `ServerAddress.from_url`.
+        """
+        parts = urlsplit(url)
+        target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        if not _VISIBLE.fullmatch(target):
+            raise ValueError("it has characters that a request cannot have")
+        return cls(ServerAddress.from_url(url), target.encode())
+
+    def request_to_put(self, name: bytes, body: bytes) -> bytes:
+        """Return a request that puts a file there, unless something is there.
+
+        Args:
+            name: Goes after the URL; of visible ASCII characters.
+            body: The file.
+        """
+        host = self.site.named
+        return b"".join(
+            [
+                b"PUT %b%b HTTP/1.1\r\n" % (self.target, name),
+                b"Host: %b\r\n" % host.encode("ascii" if host.isascii() else "idna"),
+                b"Content-Type: application/octet-stream\r\n",
+                b"If-None-Match: *\r\n",
+                b"Content-Length: %d\r\n\r\n" % len(body),
+                body,
+            ]
+        )
+
+
+class Owner(ABC):
+    """Whose a connection is."""
+
+    @abstractmethod
+    def ready(self, connection: "Connection") -> None:
+        """Go on with a connection whose socket is ready."""
+
+
+class _Step(Enum):
+    """What a connection is about."""
+
+    NEW = auto()
+    CONNECTING = auto()
+    SECURING = auto()
+    SENDING = auto()
+    ANSWERING = auto()
+    IDLE = auto()
+    CLOSED = auto()
+
+
+class Connection:
+    """One connection to a server, which takes one request after another and never waits.
+
+    `put` begins a request. `go_on` is called when the selector has the socket as ready, and `check_time` now
+    and then; each returns how the request ended, None before it did.
     [test: tests/harness/uploads/test_limited_connections.py]
+
+    Attributes:
+        owner: Who is told that the socket is ready.
+        has_sent: Whether a byte of the request may have reached the server.
+        moved: When bytes last went to the server, by the monotonic clock.
     """
 
-    response_class = _Answer
-    _line: socket.socket | None = None  # of the connection; ends it when shut down, in TLS or not
-    _late = False  # whether the step's time is over
-    _ends = 0.0  # when the time to connect is over
+    def __init__(
+        self,
+        owner: Owner,
+        site: ServerAddress,
+        addresses: Sequence[SocketAddress],
+        context: ssl.SSLContext,
+        selector: BaseSelector,
+    ) -> None:
+        """Make a connection that connects at the first request.
 
-    def connect(self) -> None:
-        """Connect, and begin TLS."""
-        self._ends = time.monotonic() + CONNECT_S
-        with self._within(CONNECT_S):
-            super().connect()
+        Args:
+            owner: Whose it is.
+            site: The server.
+            addresses: The server's; all of them have one time limit, as whoever answers for a name may give
+                thousands, each of which keeps silent.
+            context: Of TLS.
+            selector: Has this connection as the data of its socket.
+        """
+        self.owner = owner
+        self.has_sent = False
+        self.moved = 0.0
+        self._site = site
+        self._context = context
+        self._selector = selector
+        self._step = _Step.NEW
+        self._addresses = list(addresses)  # those not tried yet
+        self._line: socket.socket | None = None
+        self._tls: ssl.SSLSocket | None = None
+        self._watched = 0  # what the selector waits for
+        self._request = memoryview(b"")  # what is left to send
+        self._length = 0  # of the request
+        self._received = b""
+        self._head_bytes = 0
+        self._requests = 0
+        self._deadline = 0.0
+        self._address_deadline = 0.0
 
-    def send(self, data: "SupportsRead[bytes] | Iterable[ReadableBuffer] | ReadableBuffer | str") -> None:
-        """Send bytes; TypeError for what does not say how many it has."""
-        if not isinstance(data, Sized):
-            raise TypeError("only bytes whose number is known are sent")
-        if self.sock is None:
-            self.connect()
-        with self._within(SEND_S + len(data) / LEAST_RATE):
-            super().send(data)
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can take another request without connecting again."""
+        return self._step is _Step.IDLE
 
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # urllib3's answer is another, too
-        """Return the answer, of which only the head was read."""
-        with self._within(ANSWER_S):
-            return super().getresponse()
+    def put(self, request: bytes) -> PutEnd | None:
+        """Begin a request, where there is none under way."""
+        now = time.monotonic()
+        self._request = memoryview(request)
+        self._length = len(request)
+        self.has_sent = False
+        self._received = b""
+        self._head_bytes = 0
+        self._requests += 1
+        if self._step is _Step.IDLE:
+            self._begin_to_send(now)
+        else:
+            self._deadline = now + CONNECT_S
+            try:
+                self._try_next_address(now)
+            except OSError:
+                return self._broken(NOBODY)
+        return self.go_on()
+
+    def go_on(self) -> PutEnd | None:
+        """Do what can be done without waiting."""
+        now = time.monotonic()
+        try:
+            return self._next_steps(now)
+        except ssl.SSLWantReadError:
+            self._watch(EVENT_READ)
+        except ssl.SSLWantWriteError:
+            self._watch(EVENT_READ | EVENT_WRITE)
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            return PutEnd(Broken.UNTRUSTED, f"its certificate is not trusted here: {error.verify_message}")
+        except OSError:
+            return self._broken(NOBODY if self._step is _Step.CONNECTING else BROKE)
+        return None
+
+    def _next_steps(self, now: float) -> PutEnd | None:
+        """Take one step after another, until one of them ends the request or would have to wait."""
+        if self._step is _Step.CONNECTING:
+            self._connect(now)
+        if self._step is _Step.SECURING:
+            self._secure(now)
+        if self._step is _Step.SENDING:
+            answer = self._send(now)
+            if answer is not None:
+                return answer
+        if self._step is _Step.ANSWERING:
+            return self._receive()
+        if self._step is _Step.IDLE:
+            self._stay_idle()
+        return None
+
+    def check_time(self, now: float) -> PutEnd | None:
+        """End a request whose step takes too long."""
+        if self._step in (_Step.NEW, _Step.IDLE, _Step.CLOSED):
+            return None
+        if now >= self._deadline:
+            is_reached = self._step is not _Step.CONNECTING
+            return self._broken(LATE if is_reached else NOBODY, is_late=is_reached)
+        if self._step is _Step.CONNECTING and now >= self._address_deadline and self._addresses:
+            try:
+                self._try_next_address(now)
+            except OSError:
+                return self._broken(NOBODY)
+        return None
 
     def close(self) -> None:
-        """End the connection; the next request makes another."""
-        super().close()
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        """End the connection."""
+        self._step = _Step.CLOSED
+        self._leave()
 
-    def _new_conn(self) -> socket.socket:
-        """Connect to the first of the server's addresses that answers; all together have one time limit.
+    def _leave(self) -> None:
+        """Close the socket, if any, and wait for it no longer."""
+        line = self._tls or self._line
+        if line is not None:
+            if self._watched:
+                self._selector.unregister(line)
+            with suppress(OSError):
+                line.close()
+        self._watched = 0
+        self._line = None
+        self._tls = None
 
-        Whoever answers for a name may give thousands of addresses, each of which keeps silent.
-        """
-        try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        except socket.gaierror as error:
-            raise NameResolutionError(self.host, self, error) from error
-        except UnicodeError as error:
-            raise NewConnectionError(self, f"{self.host} is no name of a server") from error
-        failure: OSError | None = None
-        for family, kind, protocol, _, address in found:
-            left = self._ends - time.monotonic()
-            if left <= 0:
-                raise ConnectTimeoutError(self, f"none of {len(found)} addresses answered in time")
-            sock = socket.socket(family, kind, protocol)
+    def _watch(self, events: int) -> None:
+        """Have the selector wait for the socket."""
+        line = self._tls or self._line
+        assert line is not None
+        if not self._watched:
+            self._selector.register(line, events, self)
+        elif self._watched != events:
+            self._selector.modify(line, events, self)
+        self._watched = events
+
+    def _try_next_address(self, now: float) -> None:
+        """Begin to connect to the next address that can be begun with. Raises OSError if none is left."""
+        self._leave()
+        failure = OSError(errno.EHOSTUNREACH, "no address is left")
+        while self._addresses:
+            left = len(self._addresses)
+            family, kind, protocol, address = self._addresses.pop(0)
             try:
-                for option in self.socket_options or ():
-                    sock.setsockopt(*option)
-                sock.settimeout(left)
-                sock.connect(address)
-                self._line = sock.dup()
+                line = socket.socket(family, kind, protocol)
             except OSError as error:
                 failure = error
-                sock.close()
                 continue
-            if self._late:  # the time was over before there was a connection to end
-                sock.close()
-                raise ConnectTimeoutError(self, "it did not answer in time")
-            return sock
-        if isinstance(failure, TimeoutError):
-            raise ConnectTimeoutError(self, "it did not answer in time") from failure
-        raise NewConnectionError(self, f"nobody answers: {failure}") from failure
+            self._line = line
+            line.setblocking(False)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            code = line.connect_ex(address)
+            if code in (0, errno.EINPROGRESS):
+                self._step = _Step.CONNECTING
+                self._address_deadline = now + (self._deadline - now) / left
+                self._watch(EVENT_READ | EVENT_WRITE)
+                return
+            failure = OSError(code, "it cannot be reached")
+            self._leave()
+        self._step = _Step.CONNECTING
+        raise failure
 
-    @contextmanager
-    def _within(self, seconds: float) -> Iterator[None]:
-        """End the connection if the block takes longer, and then raise TimeoutError."""
-        self._late = False
-        timer = ContextTimer(seconds, self._end)
-        timer.daemon = True
-        timer.start()
+    def _connect(self, now: float) -> None:
+        """Begin TLS if the line is there; turn to the next address if this one refuses."""
+        assert self._line is not None
+        if self._line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._try_next_address(now)
+            return
         try:
-            yield
-        except (OSError, http.client.HTTPException):
-            if self._late:
-                raise TimeoutError(f"it took longer than {seconds:g} s") from None
-            raise
-        finally:
-            timer.cancel()
-            timer.join()  # so that it ends no later step
-        if self._late:
-            raise TimeoutError(f"it took longer than {seconds:g} s")
-
-    def _end(self) -> None:
-        self._late = True
+            self._line.getpeername()
+        except OSError:  # not yet
+            return
+        self._selector.unregister(self._line)
+        self._watched = 0
         line = self._line
-        if line is not None:
-            with suppress(OSError):  # the other side may have ended it first
-                line.shutdown(socket.SHUT_RDWR)
+        self._line = None
+        self._tls = self._context.wrap_socket(
+            line, server_hostname=self._site.host, do_handshake_on_connect=False
+        )
+        self._step = _Step.SECURING
 
+    def _secure(self, now: float) -> None:
+        """Go on with the TLS handshake."""
+        assert self._tls is not None
+        self._tls.do_handshake()
+        self._begin_to_send(now)
 
-def limit(pool: urllib3.PoolManager, url: str) -> None:
-    """Have the connections that a pool makes for a URL from now on be limited."""
-    pool.connection_from_url(url).ConnectionCls = LimitedConnection
+    def _begin_to_send(self, now: float) -> None:
+        self._step = _Step.SENDING
+        self._deadline = now + SEND_S + self._length / LEAST_RATE
+
+    def _send(self, now: float) -> PutEnd | None:
+        """Send what the line takes; return an answer that comes before all was sent."""
+        assert self._tls is not None
+        while self._request:
+            self.has_sent = True
+            try:
+                sent = self._tls.send(self._request[:_RECORD_BYTES])
+            except ssl.SSLWantWriteError:
+                with suppress(ssl.SSLWantReadError):
+                    return self._receive()
+                raise
+            self.moved = now
+            self._request = self._request[sent:]
+        self._step = _Step.ANSWERING
+        self._deadline = now + ANSWER_S
+        self._watch(EVENT_READ)
+        return None
+
+    def _receive(self) -> PutEnd:
+        """Return the answer. Raises SSLWantReadError if more of it has to come, or OSError if it is none."""
+        assert self._tls is not None
+        start = 0  # of the next head, in what was received
+        while True:
+            end = self._received.find(_END_OF_HEAD, start)
+            seen = end if end >= 0 else len(self._received)
+            if self._head_bytes + seen > MOST_HEAD_BYTES:
+                raise ConnectionError(f"a head of more than {MOST_HEAD_BYTES} bytes")
+            if end < 0:
+                self._received = self._received[start:]
+                self._head_bytes += start
+                start = 0
+                received = self._tls.recv(_AT_ONCE)
+                if not received:
+                    raise ConnectionError("it ended the connection")
+                self._received += received
+                continue
+            head = self._received[start : end + 2]
+            start = end + len(_END_OF_HEAD)
+            line = _STATUS.match(head)
+            if line is None:
+                raise ConnectionError("it does not answer by HTTP/1")
+            status = int(line[2])
+            if status < 200 and status != 101:  # a head before the head
+                continue
+            is_all = status == 204 or _NO_BODY.search(head) is not None
+            goes_on = line[1] == b"1" and _CLOSES.search(head) is None
+            if is_all and goes_on and start == len(self._received) and not self._request:
+                self._step = _Step.IDLE
+                self._watch(EVENT_READ)
+            else:
+                self.close()
+            return PutEnd(status, f"HTTP {status}")
+
+    def _stay_idle(self) -> None:
+        """End the connection if the server did, or if it says something that nobody asked for."""
+        assert self._tls is not None
+        self._tls.recv(_AT_ONCE)  # raises SSLWantReadError where TLS alone had something to say
+        self.close()
+
+    def _broken(self, words: str, *, is_late: bool = False) -> PutEnd:
+        """End a request that has no answer."""
+        was_dropped = (
+            self._requests > 1
+            and not is_late
+            and not self._received
+            and self._step in (_Step.SENDING, _Step.ANSWERING)
+        )
+        self.close()
+        status = Broken.UNANSWERED if self.has_sent else Broken.UNREACHED
+        return PutEnd(status, words, is_late, was_dropped)

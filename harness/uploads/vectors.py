@@ -11,8 +11,9 @@ from fairshares.harness.system.files import as_path, create_file, in_turn, scrat
 from fairshares.harness.system.places import directory_fault, make_own_directory
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.files import SUFFIX
-from fairshares.harness.uploads.sending import TO_TASK, Outcome, addresses_for, send
+from fairshares.harness.uploads.sending import TO_TASK, addresses_for, send
 from fairshares.harness.uploads.task import Task, read_task
+from fairshares.harness.uploads.upload_servers import Outcome
 from fairshares.protocols.arrays import Floats, Integers
 
 

@@ -16,8 +16,9 @@ import pytest
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.errors import ShareError
 from fairshares.harness.uploads.counting import UploadCount
-from fairshares.harness.uploads.sending import Outcome, send
+from fairshares.harness.uploads.sending import send
 from fairshares.harness.uploads.task import Task
+from fairshares.harness.uploads.upload_servers import Outcome
 from tests.conftest import PROJECT
 from tests.support.envelopes import made_task, opener, upload
 from tests.support.running import until

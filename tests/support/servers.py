@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fairshares.harness.uploads.sending import SendingEnd
+from fairshares.harness.uploads.upload_servers import SendingEnd
 
 HOST = "127.0.0.1"
 

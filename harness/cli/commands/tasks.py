@@ -148,7 +148,7 @@ def share(options: ShareOptions) -> None:
         assert options.out is not None  # it goes without for --check alone
         with steps(STEPS) as begin:
             begin("share")
-            ends = send(options.out, addresses, options.certificate)
+            ends = send(options.out, addresses, options.certificate, announce)
         for party, end in zip(task.parties, ends, strict=True):
             stored = ", ".join(f"{number:,} {how}" for how, number in end.items())
             say(f"{plain(party.name)}: {stored or 'nothing to send'}.")

@@ -9,10 +9,10 @@ from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.fields import OptionGroup, required
 from fairshares.harness.request.readers import OneOf, Whole, in_module
 from fairshares.harness.request.request import DISTRIBUTED, JOINT, Inputs, Protect, Randomness, Request
-from fairshares.protocols.accounting.calibration import NeighboringRelation
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import RecordDomain
+    from fairshares.protocols.accounting.calibration import NeighboringRelation
 
 _MOST_REVEALS = in_module("fairshares.harness.inputs.record_schema:MOST_REVEALS")
 USUAL_DELTA = "1e-5"  # of all reveals; as of trainings, whose noise for 2^-40 would be half as large again
@@ -66,4 +66,6 @@ class RevealRequest(Request):
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:  # noqa: ARG002
         """Return the relation of clients: one takes part in all reveals, or in none."""
+        from fairshares.protocols.accounting.calibration import NeighboringRelation
+
         return NeighboringRelation.ZERO_OUT_ONE

@@ -14,8 +14,9 @@ from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.errors import ShareError
 from fairshares.harness.system import files
 from fairshares.harness.system.files import TURN, in_turn
-from fairshares.harness.uploads import sending as uploading
-from fairshares.harness.uploads.sending import SendingEnd, send
+from fairshares.harness.uploads import upload_servers
+from fairshares.harness.uploads.sending import send
+from fairshares.harness.uploads.upload_servers import SendingEnd
 from tests.support.servers import told
 
 
@@ -137,7 +138,7 @@ def test_who_is_refused_is_told_by_which_file(tmp_path: Path) -> None:
 def test_a_client_sends_though_another_user_locked_its_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploading, "_PAUSES_S", ())
+    monkeypatch.setattr(upload_servers, "PAUSES_S", ())
     (tmp_path / "party-0").mkdir()
     (tmp_path / "party-0" / "ab.share").write_bytes(b"sealed")
     ends: list[list[Counter[SendingEnd]]] = []

@@ -15,8 +15,9 @@ from fairshares.harness.uploads.counting import opener_of
 from fairshares.harness.uploads.files import place_of_party
 from fairshares.harness.uploads.keys import party_with_keys
 from fairshares.harness.uploads.policy import ClientPolicy
-from fairshares.harness.uploads.sending import TO_TASK, Outcome, SendingEnd, addresses_for, check_stored
+from fairshares.harness.uploads.sending import TO_TASK, addresses_for, check_stored
 from fairshares.harness.uploads.task import CERTIFICATE, URLS, Task
+from fairshares.harness.uploads.upload_servers import Outcome, SendingEnd
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee
 from tests.support.envelopes import made_task

@@ -1,5 +1,6 @@
 """A client does not stay longer with an upload server than its limits say, whatever the server does."""
 
+import errno
 import socket
 import ssl
 import time
@@ -10,26 +11,38 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import urllib3
 
-from fairshares.harness.uploads import limited_connections, sending as uploading
-from fairshares.harness.uploads.sending import Outcome, SendingEnd, put, send
+from fairshares.harness.engines.parties.supervisor import free_ports
+from fairshares.harness.uploads import limited_connections, upload_servers
+from fairshares.harness.uploads.sending import send
+from fairshares.harness.uploads.upload_servers import Outcome
 from tests.support.servers import certify, head_of, talking, told
 
-BROKE = SendingEnd(Outcome.UNKNOWN, "the connection broke")
-LATE = SendingEnd(Outcome.UNKNOWN, "it did not answer in time", is_late=True)
+BROKE = f"{Outcome.UNKNOWN} (the connection broke)"
+LATE = f"{Outcome.UNKNOWN} (it did not answer in time)"
+IS_STORED = f"{Outcome.STORED} (HTTP 201)"
 STORED = b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
 SHORT_S = 0.3  # the limit that a server is to exceed
 LONG_S = 30.0  # how long it takes where it is not cut off, which no test has to wait for
 
 
-@pytest.fixture
-def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> urllib3.PoolManager:
-    """Return connections that trust loopback, and that wait long where a server is silent."""
-    monkeypatch.setattr(uploading, "_PAUSES_S", (0.001, 0.001))
-    certificate = certify(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    return urllib3.PoolManager(timeout=LONG_S, ssl_context=ssl.create_default_context(cafile=certificate))
+@pytest.fixture(autouse=True)
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have clients trust loopback, and hardly pause."""
+    monkeypatch.setattr(upload_servers, "PAUSES_S", (0.001, 0.001))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
+
+
+def put(address: str, tmp_path: Path, body: bytes = b"sealed") -> str:
+    """Send one envelope to one server; return how that ended."""
+    place = tmp_path / "sent" / "party-0"
+    place.mkdir(parents=True, exist_ok=True)
+    for file in place.iterdir():
+        file.unlink()
+    (place / "ab.share").write_bytes(body)
+    ((how, number),) = told(send(tmp_path / "sent", [address]))[0].items()
+    assert number == 1
+    return how
 
 
 def slowly(say: Callable[[], object]) -> None:
@@ -54,9 +67,7 @@ def drip(connection: ssl.SSLSocket) -> None:
         b"HTTP/1.1 100 Continue\r\nX: " + b"y" * 60_000 + b"\r\n\r\n",
     ],
 )
-def test_heads_before_the_head_are_not_read_for_ever(
-    before: bytes, pool: urllib3.PoolManager, tmp_path: Path
-) -> None:
+def test_heads_before_the_head_are_not_read_for_ever(before: bytes, tmp_path: Path) -> None:
     sent: list[int] = []
 
     def talk(connection: ssl.SSLSocket) -> None:
@@ -67,27 +78,26 @@ def test_heads_before_the_head_are_not_read_for_ever(
         connection.sendall(STORED)
 
     with talking(tmp_path / "server.pem", talk) as address:
-        assert put(pool, address, b"sealed", unanswered=False) == BROKE
+        assert put(address, tmp_path) == BROKE
     assert sum(sent) < 48 << 20  # what the buffers of the sockets of three attempts hold
 
 
-def test_a_head_has_a_greatest_length(pool: urllib3.PoolManager, tmp_path: Path) -> None:
+def test_a_head_has_a_greatest_length(tmp_path: Path) -> None:
     def talk(length: int, connection: ssl.SSLSocket) -> None:
         head_of(connection)
         connection.recv(6)  # else what was not read would end the connection before the answer is there
         for line in (b"HTTP/1.1 201 Created", b"Content-Length: 0", *[b"X: " + b"y" * 60_000] * length, b""):
             connection.sendall(line + b"\r\n")
 
-    for length, end in ((4, SendingEnd(Outcome.STORED, "HTTP 201")), (5, BROKE)):
+    for length, end in ((4, IS_STORED), (5, BROKE)):
         with talking(tmp_path / "server.pem", partial(talk, length)) as address:
-            assert put(pool, address, b"sealed", unanswered=False) == end
+            assert put(address, tmp_path) == end
 
 
-def test_an_answer_that_drips_is_too_late(
-    pool: urllib3.PoolManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_drips_is_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client leaves long before the server is through."""
     monkeypatch.setattr(limited_connections, "ANSWER_S", SHORT_S)
+    monkeypatch.setattr(upload_servers, "PATIENCE_S", 1000.0)
     ended: list[bool] = []
 
     def talk(connection: ssl.SSLSocket) -> None:
@@ -95,12 +105,12 @@ def test_an_answer_that_drips_is_too_late(
         ended.append(True)
 
     with talking(tmp_path / "server.pem", talk) as address:
-        assert put(pool, address, b"sealed", unanswered=False) == LATE
+        assert put(address, tmp_path) == LATE
     assert ended == []
 
 
 def test_a_server_that_takes_a_body_too_slowly_is_left(
-    pool: urllib3.PoolManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each piece that it takes would begin a limit of silence anew."""
     monkeypatch.setattr(limited_connections, "SEND_S", SHORT_S)
@@ -116,12 +126,10 @@ def test_a_server_that_takes_a_body_too_slowly_is_left(
         connection.sendall(STORED)
 
     with talking(tmp_path / "server.pem", talk) as address:
-        assert put(pool, address, bytes(64 << 20), unanswered=False) == LATE
+        assert put(address, tmp_path, bytes(64 << 20)) == LATE
 
 
-def test_a_longer_body_has_more_time(
-    pool: urllib3.PoolManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_longer_body_has_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limited_connections, "SEND_S", 0.0)
     monkeypatch.setattr(limited_connections, "LEAST_RATE", 1)
     body = bytes(100_000)
@@ -134,66 +142,111 @@ def test_a_longer_body_has_more_time(
         connection.sendall(STORED)
 
     with talking(tmp_path / "server.pem", talk) as address:
-        assert put(pool, address, body, unanswered=False) == SendingEnd(Outcome.STORED, "HTTP 201")
+        assert put(address, tmp_path, body) == IS_STORED
 
 
-def test_tls_that_does_not_begin_is_too_late(
-    pool: urllib3.PoolManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tls_that_does_not_begin_is_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was sent by then, so nothing can be stored."""
     monkeypatch.setattr(limited_connections, "CONNECT_S", SHORT_S)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         begun = time.monotonic()
-        assert put(pool, f"https://127.0.0.1:{port}/", b"sealed", unanswered=False).answer == LATE.answer
+        end = put(f"https://127.0.0.1:{port}/", tmp_path)
+        assert end == f"{Outcome.FAILED} (it did not answer in time)"
         assert time.monotonic() - begun < LONG_S
 
 
-def test_all_addresses_of_a_server_have_one_limit(
-    pool: urllib3.PoolManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_addresses_of_a_server_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a hundred has its share of it."""
     monkeypatch.setattr(limited_connections, "CONNECT_S", SHORT_S)
     tried: list[Any] = []
 
-    def connect(_: socket.socket, address: object) -> None:
+    def connect(_: socket.socket, address: object) -> int:
         tried.append(address)
-        time.sleep(SHORT_S / 3)
-        raise TimeoutError
+        return errno.EINPROGRESS
 
-    one = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [one] * 50)
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    end = put(pool, "https://name/", b"sealed", unanswered=False)
-    assert end == SendingEnd(Outcome.FAILED, "nobody answers") and 0 < len(tried) <= 3 * 4
+    silent = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [silent] * 100)
+    monkeypatch.setattr(socket.socket, "connect_ex", connect)
+    begun = time.monotonic()
+    end = put("https://name/", tmp_path)
+    assert end == f"{Outcome.FAILED} (nobody answers)" and 3 <= len(tried) <= 300
+    assert time.monotonic() - begun < LONG_S
 
 
-def test_what_was_cut_off_does_not_end_what_follows(
-    pool: urllib3.PoolManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a server's slow answer the same pool stores by a new connection, and then keeps that one."""
+def test_the_next_address_is_tried_where_one_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with talking(tmp_path / "server.pem", answer_all) as address, free_ports(1) as (closed,):
+        port = int(address.rpartition(":")[2].strip("/"))
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", at)) for at in (closed, port)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert put(address, tmp_path) == IS_STORED
+
+
+def answer_all(connection: ssl.SSLSocket) -> None:
+    """Answer each request that it is stored."""
+    while True:
+        head_of(connection)
+        connection.recv(6)
+        connection.sendall(STORED)
+
+
+def test_what_was_cut_off_does_not_end_what_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a server's slow answer a new connection stores all, and is kept."""
     monkeypatch.setattr(limited_connections, "ANSWER_S", SHORT_S)
+    monkeypatch.setattr(upload_servers, "_FIRST_CONNECTIONS", 1)
+    monkeypatch.setattr(upload_servers, "_MOST_CONNECTIONS", 1)
     connections: list[ssl.SSLSocket] = []
 
     def talk(connection: ssl.SSLSocket) -> None:
         connections.append(connection)
         if len(connections) == 1:
             drip(connection)
-        while True:
+        answer_all(connection)
+
+    (tmp_path / "out" / "party-0").mkdir(parents=True)
+    for number in range(5):
+        (tmp_path / "out" / "party-0" / f"{number}.share").write_bytes(b"sealed")
+    with talking(tmp_path / "server.pem", talk) as address:
+        assert told(send(tmp_path / "out", [address])) == [Counter({IS_STORED: 5})]
+    assert len(connections) == 2
+
+
+def test_a_connection_that_a_server_ends_after_some_requests_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As web servers do, with and without a word; neither costs a pause, nor an envelope's end."""
+    monkeypatch.setattr(upload_servers, "PAUSES_S", (1000.0,))
+    monkeypatch.setattr(upload_servers, "_FIRST_CONNECTIONS", 1)
+    monkeypatch.setattr(upload_servers, "_MOST_CONNECTIONS", 1)
+    asked: list[int] = []
+
+    def talk(connection: ssl.SSLSocket) -> None:
+        for number in range(3):
             head_of(connection)
             connection.recv(6)
-            connection.sendall(STORED)
+            asked.append(number)
+            if number == 2:
+                return
+            last = number == 1 and len(asked) > 6
+            connection.sendall(
+                STORED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") if last else STORED
+            )
+            if last:
+                return
 
+    (tmp_path / "out" / "party-0").mkdir(parents=True)
+    for number in range(8):
+        (tmp_path / "out" / "party-0" / f"{number}.share").write_bytes(b"sealed")
     with talking(tmp_path / "server.pem", talk) as address:
-        ends = [put(pool, address, b"sealed", unanswered=False) for _ in range(4)]
-        time.sleep(2 * SHORT_S)  # a limit that went on would end the connection now
-        ends.append(put(pool, address, b"sealed", unanswered=False))
-        pool.connection_from_url(address).close()  # else the conversation would go on
-    assert ends == [SendingEnd(Outcome.STORED, "HTTP 201")] * 5 and len(connections) == 2
+        assert told(send(tmp_path / "out", [address])) == [Counter({IS_STORED: 8})]
+    assert 8 < len(asked) < 14
 
 
 def test_a_server_that_does_not_answer_in_time_is_not_asked_for_each_upload(
-    pool: urllib3.PoolManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limited_connections, "ANSWER_S", SHORT_S)
+    monkeypatch.setattr(upload_servers, "_FIRST_CONNECTIONS", 1)
     names = ("a.sending", "b.share", "c.sending", "d.share")
     for party in range(2):
         (tmp_path / "out" / f"party-{party}").mkdir(parents=True)
@@ -206,9 +259,9 @@ def test_a_server_that_does_not_answer_in_time_is_not_asked_for_each_upload(
         connection.sendall(STORED)
 
     with talking(tmp_path / "server.pem", drip) as slow, talking(tmp_path / "server.pem", talk) as quick:
-        ends = send(tmp_path / "out", [slow, quick])
+        ends = told(send(tmp_path / "out", [slow, quick]))
     why = "not tried, as the server did not answer an earlier one in time"
-    assert told(ends) == [
+    assert ends == [
         Counter(
             {
                 f"{Outcome.UNKNOWN} (it did not answer in time)": 1,

@@ -25,7 +25,6 @@ from fairshares.harness.online.client import Invitation, check_directory
 from fairshares.harness.online.session import Server
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.system.places import make_own_directory, place_fault
-from fairshares.harness.uploads import sending as uploading
 from fairshares.harness.uploads.client import share
 from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.files import check_place
@@ -37,6 +36,7 @@ from fairshares.harness.uploads.keys import (
     secrets_in,
     signing_key,
 )
+from fairshares.harness.uploads.limited_connections import Connection, PutEnd
 from fairshares.harness.uploads.sending import send
 from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import SPLIT
@@ -102,10 +102,10 @@ def test_nothing_is_sent_from_where_others_can_replace_it(
 ) -> None:
     """Their envelopes would be sent by this client's certificate."""
 
-    def stored(*_: object, **__: object) -> uploading.SendingEnd:
-        return uploading.SendingEnd(uploading.Outcome.STORED, "HTTP 201")
+    def stored(*_: object) -> PutEnd:
+        return PutEnd(201, "HTTP 201")
 
-    monkeypatch.setattr(uploading, "put", stored)
+    monkeypatch.setattr(Connection, "put", stored)
     task = trial(DOMAIN, SPLIT, MODELS["ring"], tmp_path / "task")
     group.chmod(0o700)
     out = group / "mine" / "shares"

@@ -12,8 +12,9 @@ from unittest.mock import Mock, call
 import pytest
 
 from fairshares.harness.errors import ShareError
-from fairshares.harness.uploads import sending as uploading
-from fairshares.harness.uploads.sending import Outcome, send
+from fairshares.harness.uploads import upload_servers
+from fairshares.harness.uploads.sending import send
+from fairshares.harness.uploads.upload_servers import Outcome
 from tests.support.servers import certify, serving, told
 
 STORED, FAILED, UNKNOWN = Outcome.STORED, Outcome.FAILED, Outcome.UNKNOWN
@@ -22,7 +23,7 @@ STORED, FAILED, UNKNOWN = Outcome.STORED, Outcome.FAILED, Outcome.UNKNOWN
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory with one upload for one party, where loopback's certificate is trusted."""
-    monkeypatch.setattr(uploading, "_PAUSES_S", (0.001, 0.001))
+    monkeypatch.setattr(upload_servers, "PAUSES_S", (0.001, 0.001))
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
     (tmp_path / "out" / "party-0").mkdir(parents=True)
     (tmp_path / "out" / "party-0" / "ab.share").write_bytes(b"sealed")

@@ -21,8 +21,9 @@ from fairshares.harness.errors import MissingPackageError, ShareError
 from fairshares.harness.system import stores
 from fairshares.harness.uploads.counting import UploadCount
 from fairshares.harness.uploads.reasons import WRONG_SIZE
-from fairshares.harness.uploads.sending import Outcome, send
+from fairshares.harness.uploads.sending import send
 from fairshares.harness.uploads.task import Task
+from fairshares.harness.uploads.upload_servers import Outcome
 from tests.support.envelopes import left_out, made_task, opener, upload
 from tests.support.running import until
 from tests.support.servers import HOST, told
