@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairshares.harness.errors import FairSharesError, OptionError, RecordDomainError, ShareError
-from fairshares.harness.uploads import sending
+from fairshares.harness.uploads import upload_servers
 from fairshares.harness.uploads.opening import OpenedEnvelope, open_envelope
 from fairshares.harness.uploads.reasons import OTHER_TASK
 from fairshares.harness.uploads.task import Task, task_from_bytes
@@ -81,7 +81,7 @@ def test_a_client_seals_one_vector_in_a_reveal_and_the_same_bytes(task: Task, tm
 def test_what_is_not_known_to_be_stored_is_sent_again_by_the_same_bytes(
     client: UpdateClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "_PAUSES_S", ())
+    monkeypatch.setattr(upload_servers, "PAUSES_S", ())
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
     sealed = client.seal(1, np.ones(3))
     heard: list[tuple[str, bytes]] = []
