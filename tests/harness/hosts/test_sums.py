@@ -108,6 +108,21 @@ def test_a_reveal_counts_as_used_from_its_go_whatever_came_of_it(reveals: Reveal
     ] * 4
 
 
+def fails_to_agree(request: str, _work: Work, answer: Any) -> Any:
+    if request == "agree":
+        raise HostUnfitError("It went away.")
+    return answer
+
+
+def test_a_reveal_that_no_party_began_is_begun_again(reveals: Reveals) -> None:
+    """On the same vectors, as there is no sum of them yet."""
+    reveals.send(1, [VECTOR])
+    with pytest.raises(FairSharesError):
+        reveals.reveal(1, {2: fails_to_agree})
+    assert reveals.charges() == [(), (), (), ()]
+    assert reveals.reveal(1).found.vectors == 1
+
+
 def test_a_host_that_did_not_hear_of_a_reveal_is_asked_for_no_earlier_one(reveals: Reveals) -> None:
     """The numbers go up at every host, so each has begun no more than were declared."""
     reveals.send(3, [VECTOR])

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from fairshares.harness.errors import FairSharesError, OptionError, RecordDomainError, ShareError
+from fairshares.harness.uploads import upload_servers
 from fairshares.harness.uploads.opening import OpenedEnvelope, open_envelope
 from fairshares.harness.uploads.reasons import OTHER_TASK
 from fairshares.harness.uploads.task import Task, task_from_bytes
 from fairshares.harness.uploads.vectors import SealedUpdate, UpdateClient
 from tests.support.envelopes import made_task, opener, revealed
+from tests.support.servers import certify, serving
 from tests.support.vectors import GRID, task_of_vectors
 
 
@@ -74,6 +76,30 @@ def test_a_client_seals_one_vector_in_a_reveal_and_the_same_bytes(task: Task, tm
     with pytest.raises(ShareError, match="sealed before"):
         again.seal(1, np.ones(3))
     assert again.seal(2, np.ones(3)).identity != sealed.identity
+
+
+def test_what_is_not_known_to_be_stored_is_sent_again_by_the_same_bytes(
+    client: UpdateClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload_servers, "PAUSES_S", ())
+    monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
+    sealed = client.seal(1, np.ones(3))
+    heard: list[tuple[str, bytes]] = []
+    answers = [201, 409, 201, 201]
+
+    def answer(path: str, body: bytes) -> int:
+        heard.append((path, body))
+        return answers.pop(0)
+
+    with serving(tmp_path / "server.pem", answer) as address:
+        to = " ".join(f"{address}{party}/" for party in range(3))
+        with pytest.raises(ShareError, match=r"1 .* known to be stored.*HTTP 409.* send them again"):
+            client.send(1, to)
+        assert client.sealed(1) == sealed
+        assert client.send(1, to) == {"stored (HTTP 201)": 1}
+        assert client.send(1, to) == {}
+    expected = [(f"/{i}/{sealed.identity}.share", sealed.envelopes[i]) for i in (0, 1, 2, 1)]
+    assert heard == expected
 
 
 def sealing(task: Task, place: Path) -> bool:
