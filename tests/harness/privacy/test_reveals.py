@@ -118,6 +118,15 @@ def test_an_upload_is_in_one_reveal(ledger: Ledger) -> None:
     assert ledger.last_reveal("loans", TASK) == 1
 
 
+def test_what_one_population_revealed_no_other_reveals_again(ledger: Ledger) -> None:
+    """A coordinator that names another population begins at 1 again, and finds none of the same vectors."""
+    ledger.charge("loans", None, reveal(1, SAME))
+    assert ledger.last_reveal("others", TASK) == 0
+    assert ledger.counted("others", TASK, [SAME, OTHERS]) == {SAME}
+    with pytest.raises(PopulationError):
+        ledger.charge("others", None, reveal(1, SAME, OTHERS))
+
+
 def test_a_ledger_of_version_1_0_has_no_reveals_yet(ledger: Ledger) -> None:
     sqlite3.connect(ledger.path).executescript(OF_1_0).close()
     assert ledger.last_reveal("loans", TASK) == 0
