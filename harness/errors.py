@@ -217,6 +217,14 @@ class FeaturesError(FairSharesError):
     """Features are not ranges and categories, or a table lacks one."""
 
 
+class ModelArraysError(FairSharesError):
+    """A model's arrays are not floats, or not those that were declared or sent."""
+
+
+class FlowerMessageError(FairSharesError):
+    """A message of Flower asks for something else than a vector, or holds more than it may."""
+
+
 class ThresholdGridError(FairSharesError):
     """A score curve's thresholds do not increase, or leave [0, 1]."""
 

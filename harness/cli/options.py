@@ -319,7 +319,7 @@ class SendOptions(Options):
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, give one a budget, or retire one; copy the ledger."""
+    """Show what each population's runs have spent, give or retire one, and copy or shrink the ledger."""
 
     population = Request.population.but(help="the one to show; default: all")
     budget = AccountOptions.budget.but(
@@ -332,6 +332,11 @@ class LedgerOptions(Options):
     )
     ledger = AccountOptions.ledger
     copy = optional(parse_path, "a new file for a copy of the ledger, also while runs are under way")
+    close_task = optional(
+        parse_path,
+        "the file of a task whose last day is over: no run takes its uploads any more, and the ledger, which "
+        "gets smaller, forgets the counted ones",
+    )
     plot = PLOT
     prints = "JSON"
 

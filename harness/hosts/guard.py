@@ -44,6 +44,7 @@ from fairshares.harness.privacy.ledger.populations import (
     PrivacyEvent,
     RevealOfTask,
     Status,
+    refuse_closed,
     refuse_used_reveal,
     spent_text,
     uncovered,
@@ -182,7 +183,8 @@ class Guard:
 
         The owner's policy names tasks as their makers wrote them, and not those of single reveals.
 
-        Raises PolicyError unless the owner allows them; ShareError if the run is of another task's reveals.
+        Raises PolicyError unless the owner allows them, or UsedUploadsError if the owner closed the task;
+        ShareError if the run is of another task's reveals.
         """
         declared = task.declared.name
         if self.release.number_in_series and declared != self.release.charged_with:
@@ -192,6 +194,7 @@ class Guard:
             )
         facts = replace(self.facts, upload_task=declared)
         policy.ask_about_release(self.directory, self.coordinator, facts)
+        refuse_closed(self.ledger.closed_on(declared), declared, self.ledger.path)
         return replace(self, facts=facts)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Answer]:
@@ -214,7 +217,9 @@ class Guard:
         head = self.ledger.head()
         prepared = self.prepared(inputs.domain)
         event = event_of(prepared, self.statistic.name, self.directory)
-        event = replace(event, uploads=inputs.batches, policies=inputs.policies)
+        event = replace(
+            event, uploads=inputs.batches, upload_task=inputs.upload_task, policies=inputs.policies
+        )
         Entry(self.account(event)).check(event)
         return GuardedJob(self, inputs, make_job(prepared, inputs), event, head)
 

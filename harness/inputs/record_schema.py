@@ -470,8 +470,8 @@ class VectorGrid:
         clip: The largest norm before weighing, above 0.
         reveals: How many sums may be revealed together. A client may be in each of them.
         largest_weight: A bound on weights.
-        units: Steps of the grid per clipping norm; 0 stands for those at which rounding adds at most 4 % to
-            a norm.
+        units: Steps of the grid per clipping norm; 0 for those at which rounding adds at most 4 % to a norm,
+            if there is noise for so many.
         reveal: The number of the reveal that a vector is for, from 1 on; 0 for all of them.
     """
 

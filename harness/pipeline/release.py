@@ -33,7 +33,6 @@ from fairshares.harness.privacy.ledger.charge import (
     account_read,
     chosen_account,
     chosen_ledger,
-    nothing_said,
     settled,
 )
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
@@ -52,7 +51,7 @@ from fairshares.harness.request.fields import as_text
 from fairshares.harness.request.readers import parse_cap
 from fairshares.harness.request.releases import DeclaredDomain, Invited, ReleaseCall
 from fairshares.harness.request.request import AccountOptions, Inputs, Randomness, Request, Trust, Where
-from fairshares.harness.system.progress import Say
+from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.harness.system.result_files import check_new
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee, compose

@@ -216,7 +216,7 @@ def plan(planner: Planner[R], source: Source, context: RunContext, *, full_budge
     inputs = source.describe(context)
     prepared = planner.prepared(inputs.domain)
     event = event_of(prepared, planner.statistic.name, planner.out)
-    event = replace(event, uploads=inputs.batches, policies=inputs.policies)
+    event = replace(event, uploads=inputs.batches, upload_task=inputs.upload_task, policies=inputs.policies)
     if full_budget:
         event = replace(event, exact=context.release.protect.guarantee, noise=None)
     return Planned(prepared, inputs, event)

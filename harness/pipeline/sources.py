@@ -71,6 +71,7 @@ class PartyInputs:
         rows: The number of clients or records, each with a value in each column.
         values: Where the values are. A source that has not delivered them yet says that they are elsewhere.
         batches: The identities of uploads that parties keep.
+        upload_task: The digest of these uploads' task, or "" without uploads.
         uploaded: The bytes that clients sent to each party; empty if unknown.
         share_s: The seconds in which this machine shared the values.
         excluded: The number of left-out uploads, by reason.
@@ -87,6 +88,7 @@ class PartyInputs:
     rows: int
     values: ClientValues = VALUES_ELSEWHERE
     batches: tuple[str, ...] = ()
+    upload_task: str = ""
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
@@ -186,6 +188,7 @@ def inputs_in(
         uploads=uploads,
         rows=uploads,
         batches=batches,
+        upload_task=task.declared.name,
         uploaded=uploaded,
         excluded=header.excluded,
         admission=task.admission,

@@ -16,7 +16,7 @@ from fairshares.harness.inputs.shares import copies_of
 from fairshares.harness.numbers_of_parties import MOST_PARTIES
 from fairshares.harness.pipeline.release import with_cap
 from fairshares.harness.pipeline.sources import check_task
-from fairshares.harness.releases.base import kind_of
+from fairshares.harness.releases.base import kind_of, statistic_class
 from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.request.readers import parse_choice, parse_delta
 from fairshares.harness.request.releases import DeclaredDomain
@@ -136,6 +136,7 @@ def make_task(asked: AskedTask) -> Task:
     runs = SaidOfRuns(asked.runs.most_epsilon, asked.runs.most_delta, releases, asked.runs.unit)
     policy = allowed_runs(runs, kind)
     assert policy is not None  # a task always has an epsilon
+    domain = statistic_class(releases[0]).domain_of_task(domain, policy.total, model)
     return Task(
         security=model.name,
         form=form.name,

@@ -21,6 +21,7 @@ from fairshares.harness.postprocessing.curves import CurveNoise
 from fairshares.harness.releases.files import ResultFile
 from fairshares.harness.request.readers import in_module
 from fairshares.harness.request.request import Request
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import (
     LinearQueries,
@@ -377,6 +378,22 @@ class Statistic(ABC, Generic[R]):
     def measured(self) -> "Statistic[Answer]":
         """The statistic whose costs are measured: without steps in the clear that may fail."""
         return self
+
+    @classmethod
+    def domain_of_task(
+        cls,
+        domain: RecordDomain,
+        most: Guarantee,  # noqa: ARG003
+        model: SecurityModel,  # noqa: ARG003
+    ) -> RecordDomain:
+        """Return the domain of a new task, with whatever its maker leaves to this statistic.
+
+        Args:
+            domain: What the maker declares.
+            most: The most that all runs on an upload may spend.
+            model: The task's security model.
+        """
+        return domain
 
     @classmethod
     def clients_above_cap(cls, release: BoundedRelease) -> int:  # noqa: ARG003

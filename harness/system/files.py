@@ -242,7 +242,10 @@ def in_turn(directory: Path) -> Iterator[int]:
     while descriptor is None:
         if not said and time.monotonic() >= said_at:
             said = True
-            waiting = f"Waiting for another process of yours to end, which holds {file}."
+            waiting = (
+                f"Waiting for another process of yours to end, which holds {file}; if there is none, remove "
+                "that file."
+            )
             warnings.warn_explicit(waiting, UserWarning, __file__, 0)  # each time, unlike `warn`
         time.sleep(_POLL_S)
         descriptor = _turn(file)
@@ -255,13 +258,20 @@ def in_turn(directory: Path) -> Iterator[int]:
 
 
 def _turn(file: Path) -> int | None:
-    """Return a descriptor of a held file that is still there, or None while another process holds it."""
+    """Return a descriptor of a held file that is still there, or None while another process holds it.
+
+    The command of `web/` cannot lock a file. It holds one by its content, which is there from the first
+    moment on.
+    """
     try:
         descriptor = held_alone(file)
     except PermissionError:
         reason = f"{file} is another user's, or others can open it and hold it for ever, so it has to go"
         raise PermissionError(errno.EPERM, reason, os.fspath(file)) from None
-    if descriptor is not None and not is_still(file, descriptor):  # its last holder has removed it
+    if descriptor is None:
+        return None
+    was_removed = not is_still(file, descriptor)  # by its last holder
+    if was_removed or os.fstat(descriptor).st_size > 0:
         os.close(descriptor)
         return None
     return descriptor

@@ -13,6 +13,10 @@ Say = Callable[[str], None]
 _listener: ProgressListener | None = None
 
 
+def nothing_said(_sentence: str) -> None:
+    """Say nothing."""
+
+
 @contextmanager
 def listening(listener: ProgressListener) -> Iterator[None]:
     """Tell the listener, while the block runs, how many of a step's parts are done."""

@@ -49,7 +49,6 @@ from fairshares.harness.privacy.ledger.charge import (
     SeriesEntry,
     account_read,
     chosen_account,
-    nothing_said,
     settled,
 )
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent
@@ -77,7 +76,7 @@ from fairshares.harness.request.request import DISTRIBUTED, BesideTraining, Rand
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
-from fairshares.harness.system.progress import Say
+from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.harness.system.result_files import check_new, new_directory, write_all
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import Features

@@ -40,6 +40,9 @@ from fairshares.protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes of a batch
 _BYTES_AT_ONCE = 2**25  # of a batch, unless a single envelope is longer
+# So many are opened within a second or two, which is as long as it takes to start processes for it.
+_FEW = 2**13
+_BYTES_OF_FEW = 2**28
 _CHECKPOINT_S = 30.0  # between two times at which the checkpoint is written
 _WORD_BYTES = 8
 _LENGTH_BYTES = 8  # of a length or a number in a checkpoint, and before a worker's answers
@@ -372,7 +375,7 @@ class UploadCount:
         total = envelopes_at_most(place, task, party)
         batch_size = self._at_once
         if processes is None:
-            processes = _processes_for(total)
+            processes = _processes_for(total, task.envelope_bytes(party))
         where = opened_by or opening_here(processes)
         with where.opening(self.opener) as pool:
             envelopes = envelopes_in(place, task, party, self.opener.keys, self._left_out)
@@ -617,7 +620,8 @@ class UploadCount:
             if len(others) > len(identities):
                 return None
             removed = UploadCount(self.opener, others)
-            removed.add(place, _processes_for(len(others)))
+            size = self.opener.task.envelope_bytes(self.opener.party)
+            removed.add(place, _processes_for(len(others), size))
             if removed.identities != others:
                 return None
             values = self.opener.task.ring.subtract(self.values, removed.values)
@@ -830,9 +834,9 @@ class _Workers:
             ) from None
 
 
-def _processes_for(envelopes: int) -> int:
-    """Return how many processes open so many envelopes, 0 if this process does."""
-    if envelopes <= _AT_ONCE:
+def _processes_for(envelopes: int, envelope_bytes: int) -> int:
+    """Return how many processes open so many envelopes of this length, 0 if this process does."""
+    if envelopes <= _FEW and envelopes * envelope_bytes <= _BYTES_OF_FEW:
         return 0
     return os.cpu_count() or 1
 

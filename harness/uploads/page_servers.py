@@ -9,14 +9,15 @@ from fairshares.harness.uploads.page import Site, content_policy
 from fairshares.harness.uploads.task import CERTIFICATE, URLS, Task
 
 _PATH = re.compile(r"/([A-Za-z0-9._~-]+/)*")
-_PAGE_SERVER = """# The page of task {task}.
-server {{
+_HEAD = """server {{
     listen {port} ssl;
     server_name {host};
-    ssl_certificate     /etc/ssl/certs/page.pem;
-    ssl_certificate_key /etc/ssl/private/page.key;
+    ssl_certificate     /etc/ssl/certs/{certificate}.pem;
+    ssl_certificate_key /etc/ssl/private/{certificate}.key;
     ssl_protocols       TLSv1.3;
-    server_tokens off;
+"""
+_PAGE_SERVER = """# The page of task {task}.
+{head}    server_tokens off;
     access_log    off;                     # or it keeps visitors' addresses
     default_type  application/octet-stream;
     types {{ text/html html; text/css css; text/javascript js; application/json json; text/plain txt; }}
@@ -41,13 +42,7 @@ server {{
 _UPLOAD_SERVER = """# Uploads of party {party}, {name}, for task {task}.
 limit_req_zone $binary_remote_addr zone={zone}:10m rate=60r/m;
 
-server {{
-    listen {port} ssl;
-    server_name {host};
-    ssl_certificate     /etc/ssl/certs/uploads.pem;
-    ssl_certificate_key /etc/ssl/private/uploads.key;
-    ssl_protocols       TLSv1.3;
-{certificates}    server_tokens off;
+{head}{certificates}    server_tokens off;
     access_log    off;                     # or it keeps addresses and names of uploads
     client_max_body_size  {size};
     client_body_timeout   30s;
@@ -97,7 +92,8 @@ def page_server(task: Task, site: Site) -> str:
     """Return nginx's configuration for the page of a task."""
     policy = content_policy(task)
     path = re.escape(site.path)
-    return _PAGE_SERVER.format(task=task.name[:16], port=site.port, host=site.host, policy=policy, path=path)
+    head = _HEAD.format(port=site.port, host=site.host, certificate="page")
+    return _PAGE_SERVER.format(task=task.name[:16], head=head, policy=policy, path=path)
 
 
 def upload_server(task: Task, party: int, site: Site) -> str | None:
@@ -126,8 +122,7 @@ def upload_server(task: Task, party: int, site: Site) -> str | None:
         name=re.sub(r"[^\w .-]", "", task.parties[party].name),
         task=task.name[:16],
         zone=f"uploads_{task.name[:16]}_{party}",
-        port=address.port,
-        host=address.host,
+        head=_HEAD.format(port=address.port, host=address.host, certificate="uploads"),
         path=path,
         size=task.envelope_bytes(party),
         origin=re.escape(site.origin),

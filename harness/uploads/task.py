@@ -204,6 +204,14 @@ class Task:
                 "shared. Correct the clock, or ask for a new task."
             )
 
+    def check_over(self) -> None:
+        """Raise ShareError unless the last day of the task is over by this machine's clock."""
+        if today() <= self.until:
+            raise ShareError(
+                f"The task takes uploads until {self.until}, and this machine's clock says {today()}: it can "
+                "be closed from the day after."
+            )
+
     def check_count(self, uploads: int) -> None:
         """Raise ShareError if uploads are too few, or their sum could overflow."""
         refuse(

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from tests.support.command import (
     start,
     succeed,
 )
+from tests.support.envelopes import made_task, upload
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.sharing import aggregates_by_command, trial_by_command
@@ -290,3 +292,29 @@ def test_an_engine_charges_once_its_parties_wait_and_before_one_computes(here: P
     with pytest.raises(BudgetError, match="refused"):
         refused()
     assert processes_below(here) == {} and not (here / "work").exists()
+
+
+def test_a_task_that_is_over_is_closed_and_no_list_takes_its_uploads(tmp_path: Path) -> None:
+    made = made_task(tmp_path)
+    shares = tmp_path / "shares"
+    name = upload(made, [1, 0, 0, 0], shares)
+    (tmp_path / "task.json").write_bytes(made.text)
+    over = replace(made, until="2020-01-01")
+    (tmp_path / "over.json").write_bytes(over.text)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.charge("people", None, replace(RELEASE, uploads=(name,), upload_task=over.name))
+    close = ("ledger", "--ledger", "ledger.sqlite", "--close-task")
+    said = refused(*close, "task.json", cwd=tmp_path)
+    assert f"The task takes uploads until {made.until}" in said and ledger.size().uploads == 1
+    done = call(*close, "over.json", cwd=tmp_path)
+    said = " ".join(done.stderr.split())
+    assert (
+        f"Task {over.name[:16]} is closed in " in said and "It forgot 1 upload that runs had counted" in said
+    )
+    assert ledger.size().uploads == 0
+    (people,) = ledger.populations("people")
+    assert people.spent == ONE_RUN
+    given = ("--party", "0", "--keys", "keys-0", "--shares", "shares/party-0", "--ledger", "ledger.sqlite")
+    listed = call("uploads", "--task", "over.json", *given, "--out", "list", cwd=tmp_path)
+    assert listed.returncode == 3 and "so no run takes any" in " ".join(listed.stderr.split())
+    assert not (tmp_path / "list").exists()

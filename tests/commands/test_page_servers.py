@@ -46,7 +46,7 @@ def ask(
     context = ssl.create_default_context(cafile=str(page.place / "server.pem"))
     if certificate is not None:
         context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    connection = HTTPSConnection(HOST, parts.port, timeout=30, context=context)
+    connection = HTTPSConnection(HOST, parts.port, timeout=600, context=context)
     try:
         connection.request(
             method, parts.path, body, {name.replace("_", "-"): v for name, v in headers.items()}

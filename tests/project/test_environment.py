@@ -32,6 +32,11 @@ OPTIONAL = {
     "dask": {"harness/pipeline/cluster_client.py"},  # the extra `cluster`
     "distributed": {"harness/pipeline/cluster_client.py"},
     "fsspec": {"harness/system/stores.py"},  # of users who name such a place
+    "flwr": {  # the extra `flower`
+        "fairshares/flower/noisy_mean.py",
+        "fairshares/flower/records.py",
+        "fairshares/flower/sealed_updates.py",
+    },
     "declearn": {"benchmarks/studies/training/declearn_models.py"},  # has an environment of its own
 }
 OURS = {"fairshares", "benchmarks", "tasks"}

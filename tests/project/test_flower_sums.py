@@ -28,7 +28,7 @@ def flower_home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(
-    find_spec("flwr") is None, reason="Flower has an environment of its own: docs/how-to/train.md"
+    find_spec("flwr") is None, reason="Flower has an environment of its own: docs/how-to/flower.md"
 )
 def test_a_federation_learns_from_noisy_sums(flower_home: Path) -> None:
     """Made-up rows of 50 clients at a large epsilon; guessing is right for half of the rows."""

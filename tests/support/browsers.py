@@ -15,6 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.support.running import until
 from tests.support.web_sockets import WebSocket
 
 BROWSERS = ("chromium", "firefox-esr")
-WAIT_S = 120.0  # for what takes a second on a machine that is idle
+WAIT_S = 600.0  # for what takes a second on a machine that is idle
 KEYS = {
     "Tab": ("\ue004", 9),
     "Enter": ("\ue006", 13),
@@ -34,7 +35,7 @@ KEYS = {
 
 
 class Browser(ABC):
-    """A browser with one tab, in a profile of its own. Attributes: downloads: where it saves files."""
+    """A tab of a browser, in a profile of its own. Attributes: downloads: where it saves files."""
 
     def __init__(self, socket: WebSocket, downloads: Path) -> None:
         self.downloads = downloads
@@ -62,6 +63,11 @@ class Browser(ABC):
     @abstractmethod
     def evaluate(self, expression: str) -> Any:
         """Return the value of JavaScript's expression, or of what it promises, as JSON has it."""
+
+    @contextmanager
+    @abstractmethod
+    def another_tab(self) -> Iterator["Browser"]:
+        """Open another tab of this browser's user; close it after the block."""
 
     @abstractmethod
     def press(self, key: str) -> None:
@@ -161,6 +167,17 @@ class Chromium(Browser):
         assert "exceptionDetails" not in answer, answer
         return json.loads(answer["result"].get("value") or "null")
 
+    @contextmanager
+    def another_tab(self) -> Iterator[Browser]:
+        tab = copy(self)
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        tab._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        tab.ask("Page.enable")
+        try:
+            yield tab
+        finally:
+            self.ask("Target.closeTarget", targetId=target)
+
     def press(self, key: str) -> None:
         code = KEYS.get(key, (key, ord(key.upper()) if len(key) == 1 else 0))[1]
         text = {"Enter": "\r", "Tab": ""}.get(key, key if len(key) == 1 else "")
@@ -207,6 +224,15 @@ class Firefox(Browser):
         )
         assert answer["type"] == "success", answer
         return json.loads(answer["result"].get("value") or "null")
+
+    @contextmanager
+    def another_tab(self) -> Iterator[Browser]:
+        tab = copy(self)
+        tab._context = self.ask("browsingContext.create", type="tab")["context"]
+        try:
+            yield tab
+        finally:
+            self.ask("browsingContext.close", context=tab._context)
 
     def press(self, key: str) -> None:
         value = KEYS.get(key, (key, 0))[0]

@@ -25,7 +25,7 @@ BROWSERS = {
     "firefox-esr": ("--headless", "--no-remote", "--profile", "{profile}"),
 }
 PAGE = b"<!doctype html><title>Seals</title><script type=module src=/page.mjs></script>"
-WAIT_S = 300.0  # for a browser that does nothing; it takes a few seconds
+WAIT_S = 600.0  # for a browser that does nothing; it takes a few seconds
 
 
 @contextmanager

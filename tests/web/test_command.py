@@ -9,17 +9,23 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
 from fairshares.harness.inputs.records import read_records
+from fairshares.harness.system.files import in_turn
+from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.invitations import addresses_in
+from fairshares.harness.uploads.opening import OpenedEnvelope, open_envelope
 from fairshares.harness.uploads.sending import send
-from fairshares.harness.uploads.task import ANYONE, Task
-from tests.support.envelopes import counts, made_task, revealed
+from fairshares.harness.uploads.task import ANYONE, CERTIFICATE, Task
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from tests.support.envelopes import CAPPED, counts, made_task, opener, revealed
 from tests.support.page_sites import PageSite, serving_page, stand_in_build
 from tests.support.running import until
-from tests.support.servers import told
+from tests.support.servers import certify, serving, told
+from tests.support.sharing import allowing
 from tests.support.web_client import WEB, check_installed
 from tests.web.test_tables import said_by_share
 
@@ -52,7 +58,7 @@ def run(program: Path, tmp_path: Path) -> Run:
         return subprocess.run(
             ["node", program, *words],
             cwd=tmp_path,
-            env={**os.environ, **environment},
+            env={**os.environ, "LC_ALL": "C", **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -123,7 +129,17 @@ def test_the_same_rows_are_left_out(kind: RecordKind, tmp_path: Path, run: Run) 
         ("--records my.csv --out new", "Name the task"),
         ("--task task.json --out new", "Name the records"),
         ("--task task.json --records my.csv", "Name a directory"),
-        ("--task task.json --records my.csv --out new --epsilon 1", "Unknown option '--epsilon'"),
+        ("--task task.json --records my.csv --out new --noise 1", "Unknown option '--noise'"),
+        ("--task task.json --records my.csv --out new --epsilon 0", "--epsilon must be a number above 0"),
+        ("--task task.json --records my.csv --out new --epsilon 1 --delta 1", "--delta must be a number"),
+        ("--task task.json --records my.csv --out new --delta 2^-9", "--delta goes with --epsilon"),
+        (
+            "--task task.json --records my.csv --out new --for-tasks gap",
+            "--for-tasks must be weights or count",
+        ),
+        ("--task task.json --records my.csv --out new --epsilon 1 --privacy-unit x", "be record or client"),
+        ("--task task.json --records my.csv --out new --epsilon 1e-200", "too much room in an envelope"),
+        ("--task task.json --records my.csv --out new --counted no/c", "Cannot write no/c: ENOENT; nothing"),
         ("--task none.json --records my.csv --out new", "Cannot read none.json: ENOENT"),
         ("--task my.csv --records my.csv --out new", "not JSON|not a task|no task"),
         ("--task task.json --records . --out new", "Cannot read .: EISDIR"),
@@ -213,6 +229,125 @@ def test_a_link_takes_one_upload(
         again = run(*sent, "--out", "copy/sent", **trust)
         assert again.returncode == 1 and again.stdout.count("1 not stored (HTTP 409)") == 3
         check_one_link_for_one_client(page, tmp_path, run)
+
+
+def test_it_speaks_the_language_of_whoever_runs_it(task: Task, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "other.json").write_bytes(task.text.replace(b'"schema":1', b'"schema":2'))
+    options = write_files(tmp_path, task, "client_id,group,label\nm,A,0\nm,A,0\nn,b,1\n")
+    german = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "de_DE.UTF-8"}
+    checked = run(*options, "--check", **german)
+    assert "1 Datensätze von 2 Clients würden eingesandt; nichts wurde eingesandt." in checked.stdout
+    assert f"Aufgabe {task.name}: Einsenden kann man bis" in checked.stdout
+    assert checked.stderr.startswith("my.csv, Zeile 2: In der Spalte group ist „A“ keiner der Namen dieser")
+    assert checked.stderr.endswith("Schreiben Sie beide gleich. Weggelassen, mit 1 weiteren.\n")
+    for words, says in (
+        (
+            ("--task", "other.json", *options[2:], "--check"),
+            "sie hat das Schema 2, und diese Version liest 1",
+        ),
+        (
+            ("--task", "task.json", "--to", "task", "--out", "none"),
+            "Eine Partei ohne Adresse ist keine URL mit https",
+        ),
+        ((*options, "--out", "new", "--for-tasks", "x"), "--for-tasks muss weights oder count sein"),
+        ((*options, "--nothing"), "siehe --help"),
+    ):
+        done = run(*words, **german)
+        assert done.returncode == 1 and re.search(says, done.stderr) and done.stderr.count("\n") == 1
+    assert "Aufruf: fairshares-share [Optionen]" in run("--help", **german).stdout
+    helped = run("--help").stdout
+    assert max(map(len, helped.splitlines())) <= 105 and "  --check          say what the task" in helped
+
+
+OWN = ("--epsilon", "1e-1", "--delta", "2^-40", "--for-tasks", "count", "--privacy-unit", "client")
+
+
+def test_a_client_allows_less_than_its_task(task: Task, place: Path, tmp_path: Path, run: Run) -> None:
+    options = write_files(tmp_path, task, "group,label\na,0\n")
+    for more, bounds in (
+        ((), None),
+        (("--epsilon", "1/3"), allowing(("weights", "count"), "1/3", "1/1073741824")),
+        (OWN, allowing(("count",), "1/10", "1/1099511627776", PrivacyUnit.CLIENT)),
+    ):
+        out = tmp_path / str(len(more))
+        assert run(*options, "--out", out.name, *more).returncode == 0
+        (envelope,) = (out / "party-2").iterdir()
+        answer = open_envelope(task, 2, opener(task, 2, place).keys, envelope.read_bytes())
+        assert isinstance(answer, OpenedEnvelope) and answer.bounds == bounds
+
+
+def test_both_commands_count_in_one_file(tmp_path: Path, run: Run) -> None:
+    """Of m's five records in two tables the cap of 3 holds for both together, whichever command shares."""
+    (tmp_path / "own").mkdir()
+    task = made_task(tmp_path / "own", "slots", domain=CAPPED)
+    options = (*write_files(tmp_path, task, "client_id,group,label\nm,a,0\nm,b,1\nm,a,1\n"), "--counted", "c")
+    first = run(*options, "--out", "1")
+    assert (first.returncode, first.stderr) == (0, "")
+    again = run(*options, "--out", "2")
+    assert again.returncode == 1 and "my.csv was shared before, by c, and each" in again.stderr
+    assert not (tmp_path / "2").exists()
+    (tmp_path / "my.csv").write_text("client_id,group,label\nn,a,0\nm,b,1\nm,a,0\nn,b,0\n")
+    by_python = read_records(tmp_path / "my.csv", CAPPED, say=print)
+    left = records_left(by_python, tmp_path / "my.csv", tmp_path / "c")
+    assert dict(zip(left.client_ids.tolist(), left.sizes.tolist(), strict=True)) == {"m": 0, "n": 2}
+    (tmp_path / "my.csv").write_text("client_id,group,label\no,a,0\nn,a,0\nm,b,1\nn,a,0\n")
+    assert run(*options, "--out", "3").returncode == 0
+    told = json.loads((tmp_path / "c").read_text())
+    assert told["records"] == {"m": 3, "n": 3, "o": 1} and len(told["files"]) == 3
+    made = counts(task, tmp_path / "own", shares=tmp_path / "3")
+    rows = np.array(revealed(task, [count.values for count in made])).reshape(3, -1)  # (slots, clients)
+    assert sorted((rows > 0).sum(axis=0).tolist()) == [0, 1, 1]
+    for text, says in (
+        ("{", "it is not JSON"),
+        ('{"schema":1}', "not of schema 2"),
+        ('{"schema":2,"x":1}', "other"),
+    ):
+        (tmp_path / "c").write_text(text)
+        done = run(*options, "--out", "4")
+        assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1
+        assert (tmp_path / "c").read_text() == text
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_certificate_is_shown(built: Path, tmp_path: Path, run: Run) -> None:
+    (tmp_path / "mine").mkdir()
+    mine = certify(tmp_path / "mine")
+    (tmp_path / "mine.pem").write_bytes(mine.read_bytes() + mine.with_suffix(".key").read_bytes())
+    with serving_page(tmp_path / "page", built, admission=CERTIFICATE, trusted=mine) as page:
+        options = (*write_files(tmp_path, page.task, "client_id,group,label\nm,a,0\nn,b,1\n"), "--to", "task")
+        trust = {"NODE_EXTRA_CA_CERTS": str(page.place / "server.pem")}
+        without = run(*options, "--out", "sent", **trust)
+        assert without.returncode == 1 and "show yours by --certificate" in without.stderr
+        strange = run(*options, "--out", "sent", "--certificate", "my.csv", **trust)
+        assert strange.returncode == 1 and "my.csv does not hold a certificate and its key" in strange.stderr
+        assert not (tmp_path / "sent").exists()
+        untrusting = run(*options, "--out", "sent", "--certificate", "mine.pem")
+        assert untrusting.stdout.count("2 not stored (its certificate is not trusted here") == 3
+        rest = ("--task", "task.json", "--out", "sent", "--to", "task", "--certificate", "mine.pem")
+        assert run(*rest, **trust).stdout.count("2 stored (HTTP 201).") == 3
+        assert page.sums() == (2, [1, 0, 0, 1])
+
+
+def test_one_command_at_a_time_sends(task: Task, tmp_path: Path, program: Path, run: Run) -> None:
+    """Python's locks a file, which Node cannot. The command in Node waits for it, and says so."""
+    options = write_files(tmp_path, task, "group,label\na,0\n")
+    assert run(*options, "--out", "sent").returncode == 0
+    (tmp_path / "own").mkdir()
+    words = ["node", str(program), "--task", "task.json", "--out", "sent", "--to"]
+    with serving(certify(tmp_path / "own"), lambda *_: 201) as stranger:  # whom it does not trust
+        with in_turn(tmp_path / "sent"):
+            process = subprocess.Popen(
+                [*words, " ".join([stranger] * 3)], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+            )
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert said.startswith(
+                "Waiting for another process of yours to end, which holds sent/.fairshares"
+            )
+            assert process.poll() is None
+        _, rest = process.communicate(timeout=600)
+    assert process.returncode == 1 and rest.startswith("Not every upload is known to be stored")
+    assert sorted(path.name for path in (tmp_path / "sent").iterdir()) == ["party-0", "party-1", "party-2"]
 
 
 def check_one_link_for_one_client(page: PageSite, directory: Path, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -40,6 +41,7 @@ CLOCK = """() => {
     };
 }"""
 AT_ONCE = "() => { const usual = setTimeout; window.setTimeout = (does) => usual(does, 0); }"  # tries again
+TOLD = "/open in another tab|This link was used/.test(document.body.innerText)"
 DONE = "document.querySelector('#done') !== null"
 AGAIN = "document.querySelector('#again') !== null"
 
@@ -161,6 +163,48 @@ def test_tabs_do_not_send_at_the_same_time(browser: Browser, page: PageSite, lin
     browser.click("#send")
     browser.wait_for_text("This page is open in another tab")
     assert files(page) == before and browser.evaluate(KEPT) == []
+
+
+def test_two_tabs_seal_one_answer(browser: Browser, page: PageSite, link: str) -> None:
+    """Both send at the same moment: one does, and the other one is told, whichever it is."""
+    before, uploads = files(page), page.sums()[0]
+    with browser.another_tab() as other:
+        for tab in (browser, other):
+            answer(tab, link)
+        at = 1000 * time.time() + 500
+        for tab in (browser, other):
+            tab.evaluate(f"void setTimeout(() => document.querySelector('#send').click(), {at} - Date.now())")
+        ends = [tab.wait_for(f"{DONE} ? 'done' : {TOLD} ? 'told' : ''") for tab in (browser, other)]
+        assert sorted(ends) == ["done", "told"]
+        assert len(browser.evaluate(KEPT)) == 1
+        other.open(link)
+        other.wait_for_text("This link was used with this browser")
+    assert files(page) == [number + 1 for number in before] and page.sums()[0] == uploads + 1
+
+
+def test_a_tab_goes_on_by_what_another_one_has_stored_or_forgotten(
+    browser: Browser, page: PageSite, link: str
+) -> None:
+    before = files(page)
+    with browser.another_tab() as late, browser.another_tab() as later:
+        with page.without(2), browser.before_each_page(AT_ONCE):
+            for tab in (browser, later):  # the latter has its answer, and shows what it would send
+                answer(tab, link)
+            browser.click("#send")
+            browser.wait_for(AGAIN)
+        late.open(link)
+        late.wait_for_text("Go on sending")
+        browser.click("#again")
+        browser.wait_for(DONE)
+        late.click_text("Go on sending")
+        late.wait_for(f"{DONE} || {AGAIN}")
+        (kept,) = browser.evaluate(KEPT)
+        assert (kept["states"], kept["envelopes"]) == (["stored"] * 3, [])
+        later.click("#send")
+        later.wait_for(f"{TOLD} || {DONE} || {AGAIN}")
+        assert "This link was used with this browser" in later.text() and len(browser.evaluate(KEPT)) == 1
+        assert later.evaluate("document.querySelectorAll('input').length") == 0
+    assert files(page) == [number + 1 for number in before]
 
 
 def test_a_reload_while_packages_are_on_their_way(browser: Browser, page: PageSite, link: str) -> None:
@@ -355,29 +399,56 @@ def test_every_kind_of_answer_is_asked_for(kind: str, running: Browser, built: P
     assert saved_row(running, task, tmp_path / "task", tmp_path / "sent") == row
 
 
+def tab_to(browser: Browser, expression: str) -> None:
+    """Press the tab key until an expression of the page is true."""
+    for _ in range(40):
+        browser.press("Tab")
+        if browser.evaluate(expression):
+            return
+    pytest.fail(f"no tab leads to {expression}")
+
+
 def test_a_keyboard_is_enough(browser: Browser, page: PageSite, link: str) -> None:
     before = page.sums()[0]
     browser.open(link)
     browser.wait_for("document.querySelector('#group') !== null")
-
-    def tab_to(expression: str) -> None:
-        for _ in range(40):
-            browser.press("Tab")
-            if browser.evaluate(expression):
-                return
-        pytest.fail(f"no tab leads to {expression}")
-
+    tab_to(browser, "document.activeElement.tagName === 'SUMMARY'")
+    browser.press("Enter")
+    assert browser.evaluate("document.activeElement.parentElement.open")
     for field in ("group", "label"):
-        tab_to(f"document.activeElement.name === '{field}'")
+        tab_to(browser, f"document.activeElement.name === '{field}'")
         browser.press(" ")
-    tab_to("document.activeElement.textContent === 'Show what will be sent'")
+    tab_to(browser, "document.activeElement.textContent === 'Show what will be sent'")
     browser.press("Enter")
     browser.wait_for_text("This will be sent")
     assert browser.evaluate("document.activeElement.tagName") == "H2"
-    tab_to("document.activeElement.id === 'send'")
+    tab_to(browser, "document.activeElement.id === 'send'")
     browser.press("Enter")
     browser.wait_for(DONE)
     assert page.sums()[0] == before + 1
+
+
+def test_a_keyboard_is_enough_for_an_organization(browser: Browser, page: PageSite, link: str) -> None:
+    _, row = page.sums()
+    browser.open(link)
+    browser.wait_for("document.querySelector('#who-person') !== null")
+    tab_to(browser, "document.activeElement.name === 'who'")
+    browser.press("ArrowDown")
+    browser.wait_for("document.activeElement.id === 'who-organization'")
+    tab_to(browser, "document.activeElement.id === 'table-text'")
+    for line in ("group,label", "a,1", "a,1", "b,0"):
+        browser.type(line)
+        browser.press("Enter")
+    browser.wait_for_text("3 of 3 rows will be counted.")
+    browser.press("Tab")
+    browser.wait_for("document.activeElement.id === 'column-group'")
+    tab_to(browser, "document.activeElement.textContent === 'Show what will be sent'")
+    browser.press("Enter")
+    browser.wait_for_text("This will be sent")
+    tab_to(browser, "document.activeElement.id === 'send'")
+    browser.press("Enter")
+    browser.wait_for(DONE)
+    assert page.sums()[1] == [row[0], row[1] + 2, row[2] + 1, row[3]]
 
 
 def violations(browser: Browser) -> list[str]:
@@ -389,49 +460,70 @@ def violations(browser: Browser) -> list[str]:
     return found
 
 
-def test_everybody_can_read_it(browser: Browser, page: PageSite, link: str) -> None:
-    """Axe finds nothing, and no view is wider than 320 pixels, which is 400 % of 1,280."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not there: `npm ci` in web/ installs it")
+def check_readable(browser: Browser) -> None:
+    """Check that axe finds nothing in a view, at 1,280 pixels and at 320, which is 400 % of that."""
+    assert violations(browser) == []
+    browser.resize(320, 256)
+    assert browser.evaluate("document.scrollingElement.scrollWidth") <= 320
+    assert violations(browser) == []
+    browser.resize(1280)
 
-    def check() -> None:
-        assert violations(browser) == []
-        browser.resize(320, 256)
-        assert browser.evaluate("document.scrollingElement.scrollWidth") <= 320
-        browser.resize(1280)
 
+def check_each_view(browser: Browser, page: PageSite, link: str) -> None:
+    """Go the whole way by a link, and check each view."""
     browser.open(link)
     browser.wait_for_text("What happens")
     browser.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    check()
+    check_readable(browser)
     browser.click_text("Show what will be sent")  # before anything was chosen
     browser.wait_for("document.querySelector('#fault') !== null")
     assert browser.evaluate("document.activeElement.name") == "group"
-    check()
+    check_readable(browser)
     browser.click("#who-organization")
     paste(browser, "group,label\na,0\nb,1\nc,1\n")
-    check()
+    check_readable(browser)
     browser.click("#who-person")
     fill_in(browser)
-    check()
+    check_readable(browser)
     with page.without(2), browser.before_each_page(AT_ONCE):
         answer(browser, link)
         browser.click("#send")
         browser.wait_for(AGAIN)
-        check()
+        check_readable(browser)
+        browser.click("#forget")  # asks once more
+        browser.wait_for_text("Delete these packages.")
+        check_readable(browser)
+        browser.click_text("Cancel")
     browser.open(link)
     browser.wait_for_text("Go on sending")
-    check()
+    check_readable(browser)
     browser.click_text("Go on sending")
     browser.wait_for(DONE)
-    check()
+    check_readable(browser)
+    browser.open(link[:-1])
+    browser.wait_for_text("Your link is incomplete")
+    check_readable(browser)
+
+
+def test_everybody_can_read_it(browser: Browser, page: PageSite, link: str) -> None:
+    check_each_view(browser, page, link)
+
+
+@pytest.mark.parametrize("name", BROWSERS)
+def test_everybody_can_read_it_in_the_dark(
+    name: str, page: PageSite, numbers: Iterator[int], tmp_path: Path
+) -> None:
+    with browsing(name, tmp_path, dark=True) as browser:
+        browser.resize(1280)
+        assert browser.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+        check_each_view(browser, page, page.link(next(numbers)))
 
 
 def paste(browser: Browser, text: str) -> None:
     browser.wait_for("document.querySelector('#table-text') !== null")
     browser.evaluate(
         f"(() => {{ const field = document.querySelector('#table-text'); field.value = {json.dumps(text)};"
-        " field.dispatchEvent(new Event('change')); })()"
+        " ['input', 'change'].forEach((name) => field.dispatchEvent(new Event(name))); })()"
     )
 
 
@@ -487,9 +579,28 @@ def test_an_open_page_in_another_language_says_that_anybody_can_take_part(
         assert "beliebig oft und mit erfundenen Antworten" in said
         assert "Wo wohnen Sie?" in said and "Stadt" in said and "Umfrage" in said
         assert browser.evaluate("document.documentElement.lang") == "de"
+        browser.click("#who-organization")
+        paste(browser, 'group,label\n"a,0\n')
+        browser.wait_for_text("Die Tabelle hat ein Anführungszeichen, dem das schließende fehlt")
+        paste(browser, "group,label\nA,0\n")
+        browser.wait_for_text("In der Spalte group ist „A“ keiner der Namen dieser Aufgabe")
+        assert violations(browser) == []
         browser.click("#language-en")
         browser.wait_for_text("Anybody who has the address of this page")
+        browser.wait_for_text("In the column group, “A” is none of the names of this task")
+        assert browser.evaluate("document.querySelector('#table-text').value") == "group,label\nA,0\n"
+        browser.click("#who-person")
         fill_in(browser)
         browser.click("#send")
         browser.wait_for(DONE)
         assert page.sums() == (1, [0, 0, 1, 0])
+        (tmp_path / "other").mkdir()
+        address = from_disk(page.task, built, tmp_path / "other")
+        html = (tmp_path / "other" / "from-file.html").read_text()
+        (tmp_path / "other" / "from-file.html").write_text(
+            html.replace("&quot;schema&quot;:1", "&quot;schema&quot;:2")
+        )
+        browser.open(address)
+        browser.wait_for("document.querySelector('#error') !== null")
+        assert "sie hat das Schema 2, und diese Version liest 1" in browser.text()
+        assert browser.evaluate("document.querySelector('#error span') === null"), "nothing is in English"

@@ -8,8 +8,9 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-import { FairSharesError, type SealedUpload, type SendingState, type Task } from "../src/index.js";
+import { FairSharesError, type SealedUpload, type Sentence, type SendingState, type Task } from "../src/index.js";
 import { directoryFault, wayFault } from "./places.js";
+import { said } from "./texts.js";
 
 /** Envelopes cannot be written or sent. */
 export class ShareError extends FairSharesError {
@@ -26,7 +27,7 @@ const SUFFIX_OF: Readonly<Record<SendingState, Suffix>> = {
   unknown: ".sending",
 };
 const STATES: Readonly<Record<Suffix, SendingState>> = { ".share": "not sent", ".sending": "unknown", ".sent": "stored" };
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+export const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** Write the envelopes of all uploads, or none, also where a signal comes. Raises ShareError, and what `uploads` raises. */
 export async function writeEnvelopes(task: Task, out: string, uploads: AsyncIterable<SealedUpload>): Promise<number> {
@@ -68,7 +69,7 @@ export async function writeEnvelopes(task: Task, out: string, uploads: AsyncIter
     arrived.length = 0; // they stay
     return number;
   } catch (error) {
-    throw isOfFiles(error) ? new ShareError(`Cannot write shares to ${out}: ${error.code}; nothing was left there.`) : error;
+    throw isOfFiles(error) ? new ShareError(said("sharesUnwritten", { out, code: error.code })) : error;
   } finally {
     takeBack();
     SIGNALS.forEach((signal) => process.off(signal, stop));
@@ -82,18 +83,15 @@ export function identitiesIn(task: Task, out: string): string[] {
     const faults = [wayFault(out), ...places.filter((place) => existsSync(place)).map(directoryFault)];
     const fault = faults.find((reason) => reason !== null);
     if (fault !== undefined) {
-      throw new ShareError(
-        `${fault}, so others could have put uploads of theirs in the place of yours; nothing was sent. Share again, by a ` +
-          "new --out in a directory that only you can change.",
-      );
+      throw new ShareError(said("sharesReplaced", { fault }));
     }
     const names = readdirSync(join(out, "party-0")).filter((name) => SUFFIXES.some((suffix) => name.endsWith(suffix)));
     if (names.length === 0) {
-      throw new ShareError(`${out} holds no uploads; share first, or name another.`);
+      throw new ShareError(said("sharesNone", { out }));
     }
     return [...new Set(names.map((name) => name.slice(0, name.lastIndexOf("."))))].sort();
   } catch (error) {
-    throw isOfFiles(error) ? new ShareError(`Cannot send from ${out}: ${error.code}; share first, or name another.`) : error;
+    throw isOfFiles(error) ? new ShareError(said("sharesUnread", { out, code: error.code })) : error;
   }
 }
 
@@ -132,7 +130,7 @@ function fileOf(out: string, party: number, identity: string, suffix: Suffix): s
 function suffixOf(out: string, party: number, identity: string): Suffix {
   const suffix = SUFFIXES.find((end) => existsSync(fileOf(out, party, identity, end)));
   if (suffix === undefined) {
-    throw new ShareError(`${out} has no envelope of upload ${identity} for party ${party}; restore it, or name another.`);
+    throw new ShareError(said("sharesMissing", { out, upload: identity, party }));
   }
   return suffix;
 }
@@ -157,9 +155,9 @@ function makePlaces(out: string, folders: readonly string[]): void {
   }
 }
 
-function checkPlace(reason: string | null): void {
-  if (reason !== null) {
-    throw new ShareError(`${reason}, so others could replace shares; name another --out, or chmod go-w it.`);
+function checkPlace(fault: Sentence | null): void {
+  if (fault !== null) {
+    throw new ShareError(said("sharesReplaceable", { fault }));
   }
 }
 

@@ -3,24 +3,27 @@
 import { lstatSync, readlinkSync } from "node:fs";
 import { isAbsolute, join, resolve, sep } from "node:path";
 
+import type { Sentence } from "../src/index.js";
+import { said } from "./texts.js";
+
 const WRITABLE = 0o022; // for others than the owner
 const STICKY = 0o1000;
 const MOST_LINKS = 40; // that a path leads through, as in Linux
 
 /** Return how others could change a directory itself, as a sentence without its end, or null if nobody can. */
-export function directoryFault(directory: string): string | null {
+export function directoryFault(directory: string): Sentence | null {
   const user = process.geteuid?.();
   const status = lstatSync(directory);
   if (!status.isDirectory()) {
-    return `${directory} is not a directory of its own`;
+    return said("placeNone", { place: directory });
   }
   if (user === undefined) {
     return null;
   }
   if (status.uid !== user) {
-    return `${directory} belongs to another user`;
+    return said("placeOthers", { place: directory });
   }
-  return (status.mode & WRITABLE) === 0 ? null : `Other users can write to ${directory}`;
+  return (status.mode & WRITABLE) === 0 ? null : said("placeWritable", { place: directory });
 }
 
 /**
@@ -28,7 +31,7 @@ export function directoryFault(directory: string): string | null {
  *
  * Every directory and link on the way belongs to this user or root, and others can write to sticky directories alone.
  */
-export function wayFault(directory: string): string | null {
+export function wayFault(directory: string): Sentence | null {
   const user = process.geteuid?.();
   if (user === undefined) {
     return null;
@@ -39,13 +42,13 @@ export function wayFault(directory: string): string | null {
   for (;;) {
     const status = lstatSync(place);
     if (!status.isDirectory()) {
-      return `${place} is not a directory of its own`;
+      return said("placeNone", { place });
     }
     if (status.uid !== user && status.uid !== 0) {
-      return `${place} belongs to another user`;
+      return said("placeOthers", { place });
     }
     if ((status.mode & WRITABLE) !== 0 && (status.mode & STICKY) === 0) {
-      return `Other users can write to ${place}`;
+      return said("placeWritable", { place });
     }
     const name = left.shift();
     if (name === undefined) {
@@ -59,7 +62,7 @@ export function wayFault(directory: string): string | null {
     }
     links += 1;
     if ((link.uid !== user && link.uid !== 0) || links > MOST_LINKS) {
-      return `${next} is a link of another user, or leads through too many`;
+      return said("placeLink", { place: next });
     }
     const target = readlinkSync(next);
     place = isAbsolute(target) ? sep : place;

@@ -2,20 +2,18 @@
 /** `fairshares-share`: an organization splits and seals its table for a task's parties, and sends it, without Python. */
 
 import { readFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 
 import { addressesOf, linkOf } from "../page/invitation.js";
-import { reasonOf } from "../page/reasons.js";
-import { textsIn } from "../page/texts.js";
 import { scoresOf } from "../src/domain.js";
 import {
   countRecords,
   explain,
   FairSharesError,
+  inWords,
   OptionError,
   readTable,
   readTask,
-  RecordsError,
+  reasonOf,
   recordsOf,
   recordsOfClients,
   seal,
@@ -24,119 +22,107 @@ import {
   type ClientsRecords,
   type Columns,
   type Outcome,
+  type Policy,
   type SealedUpload,
+  type Sentence,
   type Task,
 } from "../src/index.js";
 import { checkOpen } from "../src/task.js";
+import { boundsOf } from "./bounds.js";
+import { fetchShowing } from "./certificate.js";
+import { checkCapIsNumber, recordsLeft } from "./counted.js";
 import { identitiesIn, isOfFiles, keepState, readUpload, ShareError, statesOf, writeEnvelopes } from "./envelopes.js";
+import { help, optionsIn, type Options } from "./options.js";
+import { LANGUAGE, said, words, type TextKey } from "./texts.js";
+import { inTurn } from "./turns.js";
 
-const HELP = `Usage: fairshares-share [options]
+const HOW: Readonly<Record<Outcome, TextKey>> = { stored: "stored", unknown: "unknown", "not stored": "notStored" };
 
-Split and seal a table's records for a task's parties, and send them: a client's step, without Python.
+/** Where uploads go, and by what. */
+interface Sending {
+  readonly addresses: readonly string[];
+  readonly fetch: typeof fetch;
+}
 
-For example: fairshares-share --task task.json --records my.csv --out results --to task
-
-Options:
-  --task=…     the file that \`task\` made
-  --records=…  CSV file with group, label, and what else the task asks for; each client_id
-               is a client, and without that column all rows are of one
-  --columns=…  columns of other names, as group=sex,label=hired
-  --out=…      directory for one file per party and client
-  --to=…       where uploads are sent: task (the addresses in it), an invitation's link, or
-               a URL of https per party, separated by spaces; sends what is in --out and was
-               not stored yet
-  --check      say what the task means and which records would be left out, and share
-               nothing
-  --help       print this
-`;
-const OPTIONS = {
-  task: { type: "string" },
-  records: { type: "string" },
-  columns: { type: "string" },
-  out: { type: "string" },
-  to: { type: "string" },
-  check: { type: "boolean" },
-  help: { type: "boolean" },
-} as const;
-const HOW: Readonly<Record<Outcome, string>> = {
-  stored: "stored",
-  unknown: "unknown until the party lists its uploads",
-  "not stored": "not stored",
-};
-const LATE = "it did not answer in time";
-const NOT_TRIED = "not tried, as the server did not answer an earlier one in time";
-
-interface Options {
-  readonly task: string;
-  readonly records: string | null;
-  readonly columns: string;
-  readonly out: string | null;
-  readonly to: string | null;
-  readonly check: boolean;
+/** A file of records, and the clients in it. */
+interface ReadTable {
+  readonly read: ClientsRecords;
+  readonly cells: number; // of its header
+  readonly bytes: Uint8Array;
 }
 
 async function share(options: Options): Promise<void> {
-  const { records, out, to } = options;
-  const task = await readTask(bytesOf(options.task, "Name the task's file."));
-  const sending = to === null || options.check ? null : { addresses: await addressesFor(task, to) };
-  const read = records === null ? null : clientsIn(task, records, options.columns);
-  if (read !== null) {
+  const { records, out } = options;
+  const task = await readTask(bytesOf(options.task, said("nameTask")));
+  const sending = options.check ? null : await sendingFor(task, options);
+  const bounds = boundsOf(options.runs, task);
+  if (options.counted !== null) {
+    checkCapIsNumber(task);
+  }
+  const table = records === null ? null : clientsIn(task, records, options.columns);
+  if (table !== null) {
     checkOpen(task, new Date());
-    announce(read, task, records ?? "");
+    announce(table, task, records ?? "");
   }
   if (options.check) {
-    const { sentences } = await explain(task);
-    const clients = read?.read.clients ?? [];
+    const { sentences } = await explain(task, new Date(), LANGUAGE);
+    const clients = table?.read.clients ?? [];
     const number = clients.reduce((sum, one) => sum + one.length, 0);
-    say(...sentences, `${shown(number)} records of ${counted(clients.length, "client")} would be shared; nothing was.`);
+    say(...sentences, words("wouldShare", { records: shown(number), clients: counted(clients.length, "clients") }));
     return;
   }
   if (out === null) {
-    throw new OptionError("Name a directory for the uploads, by --out results.");
+    throw new OptionError(said("needsOut"));
   }
-  if (read !== null) {
-    checkOneIsMeant(read.read.clients.length, sending?.addresses ?? []);
-    const number = await writeEnvelopes(task, out, sealedOf(task, read.read.clients));
-    say(
-      `Sealed ${counted(number, "client")} for task ${task.fingerprint.slice(0, 16)}: ${out}/party-<i>/<upload>.share. ` +
-        "Share once: a second upload counts as another client's.",
-    );
+  if (table !== null && records !== null) {
+    checkOneIsMeant(table.read.clients.length, sending?.addresses ?? []);
+    const source = { name: records, bytes: table.bytes };
+    const file = options.counted;
+    const clients = file === null ? table.read.clients : await recordsLeft(task, table.read, source, file, complain);
+    const number = await writeEnvelopes(task, out, sealedOf(task, clients, bounds));
+    say(words("sealed", { clients: counted(number, "clients"), task: task.fingerprint.slice(0, 16), out }));
     const earlier = identitiesIn(task, out).length - number;
     if (earlier > 0) {
-      complain(
-        `${out} holds ${counted(earlier, "earlier upload")}, too; if the same records are in both, remove one of them.`,
-      );
+      complain(words("earlier", { out, uploads: counted(earlier, "uploads") }));
     }
   }
   if (sending !== null) {
-    await send(task, out, sending.addresses);
+    identitiesIn(task, out); // or there is no place to be in turn at
+    await inTurn(out, () => send(task, out, sending), complain);
   }
 }
 
+/** Return how uploads are sent, or null if they are not; raise OptionError or ShareError. */
+async function sendingFor(task: Task, { to, certificate }: Options): Promise<Sending | null> {
+  if (to === null) {
+    return null;
+  }
+  const addresses = await addressesFor(task, to, certificate);
+  return { addresses, fetch: certificate === null ? fetch : fetchShowing(certificate) };
+}
+
 /** Return where each party's uploads go, party 0 first, or raise OptionError. */
-async function addressesFor(task: Task, to: string): Promise<readonly string[]> {
+async function addressesFor(task: Task, to: string, certificate: string | null): Promise<readonly string[]> {
   const fragment = /#(task=.*)$/.exec(to)?.[1];
   const addresses = to === "task" ? task.parties.map(({ address }) => address) : to.split(/\s+/).filter((url) => url !== "");
   if (fragment !== undefined) {
     const found = linkOf(fragment, task);
     if (found.kind === "other task") {
-      throw new OptionError(`The link is for another task than ${task.fingerprint.slice(0, 16)}; take the file of its task.`);
+      throw new OptionError(said("linkOther", { task: task.fingerprint.slice(0, 16) }));
     }
     if (found.kind !== "invitation") {
-      throw new OptionError("--to is no whole link; give it as you got it, in quotation marks.");
+      throw new OptionError(said("linkBroken"));
     }
     return checkedAddresses(await addressesOf(task, found.secret));
   }
   if (addresses.length !== task.parties.length) {
-    throw new OptionError(`The task has ${task.parties.length} parties; --to names ${addresses.length}.`);
+    throw new OptionError(said("toNumber", { parties: task.parties.length, number: addresses.length }));
   }
-  if (task.admission === "certificate") {
-    throw new OptionError(
-      "The task's servers want a certificate of each client, which this command cannot show; send by the command of Python.",
-    );
+  if (task.admission === "certificate" && certificate === null) {
+    throw new OptionError(said("needsCertificate"));
   }
   if (task.admission === "urls" && addresses.some((address) => address.endsWith("/"))) {
-    throw new OptionError("The task has a URL of its own for each upload; name those of yours by --to.");
+    throw new OptionError(said("toUrls"));
   }
   return checkedAddresses(addresses);
 }
@@ -144,7 +130,7 @@ async function addressesFor(task: Task, to: string): Promise<readonly string[]> 
 function checkedAddresses(addresses: readonly string[]): readonly string[] {
   const wrong = addresses.find((address) => !/^https:\/\/[!-~]+$/.test(address));
   if (wrong !== undefined) {
-    throw new OptionError(`${wrong || "A party without an address"} is no URL of https to send to; send by the command of Python.`);
+    throw new OptionError(said("toUrl", { address: wrong || said("toNoAddress") }));
   }
   return addresses;
 }
@@ -152,25 +138,20 @@ function checkedAddresses(addresses: readonly string[]): readonly string[] {
 /** Raise OptionError where several uploads would go to an address for one. */
 function checkOneIsMeant(uploads: number, addresses: readonly string[]): void {
   if (uploads > 1 && addresses.some((address) => !address.endsWith("/"))) {
-    throw new OptionError(`--to is for one upload, and there are ${uploads}.`);
+    throw new OptionError(said("toOne", { number: uploads }));
   }
 }
 
-/** Return the records of each client in a file, and how many columns it has. */
-function clientsIn(task: Task, file: string, named: string): { readonly read: ClientsRecords; readonly cells: number } {
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(bytesOf(file, "Name a CSV file."));
-  } catch (error) {
-    throw error instanceof TypeError ? new RecordsError(textsIn("en").unreadableFile) : error;
-  }
-  const table = readTable(text);
+/** Return the records of each client in a file; without a column of clients, all are of one without a name. */
+function clientsIn(task: Task, file: string, named: string): ReadTable {
+  const bytes = bytesOf(file, said("nameCsv"));
+  const table = readTable(bytes);
   const { columns, client } = columnsOf(task, named);
   if (!table.header.includes(client) && client === "client_id") {
     const { records, leftOut } = recordsOf(task, table, columns);
-    return { read: { clients: [records], leftOut }, cells: table.header.length };
+    return { read: { names: [""], clients: [records], leftOut }, cells: table.header.length, bytes };
   }
-  return { read: recordsOfClients(task, table, columns, client), cells: table.header.length };
+  return { read: recordsOfClients(task, table, columns, client), cells: table.header.length, bytes };
 }
 
 /** Return which columns hold a record and its client, by what --columns says of their usual names. */
@@ -185,7 +166,7 @@ function columnsOf(task: Task, named: string): { readonly columns: Columns; read
     const at = part.indexOf("=");
     const meaning = part.slice(0, Math.max(at, 0)).trim();
     if (!names.has(meaning)) {
-      throw new OptionError(`--columns does not say '${part}' of this task's columns: ${usual.join(", ")}; as group=sex.`);
+      throw new OptionError(said("badColumns", { part, usual: usual.join(", ") }));
     }
     names.set(meaning, part.slice(at + 1));
   }
@@ -201,25 +182,30 @@ function columnsOf(task: Task, named: string): { readonly columns: Columns; read
 }
 
 /** Say on standard error which rows are left out, and why. */
-function announce({ read, cells }: ReturnType<typeof clientsIn>, task: Task, file: string): void {
+function announce({ read, cells }: ReadTable, task: Task, file: string): void {
   for (const left of read.leftOut) {
-    const reason = reasonOf(left, task, cells, textsIn("en"));
-    const isDrawn = left.row === 0;
-    const others = left.rows > 1 ? `, with ${shown(left.rows - 1)} more` : "";
-    complain(
-      isDrawn ? `${file}: ${reason} ${shown(left.rows)} left out.` : `${file} row ${shown(left.row)}: ${reason} Left out${others}.`,
-    );
+    const reason = reasonOf(left, task, cells, LANGUAGE);
+    if (left.row === 0) {
+      complain(words("leftDrawn", { file, reason, number: shown(left.rows) }));
+      continue;
+    }
+    const others = left.rows > 1 ? said("leftOthers", { number: shown(left.rows - 1) }) : "";
+    complain(words("leftRow", { file, row: shown(left.row), reason, others }));
   }
 }
 
-async function* sealedOf(task: Task, clients: readonly (readonly ClientRecord[])[]): AsyncGenerator<SealedUpload> {
+async function* sealedOf(
+  task: Task,
+  clients: readonly (readonly ClientRecord[])[],
+  bounds: Policy | null,
+): AsyncGenerator<SealedUpload> {
   for (const records of clients) {
-    yield await seal(task, countRecords(task, records));
+    yield await seal(task, countRecords(task, records), bounds === null ? {} : { bounds });
   }
 }
 
 /** Send what is not yet known to be stored, and say how it ended. Raises ShareError unless all is stored. */
-async function send(task: Task, out: string, addresses: readonly string[]): Promise<void> {
+async function send(task: Task, out: string, { addresses, fetch: put }: Sending): Promise<void> {
   const ends = task.parties.map(() => new Map<string, number>());
   const late = new Set<number>();
   const identities = identitiesIn(task, out);
@@ -231,81 +217,47 @@ async function send(task: Task, out: string, addresses: readonly string[]): Prom
     const states = statesOf(task, out, identity);
     const tried = states.map((state, party) => (late.has(party) ? "stored" : state)); // or it would keep its client for days
     const keep = (party: number, state: Parameters<typeof keepState>[3]): void => keepState(out, party, identity, state);
-    const results = await upload(task, sealed, { addresses, earlier: tried, keep });
-    for (const { party, outcome, answer } of results) {
+    const results = await upload(task, sealed, { addresses, earlier: tried, keep, fetch: put });
+    for (const { party, outcome, sentence } of results) {
       if (states[party] === "stored") {
         continue;
       }
+      const isTried = !late.has(party);
       const known = states[party] === "unknown" ? "unknown" : "not stored";
-      const end = late.has(party) ? `${HOW[known]} (${NOT_TRIED})` : `${HOW[outcome]} (${answer})`;
+      const how = words(HOW[isTried ? outcome : known]);
+      const end = `${how} (${isTried ? inWords(sentence, LANGUAGE) : words("notTried")})`;
       ends[party]?.set(end, (ends[party]?.get(end) ?? 0) + 1);
-      isStored &&= !late.has(party) && outcome === "stored";
-      if (answer === LATE) {
+      isStored &&= isTried && outcome === "stored";
+      if (sentence.key === "answerLate") {
         late.add(party);
       }
     }
   }
   for (const [party, { name }] of task.parties.entries()) {
     const parts = [...(ends[party] ?? [])].map(([end, number]) => `${shown(number)} ${end}`);
-    say(`${name}: ${parts.join(", ") || "nothing to send"}.`);
+    say(`${name}: ${parts.join(", ") || words("nothingToSend")}.`);
   }
   if (!isStored) {
-    throw new ShareError(
-      `Not every upload is known to be stored; ${out} keeps them. Send the rest by this command without --records; sharing ` +
-        "again would count the records twice.",
-    );
+    throw new ShareError(said("unfinished", { out }));
   }
 }
 
 /** Return a file's bytes, or raise OptionError with the way out. */
-function bytesOf(file: string, wayOut: string): Uint8Array {
+function bytesOf(file: string, wayOut: Sentence): Uint8Array {
   try {
     return Uint8Array.from(readFileSync(file));
   } catch (error) {
-    throw isOfFiles(error) ? new OptionError(`Cannot read ${file}: ${error.code}. ${wayOut}`) : error;
+    throw isOfFiles(error) ? new OptionError(said("cannotRead", { file, code: error.code, wayOut })) : error;
   }
 }
 
-/** Return the options, or raise OptionError; null asks for help. */
-function optionsIn(words: readonly string[]): Options | null {
-  let values: ReturnType<typeof parsed>;
-  try {
-    values = parsed(words);
-  } catch (error) {
-    if (error instanceof TypeError) {
-      throw new OptionError(`${(error.message.split(/\.\s|\n/)[0] ?? "").replace(/\.$/, "")}; see --help.`);
-    }
-    throw error;
-  }
-  const { task, records = null, columns = "", out = null, to = null, check = false, help = false } = values;
-  if (help) {
-    return null;
-  }
-  if (task === undefined) {
-    throw new OptionError("Name the task, by --task task.json.");
-  }
-  if (records === null && (to === null || check)) {
-    throw new OptionError("Name the records, by --records my.csv.");
-  }
-  if (out === null && !check) {
-    throw new OptionError("Name a directory for the uploads, by --out results.");
-  }
-  return { task, records, columns, out, to, check };
-}
-
-function parsed(words: readonly string[]): Partial<Record<"task" | "records" | "columns" | "out" | "to", string>> & {
-  check?: boolean;
-  help?: boolean;
-} {
-  return parseArgs({ args: [...words], options: OPTIONS, allowPositionals: false }).values;
-}
-
-function counted(number: number, what: string): string {
-  return `${shown(number)} ${what}${number === 1 ? "" : "s"}`;
+/** Return how many there are of something, in words. */
+function counted(number: number, what: "clients" | "uploads"): string {
+  return words(number === 1 ? `${what}One` : what, { number: shown(number) });
 }
 
 function shown(number: number): string {
-  return number.toLocaleString("en-US");
+  return number.toLocaleString(LANGUAGE);
 }
 
 /** Print lines, without what a terminal would take for commands. */
@@ -324,15 +276,15 @@ function plain(line: string): string {
 try {
   const options = optionsIn(process.argv.slice(2));
   if (options === null) {
-    process.stdout.write(HELP);
+    process.stdout.write(help());
   } else {
     await share(options);
   }
 } catch (error) {
   if (error instanceof FairSharesError) {
-    complain(error.message);
+    complain(inWords(error.sentence, LANGUAGE));
   } else if (isOfFiles(error)) {
-    complain(`Cannot use ${error.path ?? "a file"}: ${error.code}.`);
+    complain(words("cannotUse", { file: error.path ?? said("aFile"), code: error.code }));
   } else {
     throw error;
   }

@@ -1,8 +1,9 @@
 /** What a task means, in the reader's language, and what this page cannot promise. */
 
 import type { Explanation, ReleaseName, Task } from "../src/index.js";
+import { fill } from "../src/sentences.js";
 import { element, opening, paragraph, table, type Child } from "./dom.js";
-import { fill, type Texts } from "./texts.js";
+import type { Texts } from "./texts.js";
 
 const RELEASE_TEXTS = {
   weights: "weights",

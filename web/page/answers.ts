@@ -2,8 +2,9 @@
 
 import { scoresOf } from "../src/domain.js";
 import type { ClientRecord, Task } from "../src/index.js";
+import { fill } from "../src/sentences.js";
 import { element, paragraph, type Child } from "./dom.js";
-import { fill, type Texts, type Wording } from "./texts.js";
+import type { Texts, Wording } from "./texts.js";
 
 /** What a person has typed or chosen so far; empty texts stand for nothing. */
 export interface Answers {

@@ -1,11 +1,11 @@
 /** Reads the task that this page was written for, and shows the page. */
 
 import { ascii } from "../src/bytes.js";
-import { activeKey, dayOf, explain, readTask, TaskError, type Task } from "../src/index.js";
+import { activeKey, dayOf, explain, languageFor, readTask, TaskError, type Task } from "../src/index.js";
 import { element } from "./dom.js";
 import { addressesOf, linkOf } from "./invitation.js";
 import { errorView, saidOf, saidOfEnd, TakePart, type Said, type Setting } from "./page.js";
-import { languageFor, textsIn, type Wordings } from "./texts.js";
+import { textsIn, type Wordings } from "./texts.js";
 
 async function show(root: HTMLElement): Promise<void> {
   const language = languageFor(navigator.languages);
@@ -20,7 +20,7 @@ async function show(root: HTMLElement): Promise<void> {
     document.documentElement.lang = language;
     document.title = texts.title;
     const header = element("header", {}, element("h1", {}, texts.title));
-    root.replaceChildren(header, element("main", { id: "main" }, ...errorView(setting, texts)));
+    root.replaceChildren(header, element("main", { id: "main" }, ...errorView(setting, language)));
     return;
   }
   await new TakePart(root, setting, language).start();

@@ -1,20 +1,34 @@
 /** The form in which an organization gives its table. */
 
 import { scoresOf } from "../src/domain.js";
-import { readTable, RecordsError, recordsOf, type Columns, type LeftOut, type Table, type TableRecords, type Task } from "../src/index.js";
+import {
+  inWords,
+  readTable,
+  reasonOf,
+  RecordsError,
+  recordsOf,
+  type Columns,
+  type Language,
+  type LeftOut,
+  type Sentence,
+  type Table,
+  type TableRecords,
+  type Task,
+} from "../src/index.js";
+import { fill } from "../src/sentences.js";
 import { element, paragraph, table, type Child } from "./dom.js";
-import { reasonOf } from "./reasons.js";
-import { fill, type Texts, type Wording } from "./texts.js";
+import type { Texts, Wording } from "./texts.js";
 
 /** What an organization has given so far. */
 export interface GivenTable {
   table: Table | null;
   columns: Map<string, string>; // by what they mean
-  fault: string; // why the last file or text is no table, or ""
+  fault: Sentence | null; // why the last file or text is no table
+  text: string; // what was typed or pasted
 }
 
 export function noTable(): GivenTable {
-  return { table: null, columns: new Map(), fault: "" };
+  return { table: null, columns: new Map(), fault: null, text: "" };
 }
 
 /** What the records of a table are, or why there are none. */
@@ -36,11 +50,12 @@ export class TableForm {
     private readonly task: Task,
     private readonly wording: Wording,
     private readonly texts: Texts,
+    private readonly language: Language,
     private readonly given: GivenTable,
     private readonly changed: () => void,
   ) {}
 
-  /** Return the fields for the table and its columns. */
+  /** Return the fields for the table. They stay as they are while what follows from the table changes. */
   fields(): readonly Child[] {
     const { texts } = this;
     const file = element("input", { type: "file", id: "table-file", accept: ".csv,.tsv,.txt,text/csv" });
@@ -51,15 +66,32 @@ export class TableForm {
       }
     });
     const pasted = element("textarea", { id: "table-text", rows: "6", autocomplete: "off", spellcheck: "false" });
-    pasted.addEventListener("change", () => this.take(pasted.value));
-    pasted.addEventListener("paste", () => setTimeout(() => this.take(pasted.value)));
+    pasted.value = this.given.text;
+    pasted.addEventListener("input", () => {
+      this.given.text = pasted.value;
+      this.read(pasted.value);
+      this.given.fault = null; // it may be about to be written
+      this.changed();
+    });
+    pasted.addEventListener("change", () => {
+      if (this.given.table === null && pasted.value.trim() !== "") {
+        this.take(pasted.value);
+      }
+    });
     return [
       paragraph(texts.tableHelp),
       element("div", { class: "field" }, element("label", { for: file.id }, texts.tableFile), file),
       element("div", { class: "field" }, element("label", { for: pasted.id }, texts.tablePaste), pasted),
-      ...(this.given.fault === "" ? [] : [element("p", { role: "alert", class: "fault" }, this.given.fault)]),
-      ...(this.given.table === null ? [] : this.columnFields(this.given.table)),
     ];
+  }
+
+  /** Return why the table is none, or the fields for its columns. */
+  columns(): readonly Child[] {
+    const { fault, table: read } = this.given;
+    if (fault !== null) {
+      return [element("p", { role: "alert", class: "fault" }, inWords(fault, this.language))];
+    }
+    return read === null ? [] : this.columnFields(read);
   }
 
   /** Return the records, by the columns that were named. */
@@ -77,7 +109,7 @@ export class TableForm {
       return { kind: "records", of, rows: read.rows.length };
     } catch (error) {
       if (error instanceof RecordsError) {
-        return { kind: "fault", sentence: `${this.texts.errorRecords} ${error.message}` };
+        return { kind: "fault", sentence: inWords(error.sentence, this.language) };
       }
       throw error;
     }
@@ -110,40 +142,31 @@ export class TableForm {
   }
 
   private reason(left: LeftOut): string {
-    return reasonOf(left, this.task, this.given.table?.header.length ?? 0, this.texts);
+    return reasonOf(left, this.task, this.given.table?.header.length ?? 0, this.language);
   }
 
   private async readFile(file: File): Promise<void> {
-    try {
-      this.take(new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer()));
-    } catch (error) {
-      if (!(error instanceof TypeError)) {
-        throw error;
-      }
-      this.refuse(this.texts.unreadableFile);
-    }
+    this.take(new Uint8Array(await file.arrayBuffer()));
   }
 
-  private take(text: string): void {
+  private take(content: string | Uint8Array): void {
+    this.read(content);
+    this.changed();
+  }
+
+  private read(content: string | Uint8Array): void {
     try {
-      const read = readTable(text);
+      const read = readTable(content);
       this.given.table = read;
-      this.given.fault = "";
+      this.given.fault = null;
       this.guessColumns(read.header);
     } catch (error) {
       if (!(error instanceof RecordsError)) {
         throw error;
       }
-      this.refuse(`${this.texts.errorRecords} ${error.message}`);
-      return;
+      this.given.table = null;
+      this.given.fault = error.sentence;
     }
-    this.changed();
-  }
-
-  private refuse(fault: string): void {
-    this.given.table = null;
-    this.given.fault = fault;
-    this.changed();
   }
 
   /** Name the columns that are called as what they mean; the others are named by hand. */

@@ -4,31 +4,36 @@ import {
   countRecords,
   dayOf,
   envelopeBytes,
+  FairSharesError,
+  inWords,
   seal,
   upload,
   type ClientRecord,
   type Explanation,
+  type Language,
   type PartyResult,
   type SealedUpload,
   type SendingState,
+  type Sentence,
   type Task,
 } from "../src/index.js";
+import { fill } from "../src/sentences.js";
 import { about, countsTable } from "./about.js";
 import { AnswerForm, noAnswers, type Answers } from "./answers.js";
 import { button, element, paragraph, type Child } from "./dom.js";
 import { noTable, TableForm, type Counted, type GivenTable } from "./organization.js";
 import { isTaken, packages, receipt, stateTable } from "./sending.js";
 import { areAllStored, forget, keep, keptFor, StoreError, withState, type Kept } from "./store.js";
-import { fill, languages, textsIn, type Texts, type Wording, type Wordings } from "./texts.js";
+import { languages, textsIn, type Texts, type Wording, type Wordings } from "./texts.js";
 
 /** Who takes part: a person with one answer, or an organization with a table. */
 type Who = "person" | "organization";
 
-/** A text of the page, what is filled in, and what is added in English. */
+/** A text of the page, what is filled in, and what is added: a sentence, or what the browser says in English. */
 export interface Said {
   readonly text: keyof Texts;
   readonly values?: Readonly<Record<string, string>>;
-  readonly detail?: string;
+  readonly detail?: Sentence | string;
 }
 
 type View =
@@ -57,7 +62,7 @@ const ONE_AT_A_TIME = "fairshares"; // the name of the lock that tabs share
 
 export class TakePart {
   private view: View = { kind: "form", fault: "" };
-  private language: string;
+  private language: Language;
   private who: Who = "person";
   private answers: Answers = noAnswers();
   private given: GivenTable = noTable();
@@ -72,7 +77,7 @@ export class TakePart {
   constructor(
     private readonly root: HTMLElement,
     private readonly setting: Setting,
-    language: string,
+    language: Language,
   ) {
     this.language = language;
   }
@@ -108,9 +113,10 @@ export class TakePart {
   }
 
   private get tableForm(): TableForm {
-    return new TableForm(this.setting.task, this.wording, this.texts, this.given, () => {
+    return new TableForm(this.setting.task, this.wording, this.texts, this.language, this.given, () => {
       const focused = document.activeElement?.id ?? "";
-      this.show({ kind: "form", fault: "" }, false);
+      this.view = { kind: "form", fault: "" };
+      document.getElementById("of-table")?.replaceChildren(...this.ofTable());
       document.getElementById(focused)?.focus();
     });
   }
@@ -140,6 +146,9 @@ export class TakePart {
     const buttons = languages().map(({ code, name }) => {
       const made = button(name, "other", () => {
         this.language = code;
+        if (this.view.kind === "form") {
+          this.view = { kind: "form", fault: "" }; // it was said in the other language
+        }
         this.render(false);
         document.getElementById(`language-${code}`)?.focus();
       });
@@ -155,7 +164,7 @@ export class TakePart {
     const { view, texts } = this;
     switch (view.kind) {
       case "error":
-        return errorView(view.said, texts);
+        return errorView(view.said, this.language);
       case "earlier":
         return this.earlierView();
       case "form":
@@ -188,8 +197,8 @@ export class TakePart {
       return [...said, element("p", { class: "notice" }, texts.errorNoLink)];
     }
     const alert = fault === "" ? [] : [element("p", { role: "alert", class: "fault", id: "fault" }, fault)];
-    const form = this.who === "person" ? this.personFields() : this.organizationFields();
-    return [...said, ...this.routeNotice(), ...this.whoChoice(), element("section", {}, ...form, ...alert)];
+    const form = this.who === "person" ? [...this.personFields(), ...alert] : this.organizationFields(alert);
+    return [...said, ...this.routeNotice(), ...this.whoChoice(), element("section", {}, ...form)];
   }
 
   private routeNotice(): readonly Child[] {
@@ -238,11 +247,17 @@ export class TakePart {
     return [element("h2", {}, texts.formHeading), ...form.fields(), element("div", { class: "buttons" }, next)];
   }
 
-  private organizationFields(): readonly Child[] {
+  private organizationFields(alert: readonly Child[]): readonly Child[] {
+    const follows = element("div", { id: "of-table" }, ...this.ofTable(), ...alert);
+    return [element("h2", {}, this.texts.tableHeading), ...this.tableForm.fields(), follows];
+  }
+
+  /** Return what follows from an organization's table: its columns, what is counted, and how to go on. */
+  private ofTable(): readonly Child[] {
     const { texts } = this;
     const form = this.tableForm;
     const counted = form.counted();
-    const fields = [element("h2", {}, texts.tableHeading), ...form.fields(), ...form.clients()];
+    const fields = [...form.columns(), ...form.clients()];
     if (counted.kind === "not yet") {
       return fields;
     }
@@ -322,7 +337,7 @@ export class TakePart {
     const shown: Child[] = [
       element("h2", {}, texts.sendingHeading),
       ...(this.wasWiped ? [paragraph(texts.wiped)] : []),
-      element("div", { role: "status", id: "states" }, stateTable(task, submission.states, this.results, texts)),
+      element("div", { role: "status", id: "states" }, stateTable(task, submission.states, this.results, this.language)),
     ];
     if (this.isBusy) {
       return shown;
@@ -399,7 +414,7 @@ export class TakePart {
     const { texts } = this;
     const isDone = areAllStored(kept.states);
     const remove = (): void => {
-      void this.guarded(async () => {
+      void this.alone(async () => {
         await this.writing;
         await forget(kept.identity);
         this.earlier = this.earlier.filter(({ identity }) => identity !== kept.identity);
@@ -468,11 +483,24 @@ export class TakePart {
     });
   }
 
+  /** Go on sending what was sealed, by what is known of it now: another tab may have gone on, or forgotten it. */
   private async send(): Promise<void> {
     const { submission } = this;
-    if (submission !== null && !this.isBusy) {
-      await this.alone(() => this.sendOut(submission));
+    if (submission === null || this.isBusy) {
+      return;
     }
+    await this.alone(async () => {
+      this.earlier = await keptFor(this.setting.task);
+      this.submission = this.earlier.find(({ identity }) => identity === submission.identity) ?? null;
+      if (this.submission === null) {
+        this.show({ kind: "error", said: { text: "forgotten" } });
+      } else if (areAllStored(this.submission.states)) {
+        this.submission = null;
+        this.show({ kind: "done", identity: submission.identity });
+      } else {
+        await this.sendOut(this.submission);
+      }
+    });
   }
 
   /** Send the packages that are not known to be stored. Each state is on the disk before the next step. */
@@ -514,7 +542,7 @@ export class TakePart {
   private showStates(): void {
     const place = document.getElementById("states");
     if (this.submission !== null && place !== null) {
-      place.replaceChildren(stateTable(this.setting.task, this.submission.states, this.results, this.texts));
+      place.replaceChildren(stateTable(this.setting.task, this.submission.states, this.results, this.language));
     }
   }
 
@@ -562,7 +590,8 @@ export function saidOf(error: unknown): Said {
     return { text: "errorStore" };
   }
   const name = error instanceof Error ? error.name : "";
-  const detail = error instanceof Error ? error.message : String(error);
+  const usual = error instanceof Error ? error.message : String(error);
+  const detail = error instanceof FairSharesError ? error.sentence : usual;
   const known: Readonly<Record<string, keyof Texts>> = {
     TaskError: "errorTask",
     UnsupportedError: "errorBrowser",
@@ -573,13 +602,16 @@ export function saidOf(error: unknown): Said {
 }
 
 /** Return the view of what does not work. */
-export function errorView(said: Said, texts: Texts): readonly Child[] {
+export function errorView(said: Said, language: Language): readonly Child[] {
+  const texts = textsIn(language);
   const heading = said.text === "forgotten" ? texts.forgotten : texts.errorHeading;
   if (said.text === "forgotten") {
     return [element("h2", {}, heading)];
   }
-  const detail = said.detail === undefined ? [] : [element("span", { lang: "en" }, ` ${said.detail}`)];
-  const sentence = element("p", { role: "alert", id: "error" }, fill(texts[said.text], said.values ?? {}), ...detail);
+  const { detail = "" } = said;
+  const more = typeof detail === "object" ? inWords(detail, language) : element("span", { lang: "en" }, detail);
+  const added = detail === "" ? [] : [" ", more];
+  const sentence = element("p", { role: "alert", id: "error" }, fill(texts[said.text], said.values ?? {}), ...added);
   return [element("h2", {}, heading), sentence];
 }
 

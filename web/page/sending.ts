@@ -1,9 +1,10 @@
 /** What became of each party's package, and other ways for it. */
 
-import type { PartyResult, SendingState, Task } from "../src/index.js";
+import { inWords, type Language, type PartyResult, type SendingState, type Task } from "../src/index.js";
+import { fill } from "../src/sentences.js";
 import { button, element, paragraph, save, table, type Child } from "./dom.js";
 import { archive } from "./tar.js";
-import { fill, type Texts } from "./texts.js";
+import { textsIn, type Texts } from "./texts.js";
 
 const STATES = {
   "not sent": "notSent",
@@ -18,27 +19,29 @@ export function stateTable(
   task: Task,
   states: readonly SendingState[],
   results: readonly PartyResult[],
-  texts: Texts,
+  language: Language,
 ): HTMLElement {
+  const texts = textsIn(language);
   const rows = task.parties.map((party, i) => {
     const state = states[i] ?? "not sent";
     const shown = element("span", { class: `state ${state.replace(" ", "-")}` }, texts[STATES[state]]);
-    return [party.name, shown, state === "sending" ? "" : why(results[i], texts)];
+    return [party.name, shown, state === "sending" ? "" : why(results[i], language)];
   });
   return table(texts.sendingHeading, [texts.sendingParty, texts.sendingState, texts.sendingWhy], rows);
 }
 
 /** Return whether a server has said that something is stored under this link. */
 export function isTaken(results: readonly PartyResult[]): boolean {
-  return results.some(({ answer }) => /^HTTP (409|412)$/.test(answer));
+  return results.some((result) => [409, 412].includes(statusOf(result)));
 }
 
-function why(result: PartyResult | undefined, texts: Texts): string {
+function why(result: PartyResult | undefined, language: Language): string {
+  const texts = textsIn(language);
   if (result === undefined) {
     return "";
   }
-  const { answer, outcome } = result;
-  const status = Number(/^HTTP (\d+)$/.exec(answer)?.[1] ?? 0);
+  const { sentence, outcome } = result;
+  const status = statusOf(result);
   if (outcome === "stored") {
     return texts.whyStored;
   }
@@ -52,11 +55,16 @@ function why(result: PartyResult | undefined, texts: Texts): string {
     return texts.whyBusy;
   }
   const known: Readonly<Record<string, string>> = {
-    "the connection broke": texts.whyBroke,
-    "it did not answer in time": texts.whyLate,
-    "this machine is offline": texts.whyOffline,
+    answerBroken: texts.whyBroke,
+    answerLate: texts.whyLate,
+    answerOffline: texts.whyOffline,
   };
-  return known[answer] ?? fill(texts.whyOther, { answer });
+  return known[sentence.key] ?? fill(texts.whyOther, { answer: inWords(sentence, language) });
+}
+
+/** Return the status of HTTP that a server answered last, or 0. */
+function statusOf({ sentence }: PartyResult): number {
+  return Number(sentence.values["status"] ?? 0);
 }
 
 /**

@@ -1,13 +1,13 @@
 /** The page's own texts, and the wording of the task's maker. */
 
-import de from "./texts/de.json";
-import en from "./texts/en.json";
+import { LANGUAGES, type Language } from "../src/index.js";
+import de from "./texts/de.json" with { type: "json" };
+import en from "./texts/en.json" with { type: "json" };
 
 /** A text by its name. Names in braces stand for what is filled in. */
 export type Texts = Readonly<Record<keyof typeof en, string>>;
 
-const LANGUAGES: Readonly<Record<string, Texts>> = { en, de };
-const USUAL = "en";
+const TEXTS: Readonly<Record<Language, Texts>> = { en, de };
 
 /** What the task's maker wrote in a language, of which any part may be missing; docs/how-to/page.md explains each. */
 export interface Wording {
@@ -28,24 +28,13 @@ export interface Wording {
   readonly value_help?: string;
 }
 
-export type Wordings = Readonly<Record<string, Wording>>;
+export type Wordings = Readonly<Partial<Record<Language, Wording>>>;
 
 /** Return the languages that the page has, with their own names. */
-export function languages(): readonly { readonly code: string; readonly name: string }[] {
-  return Object.entries(LANGUAGES).map(([code, texts]) => ({ code, name: texts.name }));
+export function languages(): readonly { readonly code: Language; readonly name: string }[] {
+  return LANGUAGES.map((code) => ({ code, name: TEXTS[code].name }));
 }
 
-export function textsIn(language: string): Texts {
-  return LANGUAGES[language] ?? en;
-}
-
-/** Return the first of a reader's languages that the page has, by codes such as de-AT, or English. */
-export function languageFor(wanted: readonly string[]): string {
-  const known = wanted.map((code) => code.split("-")[0] ?? "").find((code) => Object.hasOwn(LANGUAGES, code));
-  return known ?? USUAL;
-}
-
-/** Return a text with values in the places of their names. A name without a value stays, so that it is seen. */
-export function fill(text: string, values: Readonly<Record<string, string | number | bigint>>): string {
-  return text.replace(/\{(\w+)\}/g, (place, name: string) => String(values[name] ?? place));
+export function textsIn(language: Language): Texts {
+  return TEXTS[language];
 }

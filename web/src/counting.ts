@@ -3,7 +3,9 @@
 import { randomBelow, randomFraction } from "./bytes.js";
 import { cellsOf, detailsOf, scoresOf, type Cap, type RecordDomain, type ValueGrid } from "./domain.js";
 import { RecordsError } from "./errors.js";
+import type { Sentence } from "./sentences.js";
 import type { Task } from "./task.js";
+import { said, type TextKey } from "./texts.js";
 
 /** One record. Which of the optional fields it has follows from the task; no field is left over. */
 export interface ClientRecord {
@@ -36,15 +38,13 @@ export function countRecords(task: Task, records: readonly ClientRecord[]): Floa
   const domain = task.domain;
   const most = domain.maxCount;
   if (BigInt(records.length) > most) {
-    throw new RecordsError(
-      `There are ${records.length} records, and a client of this task has at most ${most}; leave some out.`,
-    );
+    throw new RecordsError(said("recordsMany", { records: records.length, most }));
   }
-  records.forEach((record, i) => checkFields(record, `Record ${i + 1}`, domain));
+  records.forEach((record, i) => checkFields(record, placeOfRecord(i), domain));
   if (domain.detail.kind === "value") {
     return valueRow(task, domain.detail.grid, records);
   }
-  const cells = records.map((record, i) => cellsOfRecord(domain, record, `Record ${i + 1}`));
+  const cells = records.map((record, i) => cellsOfRecord(domain, record, placeOfRecord(i)));
   switch (task.form) {
     case "split":
       return countedCells(domain, cells.flat());
@@ -61,13 +61,13 @@ export function countRecords(task: Task, records: readonly ClientRecord[]): Floa
 }
 
 /** Return the cells of a record: one, or one per score. */
-function cellsOfRecord(domain: RecordDomain, record: ClientRecord, where: string): number[] {
-  const group = placeOf(domain.groups, record.group, "group", where);
-  const label = placeOf(domain.labels, record.label, "label", where);
+function cellsOfRecord(domain: RecordDomain, record: ClientRecord, where: Sentence): number[] {
+  const group = placeOf(domain.groups, record.group, "whatGroup", where);
+  const label = placeOf(domain.labels, record.label, "whatLabel", where);
   const details = detailsOf(domain);
   const pair = group * domain.labels.length + label;
   if (domain.detail.kind === "prediction") {
-    return [pair * details + placeOf(domain.labels, record.prediction, "prediction", where)];
+    return [pair * details + placeOf(domain.labels, record.prediction, "whatPrediction", where)];
   }
   if (domain.detail.kind !== "score") {
     return [pair];
@@ -87,14 +87,14 @@ function reachedThresholds(
   thresholds: readonly number[],
   scores: readonly number[],
   expected: number,
-  where: string,
+  where: Sentence,
 ): number[] {
   if (!Array.isArray(scores) || scores.length !== expected) {
-    throw new RecordsError(`${where} does not have the ${expected} scores of this task; correct the record.`);
+    throw new RecordsError(said("recordScores", { where, expected }));
   }
   return scores.map((score) => {
     if (typeof score !== "number" || !(score >= 0 && score <= 1)) {
-      throw new RecordsError(`${where}: score ${score} is not a number from 0 to 1; 61 % is 0.61.`);
+      throw new RecordsError(said("recordScore", { where, score: String(score) }));
     }
     return thresholds.filter((threshold) => score >= threshold).length - 1;
   });
@@ -114,16 +114,16 @@ function countedCells(domain: RecordDomain, cells: readonly number[]): Float64Ar
 function productRow(domain: RecordDomain, records: readonly ClientRecord[]): Float64Array {
   const groups = domain.groups.length;
   const row = new Float64Array(groups - 1 + domain.labels.length);
-  const places = records.map((record, i) => placeOf(domain.groups, record.group, "group", `Record ${i + 1}`));
+  const places = records.map((record, i) => placeOf(domain.groups, record.group, "whatGroup", placeOfRecord(i)));
   const own = places[0] ?? 0;
   if (places.some((place) => place !== own)) {
-    throw new RecordsError("The records are of two groups, and a client of this task has those of one; leave some out.");
+    throw new RecordsError(said("recordsGroups"));
   }
   if (own < groups - 1) {
     row[own] = 1;
   }
   records.forEach((record, i) => {
-    const column = groups - 1 + placeOf(domain.labels, record.label, "label", `Record ${i + 1}`);
+    const column = groups - 1 + placeOf(domain.labels, record.label, "whatLabel", placeOfRecord(i));
     row[column] = (row[column] ?? 0) + 1;
   });
   return row;
@@ -171,7 +171,7 @@ function valueRow(task: Task, grid: ValueGrid, records: readonly ClientRecord[])
   if (record === undefined) {
     return row;
   }
-  const group = placeOf(groups, record.group, "group", "The record");
+  const group = placeOf(groups, record.group, "whatGroup", said("recordOnly"));
   const steps = stepsOf(grid, valueOf(grid, record.value));
   if (task.form === "split") {
     row[2 * group] = grid.steps + steps;
@@ -202,9 +202,8 @@ function valueOf(grid: ValueGrid, value: number | string | undefined): number {
   const isNumber = NUMBER.test(top) && NUMBER.test(bottom);
   const number = isNumber ? Number(top) / Number(bottom) : Number.NaN;
   if (!(number >= grid.low && number <= grid.high)) {
-    throw new RecordsError(
-      `The record: value ${value} is not a number or a fraction from ${grid.low} to ${grid.high}; correct the record.`,
-    );
+    const range = { low: grid.low, high: grid.high };
+    throw new RecordsError(said("recordValue", { where: said("recordOnly"), value: String(value), ...range }));
   }
   return number;
 }
@@ -222,23 +221,34 @@ function exceededBounds(maxCount: bigint, records: number): number {
   return [...bounds].filter((bound) => bound < last && bound < records).length;
 }
 
-function checkFields(record: ClientRecord, where: string, domain: RecordDomain): void {
-  const expected = FIELDS[domain.detail.kind];
+function checkFields(record: ClientRecord, where: Sentence, domain: RecordDomain): void {
+  const fields = FIELDS[domain.detail.kind];
   const given = Object.keys(record);
-  const unknown = given.find((name) => !expected.includes(name));
+  const expected = fields.join(", ");
+  const unknown = given.find((name) => !fields.includes(name));
   if (unknown !== undefined) {
-    throw new RecordsError(`${where} has an unknown field '${unknown}'; a record of this task has ${expected.join(", ")}.`);
+    throw new RecordsError(said("recordUnknown", { where, name: unknown, expected }));
   }
-  const missing = expected.find((name) => !given.includes(name));
+  const missing = fields.find((name) => !given.includes(name));
   if (missing !== undefined) {
-    throw new RecordsError(`${where} has no ${missing}; a record of this task has ${expected.join(", ")}.`);
+    throw new RecordsError(said("recordMissing", { where, name: missing, expected }));
   }
 }
 
-function placeOf(names: readonly string[], name: string | undefined, what: string, where: string): number {
+function placeOfRecord(index: number): Sentence {
+  return said("record", { number: index + 1 });
+}
+
+function placeOf(
+  names: readonly string[],
+  name: string | undefined,
+  what: TextKey & `what${string}`,
+  where: Sentence,
+): number {
   const place = name === undefined ? -1 : names.indexOf(name);
   if (place < 0) {
-    throw new RecordsError(`${where}: ${what} '${name}' is not declared (declared: ${names.join(", ")}).`);
+    const declared = { name: String(name), names: names.join(", ") };
+    throw new RecordsError(said("recordUndeclared", { where, what: said(what), ...declared }));
   }
   return place;
 }

@@ -50,7 +50,7 @@ const SMALLEST_NORMAL = 2.2250738585072014e-308;
 
 /** Return the domain in a task's `record_domain`, or raise TaskError. */
 export function domainOf(value: JsonValue): RecordDomain {
-  const fields = Fields.of(value, "its record_domain", KEYS);
+  const fields = Fields.of(value, "placeDomain", KEYS);
   const detail = detailOf(fields);
   const isValue = detail.kind === "value";
   const domain: RecordDomain = {
@@ -97,7 +97,7 @@ export function columnsOf(domain: RecordDomain, form: FormName): number {
       return kind === "value" ? 2 * domain.groups.length : cellsOf(domain);
     case "product":
       if (kind === "prediction") {
-        throw notATask("an upload's length would tell how many records its client has");
+        throw notATask("domainLength");
       }
       if (kind !== "none" || slots !== undefined) {
         throw noRow(form);
@@ -105,7 +105,7 @@ export function columnsOf(domain: RecordDomain, form: FormName): number {
       return domain.groups.length - 1 + domain.labels.length;
     case "keys":
       if (slots === undefined) {
-        throw notATask("an upload's length would tell how many records its client has");
+        throw notATask("domainLength");
       }
       if (kind === "value") {
         throw noRow(form);
@@ -116,14 +116,14 @@ export function columnsOf(domain: RecordDomain, form: FormName): number {
         return 1;
       }
       if (slots === undefined) {
-        throw notATask("its form 'slots' needs a cap");
+        throw notATask("domainSlots");
       }
       return slots;
   }
 }
 
 function noRow(form: FormName): Error {
-  return notATask(`its form '${form}' has no row for such records`);
+  return notATask("domainRow", { form });
 }
 
 function detailOf(fields: Fields): Detail {
@@ -141,7 +141,7 @@ function detailOf(fields: Fields): Detail {
     details.push({ kind: "size" });
   }
   if (details.length > 1) {
-    throw notATask("its records have more than one of thresholds, predictions, values and sizes");
+    throw notATask("domainDetails");
   }
   return details[0] ?? { kind: "none" };
 }
@@ -152,7 +152,7 @@ function thresholdsOf(fields: Fields): readonly number[] {
   if (value instanceof JsonNumber) {
     const count = fields.whole("thresholds");
     if (count < 2n || count > MAX_THRESHOLDS) {
-      throw notATask(`it has ${count} thresholds, not 2 to ${MAX_THRESHOLDS}`);
+      throw notATask("domainThresholds", { count, most: MAX_THRESHOLDS });
     }
     const last = Number(count) - 1;
     return Array.from({ length: Number(count) }, (_, j) => j / last);
@@ -160,35 +160,35 @@ function thresholdsOf(fields: Fields): readonly number[] {
   const listed = fields.numbers("thresholds");
   const first = listed[0];
   if (first === undefined || listed.some((threshold) => threshold < 0 || threshold > 1)) {
-    throw notATask("its thresholds are no list of numbers from 0 to 1");
+    throw notATask("domainThresholdList");
   }
   if (listed.some((threshold, i) => i > 0 && threshold <= (listed[i - 1] ?? 0))) {
-    throw notATask("its thresholds do not rise");
+    throw notATask("domainThresholdOrder");
   }
   const thresholds = first === 0 ? listed : [0, ...listed];
   if (thresholds.length < 2 || thresholds.length > MAX_THRESHOLDS) {
-    throw notATask(`it has no thresholds above 0, or more than ${MAX_THRESHOLDS - 1}`);
+    throw notATask("domainThresholdNumber", { most: MAX_THRESHOLDS - 1 });
   }
   return thresholds;
 }
 
 function gridOf(value: JsonValue): ValueGrid {
-  const fields = Fields.of(value, "its range of values", ["high", "low", "rounding", "steps"]);
+  const fields = Fields.of(value, "placeValues", ["high", "low", "rounding", "steps"]);
   const rounding = fields.has("rounding") ? fields.text("rounding") : "nearest";
   const steps = fields.has("steps") ? fields.whole("steps") : BigInt(DEFAULT_STEPS);
   const low = fields.number("low");
   const high = fields.number("high");
   if (rounding !== "nearest" && rounding !== "random") {
-    throw notATask("its values have an unknown rounding");
+    throw notATask("domainRounding");
   }
   if (!(low < high)) {
-    throw notATask("its range of values does not have the lower end first");
+    throw notATask("domainRange");
   }
   if (steps < 1n || steps > MAX_STEPS) {
-    throw notATask(`its values have ${steps} steps, not 1 to ${MAX_STEPS}`);
+    throw notATask("domainSteps", { steps, most: MAX_STEPS });
   }
   if ((high / 2 - low / 2) / Number(steps) < SMALLEST_NORMAL) {
-    throw notATask("its range of values is too narrow for so many steps");
+    throw notATask("domainNarrow");
   }
   return { low, high, steps: Number(steps), rounding };
 }
@@ -198,7 +198,7 @@ function capOf(value: JsonValue): Cap {
     return { slots: WEIGHT_SLOTS, weightOne: true };
   }
   if (!(value instanceof JsonNumber) || !value.isWhole || value.exact < 1n || value.exact > MAX_CAP) {
-    throw notATask(`its cap is not a whole number from 1 to ${MAX_CAP}, or 'weight-one'`);
+    throw notATask("domainCap", { most: MAX_CAP });
   }
   return { slots: Number(value.exact), weightOne: false };
 }
@@ -207,13 +207,13 @@ function checkDomain(domain: RecordDomain): void {
   const isValue = domain.detail.kind === "value";
   const isOneSlot = domain.cap === null || (domain.cap.slots === 1 && !domain.cap.weightOne);
   if (isValue && (domain.labels.length > 0 || domain.maxCount !== 1n || !isOneSlot)) {
-    throw notATask("a client has one performance value, without a label");
+    throw notATask("domainValue");
   }
   if (domain.maxCount < 1n || domain.maxCount >= MAX_TOTAL) {
-    throw notATask("its max_count is not 1 to 2^62 - 1");
+    throw notATask("domainMaxCount");
   }
   if (domain.cap !== null && (scoresOf(domain) > 1 || domain.detail.kind === "size")) {
-    throw notATask("its records have a cap, which goes with none of several scores, nor with sizes");
+    throw notATask("domainCapOfScores");
   }
   checkNames(domain.groups, "groups");
   if (!isValue) {
@@ -221,8 +221,8 @@ function checkDomain(domain: RecordDomain): void {
   }
 }
 
-function checkNames(names: readonly string[], what: string): void {
+function checkNames(names: readonly string[], key: "groups" | "labels"): void {
   if (names.length < 2 || new Set(names).size < names.length || names.includes("")) {
-    throw notATask(`its ${what} are not at least two names that differ and are not empty`);
+    throw notATask("domainNames", { key });
   }
 }

@@ -6,7 +6,9 @@ import { RELEASES, type Policy, type ReleaseName } from "./policy.js";
 import { keyIdOf } from "./seal.js";
 import { envelopeBytes } from "./sizes.js";
 import { isHybrid } from "./sealing.js";
+import { inWords, type Language, type Sentence } from "./sentences.js";
 import { activeKey, dayOf, type Admission, type Task } from "./task.js";
+import { said, type TextKey } from "./texts.js";
 import type { Cap, Detail } from "./domain.js";
 
 /** Who receives a share, and in how many bytes. */
@@ -38,17 +40,17 @@ export interface Explanation {
   readonly readersOfUploads: number; // how many parties that collude can read single uploads
   readonly isActive: boolean; // whether parties may also deviate, by the model's design
   readonly isHybrid: boolean; // whether seals withstand quantum computers
-  readonly sentences: readonly string[]; // all of this in English
+  readonly sentences: readonly string[]; // all of this
 }
 
-const ADMITTED: Readonly<Record<Admission, string>> = {
-  anyone: "anyone who reaches a server uploads, any number of times",
-  certificate: "servers take uploads of those who show a certificate that they trust",
-  urls: "servers take an upload at a URL that was given for it alone",
-};
+const ADMITTED = {
+  anyone: "admitsAnyone",
+  certificate: "admitsCertificate",
+  urls: "admitsUrls",
+} as const satisfies Readonly<Record<Admission, TextKey>>;
 
-/** Return what a task means. Raises TaskError if all keys of a party have expired. */
-export async function explain(task: Task, now: Date = new Date()): Promise<Explanation> {
+/** Return what a task means, in a language's words. Raises TaskError if all keys of a party have expired. */
+export async function explain(task: Task, now: Date = new Date(), language: Language = "en"): Promise<Explanation> {
   const parties: ExplainedParty[] = [];
   for (const [number, party] of task.parties.entries()) {
     const key = activeKey(party, now);
@@ -72,7 +74,7 @@ export async function explain(task: Task, now: Date = new Date()): Promise<Expla
     asks: task.domain.detail.kind,
     mostRecords: task.domain.maxCount,
     cap: task.domain.cap,
-    reveals: task.policy.tasks.map((release) => ({ release, what: RELEASES[release] })),
+    reveals: task.policy.tasks.map((release) => ({ release, what: inWords(said(RELEASES[release]), language) })),
     policy: task.policy,
     admission: task.admission,
     security: task.security,
@@ -82,29 +84,35 @@ export async function explain(task: Task, now: Date = new Date()): Promise<Expla
     isActive: model?.isActive ?? false,
     isHybrid: task.parties.every((party) => party.keys.every((key) => isHybrid(key.public))),
   };
-  return { ...facts, sentences: sentencesOf(facts) };
+  return { ...facts, sentences: sentencesOf(facts).map((sentence) => inWords(sentence, language)) };
 }
 
-function sentencesOf(facts: Omit<Explanation, "sentences">): string[] {
-  const ended = facts.isOver ? ", which is over by this machine's clock" : "";
-  const counting = facts.cap === null ? "" : `, of which ${facts.cap.slots} count`;
-  const labels = facts.labels.length > 0 ? facts.labels.join(", ") : "none";
-  const deviating = facts.isActive ? "whatever they send" : "as long as they follow the protocol";
+function sentencesOf(facts: Omit<Explanation, "sentences">): Sentence[] {
+  const { fingerprint, until, policy, security } = facts;
+  const over = facts.isOver ? said("meansOver") : "";
+  const counting = facts.cap === null ? "" : said("meansCounting", { slots: facts.cap.slots });
+  const groups = facts.groups.join(", ");
+  const labels = facts.labels.length > 0 ? facts.labels.join(", ") : said("meansNoLabels");
+  const unit = said(policy.unit === "client" ? "unitClient" : "unitRecord");
+  const deviating = said(facts.isActive ? "meansActive" : "meansPassive");
+  const colluding = { results: facts.readersOfResults, uploads: facts.readersOfUploads };
   return [
-    `Task ${facts.fingerprint}: clients share until ${facts.until}${ended}; a run counts at least ${facts.leastUploads}.`,
-    `Records: groups ${facts.groups.join(", ")}; labels ${labels}; at most ${facts.mostRecords} of a client${counting}.`,
-    ...facts.reveals.map(({ release, what }) => `Revealed to all parties by ${release}: ${what}.`),
-    `Clients: ${ADMITTED[facts.admission]}.`,
-    `All runs on an upload spend at most ε = ${facts.policy.epsilon} and δ = ${facts.policy.delta}, per ${facts.policy.unit}.`,
-    ...facts.parties.map(
-      (party, number) =>
-        `Party ${number}: ${party.name}, ${party.address || "no address"}; ${party.envelopeBytes} bytes of an envelope; ` +
-        `key ${party.keyId} until ${party.keyUntil}.`,
+    said("meansTask", { fingerprint, until, over, least: facts.leastUploads }),
+    said("meansRecords", { groups, labels, most: facts.mostRecords, counting }),
+    ...facts.reveals.map(({ release }) => said("meansRevealed", { release, what: said(RELEASES[release]) })),
+    said("meansClients", { admitted: said(ADMITTED[facts.admission]) }),
+    said("meansSpent", { epsilon: policy.epsilon, delta: policy.delta, unit }),
+    ...facts.parties.map((party, number) =>
+      said("meansParty", {
+        number,
+        name: party.name,
+        address: party.address || said("meansNoAddress"),
+        bytes: party.envelopeBytes,
+        key: party.keyId,
+        until: party.keyUntil,
+      }),
     ),
-    `Model ${facts.security}: fewer than ${facts.readersOfResults} parties that collude learn nothing but the results, ` +
-      `${deviating}; ${facts.readersOfUploads} can read single uploads.`,
-    facts.isHybrid
-      ? "Sealed by ML-KEM-768 and X25519 together."
-      : "Sealed by X25519 alone: whoever keeps all envelopes until that is broken can read them.",
+    said("meansModel", { model: security, deviating, ...colluding }),
+    said(facts.isHybrid ? "meansHybrid" : "meansCurve"),
   ];
 }

@@ -2,22 +2,30 @@
 
 import { TaskError } from "./errors.js";
 import { isList, isObject, JsonNumber, shown, type JsonValue } from "./json.js";
+import type { Sentence, Values } from "./sentences.js";
+import { said, type TextKey } from "./texts.js";
+
+/** Where an object stands in a task's file. */
+type Place = TextKey & `place${string}`;
+
+/** What a field was to be. */
+type Kind = TextKey & `kind${string}`;
 
 /** The fields of one object of a task's file. Each method raises TaskError for what it does not expect. */
 export class Fields {
   private constructor(
     private readonly values: ReadonlyMap<string, JsonValue>,
-    private readonly place: string,
+    private readonly place: Place,
   ) {}
 
   /** Return the fields of an object that has no key but `known` ones. */
-  static of(value: JsonValue, place: string, known: readonly string[]): Fields {
+  static of(value: JsonValue, place: Place, known: readonly string[]): Fields {
     if (!isObject(value)) {
-      throw notATask(`${place} is no object`);
+      throw notATask("fieldsNone", { place: said(place) });
     }
     for (const name of value.keys()) {
       if (!known.includes(name)) {
-        throw notATask(`${place} has an unknown key ${shown(name)}`);
+        throw notATask("fieldsUnknown", { place: said(place), name: shown(name) });
       }
     }
     return new Fields(value, place);
@@ -30,7 +38,7 @@ export class Fields {
   value(name: string): JsonValue {
     const value = this.values.get(name);
     if (value === undefined) {
-      throw notATask(`${this.place} has no key '${name}'`);
+      throw notATask("fieldsMissing", { place: said(this.place), name });
     }
     return value;
   }
@@ -38,7 +46,7 @@ export class Fields {
   text(name: string): string {
     const value = this.value(name);
     if (typeof value !== "string") {
-      throw this.expected(name, "a text");
+      throw this.expected(name, "kindText");
     }
     return value;
   }
@@ -46,7 +54,7 @@ export class Fields {
   truth(name: string): boolean {
     const value = this.value(name);
     if (typeof value !== "boolean") {
-      throw this.expected(name, "true or false");
+      throw this.expected(name, "kindTruth");
     }
     return value;
   }
@@ -54,7 +62,7 @@ export class Fields {
   whole(name: string): bigint {
     const value = this.value(name);
     if (!(value instanceof JsonNumber) || !value.isWhole) {
-      throw this.expected(name, "a whole number");
+      throw this.expected(name, "kindWhole");
     }
     return value.exact;
   }
@@ -67,7 +75,7 @@ export class Fields {
   list(name: string): readonly JsonValue[] {
     const value = this.value(name);
     if (!isList(value)) {
-      throw this.expected(name, "a list");
+      throw this.expected(name, "kindList");
     }
     return value;
   }
@@ -75,7 +83,7 @@ export class Fields {
   texts(name: string): readonly string[] {
     return this.list(name).map((value) => {
       if (typeof value !== "string") {
-        throw this.expected(name, "a list of texts");
+        throw this.expected(name, "kindTexts");
       }
       return value;
     });
@@ -87,19 +95,22 @@ export class Fields {
 
   private asNumber(value: JsonValue, name: string): number {
     if (!(value instanceof JsonNumber)) {
-      throw this.expected(name, "numbers");
+      throw this.expected(name, "kindNumbers");
     }
     return value.value;
   }
 
-  private expected(name: string, what: string): TaskError {
-    return notATask(`'${name}' of ${this.place} is not ${what}`);
+  private expected(name: string, kind: Kind): TaskError {
+    return notATask("fieldsKind", { place: said(this.place), name, kind: said(kind) });
   }
 }
 
 /** Return the error for a file that is no task, with its fault. */
-export function notATask(fault: string): TaskError {
-  return new TaskError(
-    `This file is not a task of this version: ${fault}; fetch it again, or ask the task's maker for another.`,
-  );
+export function notATask(fault: TextKey, values: Values = {}): TaskError {
+  return noTaskFor(said(fault, values));
+}
+
+/** Return the error for a file that is no task, with its fault as a part of a sentence. */
+export function noTaskFor(fault: Sentence): TaskError {
+  return new TaskError(said("notATask", { fault }));
 }

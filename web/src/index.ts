@@ -7,6 +7,8 @@ export { FairSharesError, OptionError, RecordsError, TaskError, UnsupportedError
 export { explain, type ExplainedParty, type Explanation } from "./explain.js";
 export type { Policy, PrivacyUnit, ReleaseName } from "./policy.js";
 export { seal, type SealedUpload, type SealOptions } from "./seal.js";
+export { reasonOf } from "./reasons.js";
+export { inWords, LANGUAGES, languageFor, type Language, type Sentence, type Values } from "./sentences.js";
 export { envelopeBytes } from "./sizes.js";
 export {
   alike,

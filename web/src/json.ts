@@ -1,5 +1,8 @@
 /** JSON from others, read strictly, and the one way in which a task's file writes it. */
 
+import { inWords, type Sentence } from "./sentences.js";
+import { said } from "./texts.js";
+
 const MOST_BYTES = 2 ** 24;
 const MOST_VALUES = MOST_BYTES / 8;
 const MOST_CONTAINERS = MOST_BYTES / 64;
@@ -31,6 +34,10 @@ export type JsonValue = null | boolean | string | JsonNumber | readonly JsonValu
 /** What is wrong with a text, as the end of a sentence. */
 export class JsonFault extends Error {
   override name = "JsonFault";
+
+  constructor(readonly sentence: Sentence) {
+    super(inWords(sentence, "en"));
+  }
 }
 
 /**
@@ -41,9 +48,18 @@ export class JsonFault extends Error {
  */
 export function parseJson(text: string): JsonValue {
   if (text.length > MOST_BYTES) {
-    throw new JsonFault(`it has more than ${MOST_BYTES} bytes`);
+    throw new JsonFault(said("jsonBytes", { most: MOST_BYTES }));
   }
   return new Reader(text).whole();
+}
+
+/** Return the text that bytes are in UTF-8, as it stands; raise JsonFault for bytes that are none. */
+export function utf8Text(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new JsonFault(said("jsonText"));
+  }
 }
 
 /** Return the text of a value with sorted keys, no spaces, and non-ASCII characters escaped. */
@@ -150,7 +166,7 @@ class Reader {
     this.skipBlanks();
     this.values += 1;
     if (this.values > MOST_VALUES) {
-      throw new JsonFault(`it has more than ${MOST_VALUES} values`);
+      throw new JsonFault(said("jsonValues", { most: MOST_VALUES }));
     }
     switch (this.text[this.at]) {
       case "{":
@@ -178,7 +194,7 @@ class Reader {
         this.skipBlanks();
         const name = this.string();
         if (fields.has(name)) {
-          throw new JsonFault(`it has the key ${shown(name)} twice`);
+          throw new JsonFault(said("jsonTwice", { name: shown(name) }));
         }
         this.expect(":");
         fields.set(name, this.value());
@@ -207,10 +223,10 @@ class Reader {
     this.depth += 1;
     this.containers += 1;
     if (this.depth > MOST_DEPTH) {
-      throw new JsonFault(`it has more than ${MOST_DEPTH} values within values`);
+      throw new JsonFault(said("jsonDepth", { most: MOST_DEPTH }));
     }
     if (this.containers > MOST_CONTAINERS) {
-      throw new JsonFault(`it has more than ${MOST_CONTAINERS} lists and objects`);
+      throw new JsonFault(said("jsonContainers", { most: MOST_CONTAINERS }));
     }
   }
 
@@ -239,10 +255,10 @@ class Reader {
   private number(): JsonNumber {
     const number = new JsonNumber(this.match(/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?/y));
     if (number.text.length > MOST_DIGITS) {
-      throw new JsonFault(`it has a number of more than ${MOST_DIGITS} digits`);
+      throw new JsonFault(said("jsonDigits", { most: MOST_DIGITS }));
     }
     if (!Number.isFinite(number.value)) {
-      throw new JsonFault("it has a number that is larger than any");
+      throw new JsonFault(said("jsonInfinite"));
     }
     return number;
   }
@@ -287,6 +303,6 @@ class Reader {
   }
 
   private notJson(): JsonFault {
-    return new JsonFault("it is not JSON");
+    return new JsonFault(said("jsonNone"));
   }
 }

@@ -5,16 +5,17 @@ import { OptionError } from "./errors.js";
 import { Fields, notATask } from "./fields.js";
 import type { JsonValue } from "./json.js";
 import { BOUNDS_BYTES } from "./layout.js";
+import { said, type TextKey } from "./texts.js";
 
 /** What a run reveals, by the name of its release. */
 export const RELEASES = {
-  weights: "noisy counts of records per group and label",
-  confusion: "noisy counts of records per group, label and predicted label",
-  thresholds: "noisy counts of records per group, label and range of scores",
-  gap: "noisy sums, per group, of clients' distances from the lower and from the upper end of the range",
-  count: "the noisy logarithm of the number of records per group and label",
-  cap: "which cap was chosen",
-} as const;
+  weights: "revealsWeights",
+  confusion: "revealsConfusion",
+  thresholds: "revealsThresholds",
+  gap: "revealsGap",
+  count: "revealsCount",
+  cap: "revealsCap",
+} as const satisfies Readonly<Record<string, TextKey>>;
 
 export type ReleaseName = keyof typeof RELEASES;
 
@@ -29,6 +30,7 @@ export interface Policy {
 }
 
 const NUMBER = /^[0-9]{1,200}(\/[1-9][0-9]{0,199})?$/;
+const NUMBER_OF_ANY_LENGTH = /^[0-9]+(\/[1-9][0-9]*)?$/;
 
 export function isRelease(name: string): name is ReleaseName {
   return Object.hasOwn(RELEASES, name);
@@ -36,20 +38,20 @@ export function isRelease(name: string): name is ReleaseName {
 
 /** Return a task's policy, or raise TaskError. */
 export function policyOf(value: JsonValue): Policy {
-  const fields = Fields.of(value, "its policy", ["delta", "epsilon", "tasks", "unit"]);
+  const fields = Fields.of(value, "placePolicy", ["delta", "epsilon", "tasks", "unit"]);
   const tasks = fields.texts("tasks");
   const epsilon = fields.text("epsilon");
   const delta = fields.text("delta");
   const unit = fields.text("unit");
   const releases = tasks.filter(isRelease);
   if (tasks.length === 0 || releases.length < tasks.length) {
-    throw notATask("its policy allows no release, or one that this version does not know");
+    throw notATask("policyReleases");
   }
   if (!NUMBER.test(epsilon) || !NUMBER.test(delta)) {
-    throw notATask("epsilon and delta of its policy are not exact numbers, as '3/2'");
+    throw notATask("policyNumbers");
   }
   if (unit !== "record" && unit !== "client") {
-    throw notATask("its policy protects neither records nor clients");
+    throw notATask("policyUnit");
   }
   return { tasks: releases, epsilon, delta, unit };
 }
@@ -63,7 +65,7 @@ export function policyOf(value: JsonValue): Policy {
 export function boundsOf(own: Policy | null, allowed: Policy): Bytes {
   const text = own === null ? "null" : statedText(own, allowed);
   if (text.length > BOUNDS_BYTES) {
-    throw new OptionError("These bounds take too much room in an envelope; state epsilon and delta by fewer digits.");
+    throw new OptionError(said("boundsLength"));
   }
   return ascii(text.padEnd(BOUNDS_BYTES));
 }
@@ -71,10 +73,9 @@ export function boundsOf(own: Policy | null, allowed: Policy): Bytes {
 function statedText(own: Policy, allowed: Policy): string {
   const areAllowed = own.tasks.length > 0 && own.tasks.every((task) => allowed.tasks.includes(task));
   const isUnit = own.unit === "record" || own.unit === "client";
-  if (!areAllowed || !isUnit || !NUMBER.test(own.epsilon) || !NUMBER.test(own.delta)) {
-    throw new OptionError(
-      "Bounds name some of the task's releases, a unit, and epsilon and delta as exact numbers, such as '3/2'.",
-    );
+  const areNumbers = [own.epsilon, own.delta].every((number) => NUMBER_OF_ANY_LENGTH.test(number));
+  if (!areAllowed || !isUnit || !areNumbers) {
+    throw new OptionError(said("boundsForm"));
   }
   return JSON.stringify({ delta: own.delta, epsilon: own.epsilon, tasks: own.tasks, unit: own.unit });
 }

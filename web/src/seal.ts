@@ -7,6 +7,7 @@ import { KEY_ID_BYTES, SALT_BYTES } from "./layout.js";
 import { boundsOf, type Policy } from "./policy.js";
 import { sealed } from "./sealing.js";
 import { activeKey, checkOpen, heldBy, type Task } from "./task.js";
+import { said } from "./texts.js";
 
 export const VERSION = fromHex("46534503");
 const LABEL = "fairshares:share:3:";
@@ -106,9 +107,9 @@ function salted(payload: Bytes, secrets: (Uint8Array | Float64Array)[]): Bytes {
 
 function checkRow(task: Task, row: Float64Array): void {
   if (row.length !== task.columns) {
-    throw new RecordsError(`A row of this task has ${task.columns} numbers, not ${row.length}; count its records again.`);
+    throw new RecordsError(said("rowLength", { columns: task.columns, given: row.length }));
   }
   if (!row.every((value) => Number.isSafeInteger(value) && value >= 0)) {
-    throw new RecordsError("A row has whole numbers from 0 to 2^53 - 1; count the records again.");
+    throw new RecordsError(said("rowNumbers"));
   }
 }

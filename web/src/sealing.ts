@@ -5,6 +5,7 @@ import { XWing } from "@hpke/hybridkem-x-wing";
 
 import { concatenated, type Bytes } from "./bytes.js";
 import { UnsupportedError } from "./errors.js";
+import { said } from "./texts.js";
 
 const CURVE_BYTES = 32;
 const HYBRID_BYTES = 1216; // ML-KEM-768's 1,184 first
@@ -66,9 +67,7 @@ async function checkRuntime(): Promise<void> {
     if (!(error instanceof HpkeError)) {
       throw error;
     }
-    throw new UnsupportedError(
-      "This browser cannot seal: it lacks WebCrypto's X25519, or the page was not loaded by https; take a newer browser.",
-    );
+    throw new UnsupportedError(said("unsupported"));
   }
 }
 

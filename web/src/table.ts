@@ -5,6 +5,7 @@ import type { ClientRecord } from "./counting.js";
 import { scoresOf, type ValueGrid } from "./domain.js";
 import { RecordsError } from "./errors.js";
 import type { Task } from "./task.js";
+import { said, type TextKey } from "./texts.js";
 
 /** A row below the header, which is row 1. */
 export interface TableRow {
@@ -49,6 +50,7 @@ export interface TableRecords {
 }
 
 export interface ClientsRecords {
+  readonly names: readonly string[]; // of the clients
   readonly clients: readonly (readonly ClientRecord[])[];
   readonly leftOut: readonly LeftOut[];
 }
@@ -61,21 +63,22 @@ const INVISIBLE =
   /[\p{Cf}\p{Cc}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
 
 /**
- * Return the table in a text whose cells are separated by commas, semicolons or tabs, whichever its header has.
+ * Return the table in a text, or in a file's bytes, whose cells are separated by commas, semicolons or tabs, whichever its header has.
  *
  * A cell may be in quotation marks, and holds separators and line ends then. Empty lines are no rows.
  *
- * Raises RecordsError for a text without a header or without a row, and for a quotation mark that is never closed.
+ * Raises RecordsError for a text without a header or without a row, for a quotation mark that is never closed, and for
+ * bytes that are no UTF-8.
  */
-export function readTable(text: string): Table {
-  const content = text.replace(/^\ufeff/, "");
+export function readTable(given: string | Uint8Array): Table {
+  const content = (typeof given === "string" ? given : textIn(given)).replace(/^\ufeff/, "");
   const lines = linesOf(content, separatorOf(content));
   const [header, ...rows] = lines;
   if (header === undefined) {
-    throw new RecordsError("The table is empty; it needs a header with the names of its columns.");
+    throw new RecordsError(said("tableEmpty"));
   }
   if (rows.length === 0) {
-    throw new RecordsError("The table has no records: there is no row below the header.");
+    throw new RecordsError(said("tableRows"));
   }
   return { header, rows: rows.map((cells, i) => ({ number: i + 2, cells })) };
 }
@@ -130,10 +133,10 @@ export function recordsOf(task: Task, table: Table, columns: Columns): TableReco
  * A client whose rows are all left out is one without records, as for `share`. Raises RecordsError as `recordsOf`.
  */
 export function recordsOfClients(task: Task, table: Table, columns: Columns, client: string): ClientsRecords {
-  const place = placeIn(table.header, "client", client);
+  const place = placeIn(table.header, "whatClient", client);
   const used = [columns.group, columns.label, columns.prediction, columns.value, ...(columns.scores ?? [])];
   if (used.includes(client)) {
-    throw new RecordsError("One column has two meanings; choose another one for each.");
+    throw new RecordsError(said("tableMeanings"));
   }
   const unnamed: TableRow[] = []; // of no client, as a cell is missing or empty
   const byClient = new Map<string, TableRow[]>();
@@ -158,13 +161,16 @@ export function recordsOfClients(task: Task, table: Table, columns: Columns, cli
     const first = other !== undefined && other.row <= left.row ? other : left;
     leftOut.set(key, { ...first, rows: left.rows + (other?.rows ?? 0) });
   }
-  return { clients: read.map(({ records }) => records), leftOut: [...leftOut.values()] };
+  return { names: [...byClient.keys()], clients: read.map(({ records }) => records), leftOut: [...leftOut.values()] };
 }
 
 /** Return a declared name from which only blanks, case, Unicode form or a number's form set a text apart, or "". */
 export function alike(text: string, declared: readonly string[]): string {
   return declared.find((name) => folded(name) === folded(text)) ?? "";
 }
+
+/** What a column holds. */
+type What = TextKey & `what${string}`;
 
 type Fault = Pick<LeftOut, "fault" | "column" | "value" | "meant">;
 
@@ -182,14 +188,14 @@ class RowReader {
     columns: Columns,
   ) {
     const kind = task.domain.detail.kind;
-    this.group = this.placeOf("group", columns.group);
-    this.label = kind === "value" ? null : this.placeOf("label", columns.label);
-    this.prediction = kind === "prediction" ? this.placeOf("prediction", columns.prediction) : null;
-    this.value = kind === "value" ? this.placeOf("value", columns.value) : null;
+    this.group = this.placeOf("whatGroup", columns.group);
+    this.label = kind === "value" ? null : this.placeOf("whatLabel", columns.label);
+    this.prediction = kind === "prediction" ? this.placeOf("whatPrediction", columns.prediction) : null;
+    this.value = kind === "value" ? this.placeOf("whatValue", columns.value) : null;
     const scores = kind === "score" ? scoresOf(task.domain) : 0;
-    this.scores = Array.from({ length: scores }, (_, k) => this.placeOf("score", columns.scores?.[k]));
+    this.scores = Array.from({ length: scores }, (_, k) => this.placeOf("whatScore", columns.scores?.[k]));
     if (new Set(this.places).size < this.places.length) {
-      throw new RecordsError("One column has two meanings; choose another one for each.");
+      throw new RecordsError(said("tableMeanings"));
     }
   }
 
@@ -241,19 +247,20 @@ class RowReader {
     return { fault, column: this.table.header[place] ?? "", value: this.cell(row, place), meant: "" };
   }
 
-  private placeOf(what: string, name: string | undefined): number {
+  private placeOf(what: What, name: string | undefined): number {
     return placeIn(this.table.header, what, name);
   }
 }
 
 /** Return a column's place in a header, or raise RecordsError. */
-function placeIn(header: readonly string[], what: string, name: string | undefined): number {
+function placeIn(header: readonly string[], what: What, name: string | undefined): number {
   const place = name === undefined ? -1 : header.indexOf(name);
   if (place < 0) {
-    throw new RecordsError(`The table has no column '${name ?? ""}' for the ${what} (found: ${header.join(", ")}).`);
+    const found = header.join(", ");
+    throw new RecordsError(said("tableColumn", { column: name ?? "", what: said(what), found }));
   }
   if (header.indexOf(header[place] ?? "", place + 1) >= 0) {
-    throw new RecordsError(`The table has the column '${name ?? ""}' twice; keep one.`);
+    throw new RecordsError(said("tableTwice", { column: name ?? "" }));
   }
   return place;
 }
@@ -281,7 +288,7 @@ function numberIn(grid: ValueGrid, text: string): number | null {
 }
 
 /** Return a uniform choice of so many things, in their order. */
-function drawn<T>(things: readonly T[], most: number): T[] {
+export function drawn<T>(things: readonly T[], most: number): T[] {
   const places = things.map((_, i) => i);
   for (let i = 0; i < most; i += 1) {
     const other = i + randomBelow(places.length - i);
@@ -320,6 +327,14 @@ function folded(name: string): string {
   const visible = Array.from(name, (sign_) => (/\s/.test(sign_) ? sign_ : sign_.replace(INVISIBLE, ""))).join("");
   const words = visible.normalize("NFKC").split(/\s+/).filter((word) => word !== "");
   return words.join(" ").toUpperCase().toLowerCase();
+}
+
+function textIn(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new RecordsError(said("tableText"));
+  }
 }
 
 /** Return the sign that separates cells: the first of tab, semicolon and comma that the header has outside of quotes. */
@@ -374,7 +389,7 @@ function linesOf(content: string, separator: string): string[][] {
     }
   }
   if (isQuoted) {
-    throw new RecordsError("The table has a quotation mark that is never closed; correct it.");
+    throw new RecordsError(said("tableQuote"));
   }
   endLine();
   return lines;

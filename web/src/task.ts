@@ -4,12 +4,13 @@ import { fromHex, sha256, toHex } from "./bytes.js";
 import { columnsOf, domainOf, type FormName, type RecordDomain } from "./domain.js";
 import { isArithmetic, type ArithmeticName } from "./elements.js";
 import { TaskError } from "./errors.js";
-import { Fields, notATask } from "./fields.js";
-import { canonicalJson, JsonFault, parseJson, type JsonValue } from "./json.js";
+import { Fields, notATask, noTaskFor } from "./fields.js";
+import { canonicalJson, JsonFault, parseJson, utf8Text, type JsonValue } from "./json.js";
 import { modelOf, takes } from "./models.js";
 import { isSigningKey } from "./points.js";
 import { policyOf, type Policy } from "./policy.js";
 import { isSealable, sealOverhead } from "./sealing.js";
+import { said } from "./texts.js";
 
 /** Which clients servers let upload. */
 export type Admission = "anyone" | "certificate" | "urls";
@@ -72,15 +73,15 @@ const ADMISSIONS: readonly string[] = ["anyone", "certificate", "urls"] satisfie
  * Raises TaskError for what is no task of this version, and UnsupportedError where keys cannot be used at all.
  */
 export async function readTask(file: Uint8Array): Promise<Task> {
-  const fields = Fields.of(parsed(file), "it", KEYS);
+  const fields = Fields.of(parsed(file), "placeTask", KEYS);
   if (fields.whole("schema") !== SCHEMA) {
-    throw notATask(`it has schema ${fields.whole("schema")}, and this version reads ${SCHEMA}`);
+    throw notATask("taskSchema", { schema: fields.whole("schema"), known: SCHEMA });
   }
   const form = fields.text("form");
   const arithmetic = fields.text("arithmetic");
   const admission = fields.text("admission");
   if (!isForm(form) || !isArithmetic(arithmetic) || !isAdmission(admission)) {
-    throw notATask("its form, its arithmetic or its admission is unknown");
+    throw notATask("taskNames");
   }
   const domain = domainOf(fields.value("record_domain"));
   const parties = fields.list("parties").map(partyOf);
@@ -89,13 +90,13 @@ export async function readTask(file: Uint8Array): Promise<Task> {
   const until = fields.text("until");
   const leastUploads = fields.whole("least_uploads");
   if (parties.length < 2 || parties.length > MOST_PARTIES) {
-    throw notATask(`it has ${parties.length} parties, not 2 to ${MOST_PARTIES}`);
+    throw notATask("taskParties", { parties: parties.length, most: MOST_PARTIES });
   }
   if (copies !== 1 && copies !== parties.length - 1) {
-    throw notATask("its shares are held in a number of copies that no model has");
+    throw notATask("taskCopies");
   }
   if (!isDate(until) || leastUploads < 1n || columns > MOST_VALUES) {
-    throw notATask("its last day is no date, its least uploads are none, or its rows are too long");
+    throw notATask("taskNumbers");
   }
   const security = fields.text("security");
   checkModel(security, parties.length, arithmetic, form === "slots" && copies === 1);
@@ -125,10 +126,7 @@ export function dayOf(now: Date): string {
 /** Raise TaskError if the last day of a task is over. */
 export function checkOpen(task: Task, now: Date): void {
   if (dayOf(now) > task.until) {
-    throw new TaskError(
-      `The task ended on ${task.until}, and this machine's clock says ${dayOf(now)}: nothing was shared; correct the ` +
-        "clock, or ask for a new task.",
-    );
+    throw new TaskError(said("taskOver", { until: task.until, today: dayOf(now) }));
   }
 }
 
@@ -142,10 +140,7 @@ export function activeKey(party: Party, now: Date): SealingKey {
     }
   }
   if (active === null) {
-    throw new TaskError(
-      `On ${today}, by this machine's clock, all sealing keys of ${party.name} have expired; correct the clock, or ` +
-        "ask for a new task.",
-    );
+    throw new TaskError(said("keysExpired", { today, party: party.name }));
   }
   return active;
 }
@@ -163,26 +158,19 @@ function parsed(file: Uint8Array): JsonValue {
   let text: string;
   let value: JsonValue;
   try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(file);
-  } catch {
-    throw notATask("it is not JSON in UTF-8");
-  }
-  try {
+    text = utf8Text(file);
     value = parseJson(text);
   } catch (error) {
-    if (error instanceof JsonFault) {
-      throw notATask(error.message);
-    }
-    throw error;
+    throw error instanceof JsonFault ? noTaskFor(error.sentence) : error;
   }
   if (`${canonicalJson(value)}\n` !== text) {
-    throw notATask("it was changed, or written by something else");
+    throw notATask("taskChanged");
   }
   return value;
 }
 
 function partyOf(value: JsonValue): Party {
-  const fields = Fields.of(value, "a party", ["address", "keys", "name", "signing"]);
+  const fields = Fields.of(value, "placeParty", ["address", "keys", "name", "signing"]);
   const party = {
     name: fields.text("name"),
     address: fields.text("address"),
@@ -190,25 +178,25 @@ function partyOf(value: JsonValue): Party {
     signing: fields.text("signing"),
   };
   if (!PRINTABLE.test(party.name) || !ADDRESS.test(party.address)) {
-    throw notATask("a party's name cannot be shown, or its address is not https://…/, s3://…/, gs://…/ or sftp://…/");
+    throw notATask("partyTexts");
   }
   if (party.keys.length < 1 || party.keys.length > MOST_KEYS) {
-    throw notATask(`a party has ${party.keys.length} keys, not 1 to ${MOST_KEYS}`);
+    throw notATask("partyKeys", { keys: party.keys.length, most: MOST_KEYS });
   }
   if (!isSigningKey(party.signing)) {
-    throw notATask(`the signing key of ${party.name} is none of this version`);
+    throw notATask("partySigning", { party: party.name });
   }
   return party;
 }
 
 function keyOf(value: JsonValue): SealingKey {
-  const fields = Fields.of(value, "a sealing key", ["public", "until"]);
+  const fields = Fields.of(value, "placeKey", ["public", "until"]);
   const key = { public: fields.text("public"), until: fields.text("until") };
   if (!/^([0-9a-f]{2})+$/.test(key.public) || !isDate(key.until)) {
-    throw notATask("a sealing key is not hexadecimal digits, with a date such as 2027-12-31");
+    throw notATask("keyTexts");
   }
   if (sealOverhead(key.public.length / 2) === null) {
-    throw notATask(`a sealing key of ${key.public.length / 2} bytes is none of this version`);
+    throw notATask("keyBytes", { bytes: key.public.length / 2 });
   }
   return key;
 }
@@ -217,7 +205,7 @@ function checkKeys(parties: readonly Party[]): void {
   const keys = parties.flatMap((party) => party.keys.map((key) => key.public));
   const sizes = new Set(keys.map((key) => key.length));
   if (sizes.size > 1 || new Set(keys).size < keys.length) {
-    throw notATask("its sealing keys do not differ from each other, or are not all of one kind");
+    throw notATask("keysAlike");
   }
 }
 
@@ -225,7 +213,7 @@ async function checkSealable(parties: readonly Party[]): Promise<void> {
   for (const party of parties) {
     for (const key of party.keys) {
       if (!(await isSealable(fromHex(key.public)))) {
-        throw notATask(`a sealing key of ${party.name} cannot be used`);
+        throw notATask("keyUnusable", { party: party.name });
       }
     }
   }
@@ -234,10 +222,10 @@ async function checkSealable(parties: readonly Party[]): Promise<void> {
 function checkModel(security: string, parties: number, arithmetic: ArithmeticName, areBits: boolean): void {
   const model = modelOf(security);
   if (model === null || !takes(model, parties)) {
-    throw notATask(`its security model is unknown, or has another number of parties than ${parties}`);
+    throw notATask("taskModel", { parties });
   }
   if (arithmetic !== (areBits ? "xor64" : model.arithmetic)) {
-    throw notATask("its arithmetic is not that of its security model");
+    throw notATask("taskArithmetic");
   }
 }
 

@@ -5,6 +5,8 @@ import { OptionError } from "./errors.js";
 import type { SealedUpload } from "./seal.js";
 import { envelopeBytes } from "./sizes.js";
 import type { Task } from "./task.js";
+import { inWords, type Sentence } from "./sentences.js";
+import { said } from "./texts.js";
 
 /** How the sending of an envelope ended. An *unknown* one may count, so the same envelope is sent again, never a new one. */
 export type Outcome = "stored" | "not stored" | "unknown";
@@ -16,7 +18,8 @@ export interface PartyResult {
   readonly party: number;
   readonly name: string;
   readonly outcome: Outcome;
-  readonly answer: string; // the last one, in words
+  readonly answer: string; // the last one, in English
+  readonly sentence: Sentence; // the same
 }
 
 export interface UploadOptions {
@@ -54,8 +57,8 @@ const UNTRUSTED = [
 
 /** How one request ended. */
 type Ending =
-  | { readonly kind: "status"; readonly status: number; readonly answer: string }
-  | { readonly kind: "redirected" | "untrusted" | "unreached" | "unanswered"; readonly answer: string };
+  | { readonly kind: "status"; readonly status: number; readonly answer: Sentence }
+  | { readonly kind: "redirected" | "untrusted" | "unreached" | "unanswered"; readonly answer: Sentence };
 
 /**
  * Send an upload's envelopes to all parties at once, again where that may help, and return how each ended.
@@ -73,7 +76,7 @@ export async function upload(task: Task, sealed: SealedUpload, options: UploadOp
   const urls = urlsOf(task, sealed.identity, options.addresses);
   const earlier = options.earlier ?? task.parties.map((): SendingState => "not sent");
   if (earlier.length !== task.parties.length) {
-    throw new OptionError(`The task has ${task.parties.length} parties, and ${earlier.length} states are given.`);
+    throw new OptionError(said("uploadStates", { parties: task.parties.length, states: earlier.length }));
   }
   const ends = await Promise.allSettled(
     task.parties.map(async ({ name }, party): Promise<PartyResult> => {
@@ -81,13 +84,13 @@ export async function upload(task: Task, sealed: SealedUpload, options: UploadOp
       const envelope = sealed.envelopes[party];
       const url = urls[party];
       if (state === "stored" || envelope === undefined || url === undefined) {
-        return { party, name, outcome: "stored", answer: "stored before" };
+        return resultOf(party, name, { outcome: "stored", answer: said("answerBefore") });
       }
       await options.keep?.(party, "sending");
       const isUnanswered = state === "sending" || state === "unknown";
       const end = await sent(url, envelope, isUnanswered, task.admission === "certificate", options);
       await options.keep?.(party, end.outcome);
-      return { party, name, ...end };
+      return resultOf(party, name, end);
     }),
   );
   return ends.map((end) => {
@@ -107,7 +110,7 @@ function checkEnvelopes(task: Task, sealed: SealedUpload): void {
     return isOfTask && isOfUpload && envelope.length === envelopeBytes(task, party);
   });
   if (!areOfTask || sealed.envelopes.length !== task.parties.length) {
-    throw new OptionError("These envelopes are not one upload for this task; read the task for which they were sealed.");
+    throw new OptionError(said("uploadOther"));
   }
 }
 
@@ -115,20 +118,27 @@ function checkEnvelopes(task: Task, sealed: SealedUpload): void {
 function urlsOf(task: Task, identity: string, given: readonly string[] | undefined): string[] {
   const addresses = given ?? task.parties.map((party) => party.address);
   if (addresses.length !== task.parties.length) {
-    throw new OptionError(`The task has ${task.parties.length} parties, and there are ${addresses.length} addresses.`);
+    throw new OptionError(said("uploadAddresses", { parties: task.parties.length, addresses: addresses.length }));
   }
   if (task.admission === "urls" && addresses.some((address) => address.endsWith("/"))) {
-    throw new OptionError("The task has a URL of its own for each upload; give those of this one.");
+    throw new OptionError(said("uploadUrls"));
   }
   return addresses.map((address) => {
     if (!/^https:\/\/[!-~]+$/.test(address)) {
-      throw new OptionError(
-        `${address === "" ? "A party without an address" : address} is no URL of https to send to; save the envelopes, ` +
-          "and send them otherwise.",
-      );
+      throw new OptionError(said("uploadUrl", { address: address === "" ? said("uploadNoAddress") : address }));
     }
     return address.endsWith("/") ? `${address}${identity}.share` : address;
   });
+}
+
+/** How the sending of an envelope ended, and the last answer. */
+interface End {
+  readonly outcome: Outcome;
+  readonly answer: Sentence;
+}
+
+function resultOf(party: number, name: string, { outcome, answer }: End): PartyResult {
+  return { party, name, outcome, answer: inWords(answer, "en"), sentence: answer };
 }
 
 /** Send one envelope, again if need be. `isUnanswered` says whether an earlier request had no answer. */
@@ -138,10 +148,10 @@ async function sent(
   isUnanswered: boolean,
   showsCertificate: boolean,
   options: UploadOptions,
-): Promise<{ outcome: Outcome; answer: string }> {
+): Promise<End> {
   const wait = options.wait ?? waited;
   let mayBeStored = isUnanswered;
-  let answer = "";
+  let answer = said("answerBroken");
   for (const pause of [...PAUSES_S, null]) {
     const end = await request(url, envelope, showsCertificate, options.fetch ?? fetch);
     answer = end.answer;
@@ -172,7 +182,7 @@ async function request(
   send: typeof fetch,
 ): Promise<Ending> {
   if (globalThis.navigator?.onLine === false) {
-    return { kind: "unreached", answer: "this machine is offline" };
+    return { kind: "unreached", answer: said("answerOffline") };
   }
   const seconds = SILENCE_S + Math.ceil(envelope.length / SLOWEST_BYTES_PER_S);
   const signal = AbortSignal.timeout(1000 * seconds);
@@ -194,23 +204,23 @@ async function request(
   const { status, type } = response;
   response.body?.cancel().catch(() => undefined); // it could have no end
   if (type === "opaqueredirect") {
-    return { kind: "redirected", answer: "the server answers from another address" };
+    return { kind: "redirected", answer: said("answerElsewhere") };
   }
-  return { kind: "status", status, answer: `HTTP ${status}` };
+  return { kind: "status", status, answer: said("answerStatus", { status }) };
 }
 
 function brokenBy(error: unknown, signal: AbortSignal): Ending {
   if (signal.aborted) {
-    return { kind: "unanswered", answer: "it did not answer in time" };
+    return { kind: "unanswered", answer: said("answerLate") };
   }
   const code = codeOf(error);
   if (UNTRUSTED.includes(code)) {
-    return { kind: "untrusted", answer: `its certificate is not trusted here: ${code}` };
+    return { kind: "untrusted", answer: said("answerUntrusted", { code }) };
   }
   if (UNREACHED.includes(code)) {
-    return { kind: "unreached", answer: "nobody answers" };
+    return { kind: "unreached", answer: said("answerNobody") };
   }
-  return { kind: "unanswered", answer: "the connection broke" };
+  return { kind: "unanswered", answer: said("answerBroken") };
 }
 
 function codeOf(error: unknown): string {

@@ -5,7 +5,11 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 
 import { addressesOf, linkOf } from "../page/invitation.js";
-import { fill, languageFor, languages, textsIn } from "../page/texts.js";
+import { textsIn } from "../page/texts.js";
+import { COMMAND_TEXTS } from "../command/texts.js";
+import { LANGUAGES, languageFor } from "../src/index.js";
+import { fill } from "../src/sentences.js";
+import { LIBRARY_TEXTS } from "../src/texts.js";
 import { taskWith, TASK_TEXT } from "./support.js";
 
 const SECRET = "AAECAwQFBgcICQoLDA0ODw"; // the bytes 0 to 15
@@ -16,15 +20,23 @@ function places(text: string): string[] {
 }
 
 test("all languages have the same texts, with the same values in them", () => {
-  const english = Object.entries(textsIn("en"));
-  assert.ok(languages().length >= 2 && english.length > 100);
-  for (const { code } of languages()) {
-    const others = new Map(Object.entries(textsIn(code)));
-    assert.deepEqual([...others.keys()], english.map(([name]) => name), code);
-    for (const [name, text] of english) {
-      const other = others.get(name) ?? "";
-      assert.deepEqual(places(other), places(text), `${code}: ${name}`);
-      assert.ok(other.trim() === other && other !== "" && !/<|  /.test(other), `${code}: ${name}`);
+  const page = { en: textsIn("en"), de: textsIn("de") };
+  const all: Readonly<Record<string, Readonly<Record<(typeof LANGUAGES)[number], Readonly<Record<string, string>>>>>> = {
+    page,
+    library: LIBRARY_TEXTS.texts,
+    command: COMMAND_TEXTS.texts,
+  };
+  for (const [part, texts] of Object.entries(all)) {
+    const english = Object.entries(texts.en);
+    assert.ok(english.length > 50, part);
+    for (const language of LANGUAGES) {
+      const others = new Map(Object.entries(texts[language]));
+      assert.deepEqual([...others.keys()], english.map(([name]) => name), `${part}, ${language}`);
+      for (const [name, text] of english) {
+        const other = others.get(name) ?? "";
+        assert.deepEqual(places(other), places(text), `${part}, ${language}: ${name}`);
+        assert.ok(other.trim() === other && other !== "" && !/  /.test(other), `${part}, ${language}: ${name}`);
+      }
     }
   }
 });
@@ -32,6 +44,8 @@ test("all languages have the same texts, with the same values in them", () => {
 test("a reader's first language that there is counts", () => {
   assert.equal(languageFor(["fr-FR", "de-AT", "en"]), "de");
   assert.equal(languageFor(["fr", "toString"]), "en");
+  assert.equal(languageFor(["de_AT.UTF-8"]), "de");
+  assert.equal(languageFor(["C.UTF-8"]), "en");
 });
 
 test("values are filled in once, and a missing one is seen", () => {

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 
 import { ascii, type Bytes } from "../src/bytes.js";
-import { readTask, type ClientRecord, type Task } from "../src/index.js";
+import { inWords, LANGUAGES, readTask, type ClientRecord, type FairSharesError, type Task } from "../src/index.js";
 import { canonicalJson, isObject, parseJson, type JsonValue } from "../src/json.js";
 
 /** A client's records in a domain, and the row that it shares. */
@@ -59,6 +59,12 @@ export function taskFor(known: Pick<KnownRow, "record_domain" | "form">): Promis
     form: known.form,
     arithmetic: known.form === "slots" ? "xor64" : "ring64",
   });
+}
+
+/** Return whether an error is one sentence in each language, in other words, with all values filled in. */
+export function isSaidInAll(error: FairSharesError): boolean {
+  const said = LANGUAGES.map((language) => inWords(error.sentence, language));
+  return new Set(said).size === LANGUAGES.length && said.every((text) => /^\p{Lu}.*[.]$/su.test(text) && !/\{\w+\}/.test(text));
 }
 
 function fieldsOf(value: JsonValue): ReadonlyMap<string, JsonValue> {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { ascii } from "../src/bytes.js";
 import { explain, readTask, TaskError } from "../src/index.js";
-import { fileWith, HYBRID_TASK_TEXT, KNOWN_ENVELOPES, TASK_TEXT, taskWith } from "./support.js";
+import { fileWith, HYBRID_TASK_TEXT, isSaidInAll, KNOWN_ENVELOPES, TASK_TEXT, taskWith } from "./support.js";
 
 const DOMAIN = { groups: ["a", "b"], labels: ["0", "1"], max_count: 10 };
 const POLICY = { tasks: ["weights"], epsilon: "1", delta: "1/1024", unit: "record" };
@@ -86,6 +86,7 @@ for (const [what, [says, changes]] of Object.entries(REFUSED)) {
       assert.ok(error instanceof TaskError);
       assert.match(error.message, says);
       assert.match(error.message, /^[^.]*(\.[^ ][^.]*)*\.$/, "one sentence");
+      assert.ok(isSaidInAll(error));
       return true;
     });
   });
@@ -132,6 +133,10 @@ test("what a task means is said", async () => {
   assert.deepEqual([told.readersOfResults, told.readersOfUploads, told.isHybrid, told.isOver], [2, 3, false, false]);
   assert.ok(told.sentences.every((sentence) => sentence.endsWith(".")));
   assert.match(told.sentences.join(" "), /spend at most ε = 4 and δ = 1\/1048576, per record/);
+  const german = await explain(await readTask(ascii(TASK_TEXT)), new Date("2027-01-01T12:00:00Z"), "de");
+  assert.equal(german.sentences.length, told.sentences.length);
+  assert.match(german.sentences.join(" "), /verbrauchen höchstens ε = 4 und δ = 1\/1048576, je Datensatz/);
+  assert.ok(german.sentences.every((sentence, i) => sentence !== told.sentences[i] && !sentence.includes("{")));
   const hybrid = await explain(await readTask(ascii(HYBRID_TASK_TEXT)), new Date("2027-01-01T12:00:00Z"));
   assert.equal(hybrid.isHybrid, true);
   const over = await taskWith({ until: "2026-12-31" });

@@ -1,7 +1,7 @@
 """Federated training in Flower with DP sample weights: every client weighs its own rows.
 
 Ten simulated clients hold mortgage applications and train a logistic regression by federated averaging,
-without weights and with them. docs/how-to/train.md says how to run it. In a real federation each client runs
+without weights and with them. docs/how-to/flower.md says how to run it. In a real federation each client runs
 `client` on its own rows. Training itself is not private here.
 """
 

@@ -28,6 +28,7 @@ from fairshares.harness.pipeline.tasks import (
     revealed_by_runs,
 )
 from fairshares.harness.privacy.ledger.charge import chosen_ledger
+from fairshares.harness.privacy.ledger.populations import refuse_closed
 from fairshares.harness.uploads.client import count_earlier, share as share_records
 from fairshares.harness.uploads.counted_records import check_cap_is_a_number, records_left
 from fairshares.harness.uploads.counting import Opener, UploadCount, kept_count, opener_of
@@ -195,6 +196,7 @@ def uploads(options: UploadsOptions) -> None:
     opener = _opener(options)
     ledger = chosen_ledger(options.ledger)
     key = opener.task.signer(options.party, options.keys)
+    refuse_closed(ledger.closed_on(opener.task.name), opener.task.name, ledger.path)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = UploadCount(opener)

@@ -22,7 +22,7 @@ from fairshares.harness.privacy.ledger.populations import (
     refuse_misspelt,
     spent_text,
 )
-from fairshares.harness.system.progress import Say
+from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget
 
@@ -33,10 +33,6 @@ ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked l
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
-
-
-def nothing_said(_sentence: str) -> None:
-    """Say nothing."""
 
 
 def chosen_ledger(path: Path | None) -> Ledger:

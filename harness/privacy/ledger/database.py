@@ -7,6 +7,7 @@ import os
 import secrets
 import sqlite3
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -32,15 +33,28 @@ _REASONS = {  # by SQLite's primary result code
 }
 
 
-class Database:
-    """One file; subclasses give its `tables`, as SQL, and their version."""
+class Database(ABC):
+    """One file; subclasses give its `tables`, as SQL, and their version.
+
+    A file of the `earlier` version is read as it is. The first transaction that writes brings it to this one.
+    """
 
     tables: ClassVar[str]
     schema: ClassVar[int]
+    earlier: ClassVar[int]
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         self.path = path.absolute()
         self.timeout_s = timeout_s
+
+    @abstractmethod
+    def upgrade(self, connection: sqlite3.Connection, *, keep: bool) -> None:
+        """Make the tables of this version from those of the earlier one.
+
+        Args:
+            connection: Is within a transaction.
+            keep: Whether the file has them from then on. Without it, the connection alone sees them.
+        """
 
     def exists(self) -> bool:
         """Return whether there is a file."""
@@ -57,7 +71,7 @@ class Database:
                 empty.executescript(self.tables)
                 yield empty
             return
-        with self._transaction("BEGIN") as connection:
+        with self._transaction("BEGIN", writes=False) as connection:
             yield connection
 
     @contextmanager
@@ -67,7 +81,7 @@ class Database:
         [test: tests/harness/privacy/test_ledger_processes.py]
         """
         self._create()
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction("BEGIN IMMEDIATE", writes=True) as connection:
             yield connection
 
     def copy_to(self, copy: Path) -> None:
@@ -94,27 +108,46 @@ class Database:
             with suppress(OSError):
                 partial.unlink()
 
+    def shrink(self) -> None:
+        """Give the disk back what the file no longer needs, which takes its size again meanwhile.
+
+        Killed at any time, it leaves the file as it was.
+        """
+        try:
+            with closing(self._connected()) as connection:
+                connection.execute("VACUUM")
+        except sqlite3.Error as error:
+            raise self._reason(error) from None
+
     def error(self, reason: str) -> LedgerError:
         """Return the error with this reason."""
         return LedgerError(
             f"Cannot use the ledger {self.path}: {reason.replace('{ledger}', named('ledger'))}."
         )
 
+    def _connected(self) -> sqlite3.Connection:
+        """Return a connection to the file."""
+        connection = sqlite3.connect(
+            f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.timeout_s, isolation_level=None
+        )
+        connection.execute("PRAGMA synchronous=EXTRA")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        return connection
+
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, *, writes: bool) -> Iterator[sqlite3.Connection]:
         self._check_regular()
         try:
-            with closing(
-                sqlite3.connect(
-                    f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.timeout_s, isolation_level=None
-                )
-            ) as connection:
-                connection.execute("PRAGMA synchronous=EXTRA")
-                connection.execute("PRAGMA foreign_keys=ON")
-                connection.execute("PRAGMA trusted_schema=OFF")
+            with closing(self._connected()) as connection:
+                if writes:
+                    connection.execute("PRAGMA foreign_keys=ON")
                 connection.execute(begin)
-                self._check(connection)
+                schema = self._check(connection)
                 try:
+                    if schema == self.earlier:
+                        self.upgrade(connection, keep=writes)
+                        if writes:
+                            connection.execute(f"PRAGMA user_version={self.schema}")
                     yield connection
                     connection.execute("COMMIT")
                 finally:
@@ -134,12 +167,12 @@ class Database:
         if not regular:
             raise self.error(_REASONS[sqlite3.SQLITE_CANTOPEN])
 
-    def _check(self, connection: sqlite3.Connection) -> None:
-        """Raise LedgerError unless a file is a sound ledger of this version."""
+    def _check(self, connection: sqlite3.Connection) -> int:
+        """Return the version of a sound file's tables; raise LedgerError for any other file or version."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise self.error(f"it is no ledger of FairShares; {_ELSEWHERE}")
-        schema = connection.execute("PRAGMA user_version").fetchone()[0]
-        if schema != self.schema:
+        schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if schema not in (self.schema, self.earlier):
             raise self.error(
                 f"it has schema {schema}, this version of FairShares has {self.schema}; "
                 "use the version that made it"
@@ -149,6 +182,7 @@ class Database:
             raise self.error(f"it has a {min(kinds - {'table', 'index'})}, as no ledger has; {_ELSEWHERE}")
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise self.error(_DAMAGED)
+        return schema
 
     def _create(self) -> None:
         """Put a complete ledger in place unless a file is there: an empty file is a damaged one."""

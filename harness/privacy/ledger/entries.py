@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from fairshares.harness.privacy.ledger import histories
 from fairshares.harness.privacy.ledger.accountants import noise_of, noise_text
 from fairshares.harness.privacy.ledger.database import Database
+from fairshares.harness.privacy.ledger.histories import UploadHistory
 from fairshares.harness.privacy.ledger.populations import (
     LEDGER_RULES,
     AskedRun,
@@ -42,9 +44,9 @@ _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
-# Version 1.0 has no such table, and reads a ledger that has it.
+# Some ledgers of schema 6 have these tables, and those of version 1.0 do not.
 _RUNS = """
-    CREATE TABLE IF NOT EXISTS runs (
+    CREATE TABLE runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         charge INTEGER REFERENCES charges,
         name TEXT NOT NULL,
@@ -52,15 +54,13 @@ _RUNS = """
         time TEXT NOT NULL
     );
 """
-# Likewise.
 _REVEALS = """
-    CREATE TABLE IF NOT EXISTS reveals (
+    CREATE TABLE reveals (
         charge INTEGER REFERENCES charges,
         number INTEGER NOT NULL,
         PRIMARY KEY (charge, number)
     ) WITHOUT ROWID;
 """
-_ASKED = "upload IN (SELECT value FROM json_each(:uploads))"
 TIMEOUT_S = 20.0
 
 
@@ -76,7 +76,7 @@ class LedgerSize:
 
     Attributes:
         charges: The number of charges.
-        uploads: The number of uploads that runs have counted.
+        uploads: The number of uploads that runs have counted, without those of closed tasks.
         last: When the last charge was written, in UTC and ISO 8601, or "".
     """
 
@@ -93,8 +93,9 @@ class Ledger(Database):
     [test: tests/harness/privacy/test_ledger_processes.py]
     """
 
-    schema = 6
-    tables = """
+    schema = 7
+    earlier = 6  # of version 1.0
+    tables = f"""
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
         name TEXT NOT NULL,
@@ -119,11 +120,9 @@ class Ledger(Database):
         status TEXT NOT NULL,
         process TEXT NOT NULL
     );
-    CREATE TABLE uses (
-        upload TEXT,
-        charge INTEGER REFERENCES charges,
-        PRIMARY KEY (upload, charge)
-    ) WITHOUT ROWID;
+    {histories.TABLES}
+    {_RUNS}
+    {_REVEALS}
     CREATE TABLE pieces (
         name TEXT PRIMARY KEY,
         charge INTEGER REFERENCES charges
@@ -141,6 +140,13 @@ class Ledger(Database):
     def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
         super().__init__(path or default_path(), timeout_s)
 
+    def upgrade(self, connection: sqlite3.Connection, *, keep: bool) -> None:
+        histories.upgrade(connection, keep=keep)
+        for name, table in (("runs", _RUNS), ("reveals", _REVEALS)):
+            found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+            if found is None:
+                connection.execute(table if keep else table.replace("CREATE TABLE", "CREATE TEMP TABLE"))
+
     def populations(self, name: str | None = None) -> list[Population]:
         """Return the named population, if any, or all, sorted by name."""
         with self.reading() as connection:
@@ -152,7 +158,7 @@ class Ledger(Database):
         [test: tests/harness/privacy/test_populations.py]
         """
         with self.reading() as connection:
-            return _spent_on(connection, uploads)
+            return _spent_on(connection, histories.ask(connection, uploads))
 
     def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
         """Return the uploads that a run leaves out: those counted for its chain or another population.
@@ -160,7 +166,7 @@ class Ledger(Database):
         Without a population, any earlier run counts.
         """
         with self.reading() as connection:
-            return _counted(connection, name, chain, uploads)
+            return _counted(connection, name, chain, histories.ask(connection, uploads))
 
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population another budget."""
@@ -182,7 +188,8 @@ class Ledger(Database):
     ) -> None:
         """Raise what `charge` would raise."""
         with self.reading() as connection:
-            rules.check_charge(self._state(connection, name, budget, event), name, budget, event)
+            asked = histories.ask(connection, event.uploads)
+            rules.check_charge(self._state(connection, name, budget, event, asked), name, budget, event)
 
     def charge(
         self,
@@ -201,12 +208,14 @@ class Ledger(Database):
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
-            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
+                their task is closed.
             UsedNoiseError: Another run used its noise.
             UsedRevealError: It is a reveal that was begun before.
         """
         with self.writing() as connection:
-            state = self._state(connection, name, budget, event)
+            asked = histories.ask(connection, event.uploads)
+            state = self._state(connection, name, budget, event, asked)
             rules.check_charge(state, name, budget, event)
             begun = state.begun(event)
             if name is not None and (budget is not None or _find(connection, name) is None):
@@ -214,18 +223,16 @@ class Ledger(Database):
             if name is not None:
                 connection.executemany(
                     "UPDATE charges SET population = ? WHERE id = ?",
-                    [(key_of(name), charge.id) for charge in _uncounted(connection, event.uploads)],
+                    [(key_of(name), charge.id) for charge in _uncounted(connection, asked)],
                 )
             number = _insert(connection, name, event) if begun is None else begun.id
-            connection.executemany(
-                "INSERT OR IGNORE INTO uses VALUES (?, ?)", ((upload, number) for upload in event.uploads)
-            )
+            if event.uploads:
+                histories.count_asked(connection, asked, number, event.upload_task)
             if event.piece:
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
             if event.asked_by is not None:
                 _insert_run(connection, number, event.asked_by)
             if isinstance(event.chain, RevealOfTask):
-                connection.execute(_REVEALS)
                 connection.execute("INSERT INTO reveals VALUES (?, ?)", (number, event.chain.number))
             _append_head(connection, event.run)
             _set_status(connection, number, Status.RUNNING)
@@ -236,11 +243,30 @@ class Ledger(Database):
         with self.reading() as connection:
             return _last_reveal(connection, name, task)
 
+    def close_task(self, task: str) -> int:
+        """Let no run take a task's uploads any more; forget the counted ones, and return how many they were.
+
+        Charges stay, and so do the heads that other hosts know. The file gets smaller.
+        [test: tests/harness/privacy/test_ledger_sizes.py]
+
+        Args:
+            task: The task's digest.
+        """
+        with self.writing() as connection:
+            forgotten = histories.close(connection, task, _now())
+        self.shrink()
+        return forgotten
+
+    def closed_on(self, task: str) -> str:
+        """Return when a task was closed, in UTC and ISO 8601, or ""."""
+        with self.reading() as connection:
+            return histories.closed_on(connection, task)
+
     def size(self) -> "LedgerSize":
         """Return how much the ledger has."""
         with self.reading() as connection:
             (charges, last) = connection.execute("SELECT COUNT(*), MAX(time) FROM charges").fetchone()
-            (uploads,) = connection.execute("SELECT COUNT(DISTINCT upload) FROM uses").fetchone()
+            (uploads,) = connection.execute("SELECT COUNT(*) FROM uploads").fetchone()
             return LedgerSize(charges=int(charges), uploads=int(uploads), last=str(last or ""))
 
     def head(self) -> str:
@@ -281,12 +307,18 @@ class Ledger(Database):
             _set_status(connection, charge, status)
 
     def _state(
-        self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, event: PrivacyEvent
+        self,
+        connection: sqlite3.Connection,
+        name: str | None,
+        budget: Budget | None,
+        event: PrivacyEvent,
+        asked: Sequence[UploadHistory],
     ) -> LedgerState:
+        """Return what decides about a run whose uploads were asked about."""
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
         counted: frozenset[str] = frozenset()
         if event.chain is not None:
-            counted = _counted(connection, name, event.chain.name, event.uploads)
+            counted = _counted(connection, name, event.chain.name, asked)
         last_reveal = 0
         if isinstance(event.chain, RevealOfTask):
             last_reveal = _last_reveal(connection, name, event.chain.name)
@@ -296,12 +328,13 @@ class Ledger(Database):
             path=self.path,
             population=population,
             others=tuple(_populations(connection)) if is_new else (),
-            uses=tuple(_uses(connection, event.uploads)),
-            uncounted=_uncounted(connection, event.uploads) if name is not None else (),
+            uses=tuple(_uses(connection, asked)),
+            uncounted=_uncounted(connection, asked) if name is not None else (),
             counted=counted,
             noise_used_by=None if used is None else int(used[0]),
-            spent_on=_spent_on(connection, event.policies),
+            spent_on=_spent_on(connection, asked) if event.policies else {},
             last_reveal=last_reveal,
+            closed=histories.closed_on(connection, event.upload_task) if event.upload_task else "",
         )
 
 
@@ -310,9 +343,9 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
     return next(iter(_populations(connection, key_of(name))), None)
 
 
-def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
-    """Return the charges of nobody that had some of these uploads."""
-    numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
+def _uncounted(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) -> tuple[Charge, ...]:
+    """Return the charges of nobody that had some of the asked uploads."""
+    numbers = {use.charge for use in _uses(connection, asked) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 
 
@@ -320,7 +353,7 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
     """Return the population of a key, if there is one, or all of them, by name."""
     rows = connection.execute(
         "SELECT key, name, budget_epsilon, budget_delta, retired, "
-        "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
+        "(SELECT MIN(id IN (SELECT charge FROM histories)) FROM charges WHERE population = key) "
         "FROM populations WHERE key = ? OR ? ORDER BY name",
         (key, key is None),
     ).fetchall()
@@ -345,10 +378,8 @@ def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, .
 
 
 def _runs(connection: sqlite3.Connection) -> dict[int, list[RunOfCharge]]:
-    """Return the runs of hosts, by their charge and the oldest first; none in a ledger of version 1.0."""
+    """Return the runs of hosts, by their charge and the oldest first; version 1.0 wrote none."""
     runs: dict[int, list[RunOfCharge]] = {}
-    if not _has_table(connection, "runs"):
-        return runs
     for number, name, coordinator, time in connection.execute(
         "SELECT charge, name, coordinator, time FROM runs ORDER BY id"
     ):
@@ -358,7 +389,7 @@ def _runs(connection: sqlite3.Connection) -> dict[int, list[RunOfCharge]]:
 
 def _last_reveal(connection: sqlite3.Connection, name: str | None, task: str) -> int:
     """Return the highest number of a task's reveals that was begun; 0 before the first, or of nobody."""
-    if name is None or not _has_table(connection, "reveals"):
+    if name is None:
         return 0
     (last,) = connection.execute(
         "SELECT MAX(number) FROM reveals JOIN charges ON id = charge WHERE population = ? AND chain = ?",
@@ -367,15 +398,8 @@ def _last_reveal(connection: sqlite3.Connection, name: str | None, task: str) ->
     return int(last or 0)
 
 
-def _has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Return whether a ledger has a table, which one of version 1.0 may lack."""
-    found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone()
-    return found is not None
-
-
 def _insert_run(connection: sqlite3.Connection, charge: int, run: AskedRun) -> None:
     """Write which run of hosts a charge is of."""
-    connection.execute(_RUNS)
     connection.execute(
         "INSERT INTO runs (charge, name, coordinator, time) VALUES (?, ?, ?, ?)",
         (charge, run.name, run.coordinator, _now()),
@@ -429,42 +453,45 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
 
 
 def _counted(
-    connection: sqlite3.Connection, name: str | None, chain: str, uploads: Iterable[str]
+    connection: sqlite3.Connection, name: str | None, chain: str, asked: Sequence[UploadHistory]
 ) -> frozenset[str]:
+    """Return the asked uploads that a charge of this chain, or of another population, counted."""
     rows = connection.execute(
-        f"SELECT upload FROM uses JOIN charges ON id = charge WHERE {_ASKED} "
-        "AND (:key IS NULL OR population <> :key OR chain = NULLIF(:chain, ''))",
-        {"uploads": json.dumps([*uploads]), "key": key_of(name) if name else None, "chain": chain},
+        "SELECT id FROM charges WHERE :key IS NULL OR population <> :key OR chain = NULLIF(:chain, '')",
+        {"key": key_of(name) if name else None, "chain": chain},
     )
-    return frozenset(upload for (upload,) in rows)
+    charges = {int(number) for (number,) in rows}
+    left_out = [history.number for history in asked if history.charges & charges]
+    return frozenset(upload for upload, _ in histories.asked_with(connection, left_out))
 
 
-def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
-    rows = connection.execute(
-        "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
-        f"FROM (SELECT upload, MAX(charge) AS charge FROM uses WHERE {_ASKED} GROUP BY upload) "
-        "JOIN charges ON charges.id = charge "
-        "LEFT JOIN populations ON populations.key = charges.population "
-        "GROUP BY charges.id ORDER BY charges.id",
-        {"uploads": json.dumps(uploads)},
-    )
-    return [Use(*row) for row in rows]
+def _uses(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) -> list[Use]:
+    """Return the last charge of each asked upload that was counted, the oldest first."""
+    last: dict[int, list[UploadHistory]] = {}
+    for history in asked:
+        last.setdefault(max(history.charges), []).append(history)
+    uses: list[Use] = []
+    for charge, of_charge in sorted(last.items()):
+        key, name, out = connection.execute(
+            "SELECT populations.key, populations.name, charges.out FROM charges "
+            "LEFT JOIN populations ON populations.key = charges.population WHERE charges.id = ?",
+            (charge,),
+        ).fetchone()
+        number = sum(history.uploads for history in of_charge)
+        uses.append(Use(charge, key, name, out, number, min(history.example for history in of_charge)))
+    return uses
 
 
-def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
-    of_uploads = connection.execute(
-        f"SELECT upload, GROUP_CONCAT(charge) FROM uses WHERE {_ASKED} GROUP BY upload",
-        {"uploads": json.dumps([*uploads])},
-    ).fetchall()
+def _spent_on(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) -> dict[str, Guarantee]:
+    """Return the total loss of each asked upload that was counted."""
     of_charges = {
-        str(number): Guarantee(stated_number(epsilon), stated_number(delta))
+        int(number): Guarantee(stated_number(epsilon), stated_number(delta))
         for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
-    totals: dict[str, Guarantee] = {}  # of each list of charges, as many uploads have the same
-    for _, charges in of_uploads:
-        if charges not in totals:
-            totals[charges] = compose(of_charges[charge] for charge in charges.split(","))
-    return {upload: totals[charges] for upload, charges in of_uploads}
+    totals: dict[int, Guarantee] = {}  # by history
+    for history in asked:
+        totals[history.number] = compose(of_charges[charge] for charge in history.charges)
+    return {upload: totals[number] for upload, number in histories.asked_with(connection, totals)}
 
 
 def next_head(head: str, entry: str) -> str:

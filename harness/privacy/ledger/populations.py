@@ -101,7 +101,8 @@ class PrivacyEvent:
 
     Attributes:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
-        policies: Clients' policies, by upload.
+        policies: Clients' policies, by upload, of some or all of its uploads.
+        upload_task: The digest of the task of its uploads, or "". A ledger keeps it for each upload.
         piece: The name of its noise if made ahead, else "".
         chain: Its chain, or the reveal of a task that it is, if it is of any.
         run: The digest of the hosts' statements, or "".
@@ -119,6 +120,7 @@ class PrivacyEvent:
     noise: NoiseEvent | Concentrated | None = None
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    upload_task: str = ""
     piece: str = ""
     chain: RunChain | None = None
     run: str = ""
@@ -399,6 +401,21 @@ def refuse_used_reveal(number: int, task: str, last: int) -> None:
         )
 
 
+def refuse_closed(closed: str, task: str, path: Path) -> None:
+    """Raise UsedUploadsError if the task of a run's uploads was closed.
+
+    Args:
+        closed: When, in UTC and ISO 8601, or "".
+        task: The task's digest.
+        path: The ledger's file.
+    """
+    if closed:
+        raise UsedUploadsError(
+            f"Task {task[:16]} was closed in {path} on {closed[:10]}, which forgot which of its uploads were "
+            "counted, so no run takes any. Have clients share for another task."
+        )
+
+
 def _sent_again(use: Use) -> str:
     return f"if a client sent an old upload again, as {use.example} may be, remove it at every party"
 
@@ -425,8 +442,9 @@ class LedgerState:
         uncounted: Charges of nobody that had uploads of the run, which become its population's.
         counted: The run's uploads that its chain, or another population, counted.
         noise_used_by: The charge that used the run's noise, None if it is unused.
-        spent_on: The total loss of each used upload with a client's policy.
         last_reveal: The highest number of the run's series that was begun; 0 before the first.
+        spent_on: The total loss of each used upload of a run with clients' policies.
+        closed: When the task of the run's uploads was closed, in UTC and ISO 8601, or "".
     """
 
     path: Path
@@ -438,6 +456,7 @@ class LedgerState:
     noise_used_by: int | None = None
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
     last_reveal: int = 0
+    closed: str = ""
 
     def begun(self, event: PrivacyEvent) -> Charge | None:
         """Return the charge of the run's chain; None before its first run, or for a run of no chain."""
@@ -477,7 +496,8 @@ class LedgerRules:
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
-            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
+                their task is closed.
             UsedNoiseError: Another run used its noise.
             UsedRevealError: It is a reveal that was begun before.
         """
@@ -493,6 +513,7 @@ class LedgerRules:
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
                 f"{named('population', 'NAME')}."
             )
+        refuse_closed(state.closed, event.upload_task, state.path)
         refuse_used(state.uses, name, event.uploads)
         if name is not None:
             _refuse_to_population(state, name, budget, event)

@@ -1,7 +1,7 @@
 """A sum of clients' vectors as a statistic: Gaussian noise for all reveals that the task declares."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from fairshares.harness.bounds import Count, Positive, Size
-from fairshares.harness.errors import OptionError, OutputError, ShareError
+from fairshares.harness.errors import OptionError, OutputError, ShareError, named
 from fairshares.harness.inputs.record_schema import MOST_REVEALS, RecordDomain, RecordKind, VectorGrid
 from fairshares.harness.inputs.updates import MAX_COORDINATES, MOST_UNITS, UpdateRule
 from fairshares.harness.postprocessing.noisy_counts import within
@@ -26,8 +26,10 @@ from fairshares.harness.releases.base import (
 from fairshares.harness.releases.files import ResultFile, needed_file
 from fairshares.harness.releases.sums.spec import PI_ROUNDS_OF_UPLOADS
 from fairshares.harness.request.request import Request
+from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.protocols.accounting.calibration import Neighbors, NoisePlan
+from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.accounting.rounds import RoundsPlan, plan_rounds
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.guarantee import Guarantee
@@ -98,6 +100,35 @@ class SumsStatistic(Statistic[NoisySum]):
     kind = RecordKind.VECTOR
     file_types = (SumsFile,)
     audited: ClassVar[Mapping[str, AuditTarget]] = {}
+
+    @classmethod
+    def domain_of_task(cls, domain: RecordDomain, most: Guarantee, model: SecurityModel) -> RecordDomain:
+        """Choose the vectors' grid, if none is declared: the finest for which there is noise of both kinds.
+
+        It is no finer than needed: rounding adds at most 4 % to a norm. Noise is a table, or a sum of bits,
+        and both have an end: a coarser grid has less noise in its units.
+        [test: tests/harness/releases/test_sums.py::test_a_task_has_a_grid_for_which_there_is_noise]
+
+        Raises OptionError if there is no noise for any grid.
+        """
+        vectors = domain.vectors
+        if vectors is None or vectors.units:
+            return domain
+        parties = (model.parties, model.parties - model.corruptions)
+        units = vectors.rule.units
+        while True:
+            tried = replace(vectors, units=units)
+            try:
+                for distributed in (parties, None):
+                    _noise_of(tried.rule, vectors.reveals, most, distributed)
+                return replace(domain, vectors=tried)
+            except ValueError:
+                if units == 1:
+                    raise OptionError(
+                        f"There is no noise for {vectors.reveals} reveals of such vectors at "
+                        f"{named('epsilon', exact_text(most.epsilon))}; declare fewer reveals, or more ε."
+                    ) from None
+            units //= 2
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisySum]:
         """Work out the noise of one reveal.

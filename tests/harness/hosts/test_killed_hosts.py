@@ -74,8 +74,16 @@ def uses(host: Path) -> set[frozenset[str]]:
     if not (host / LEDGER).exists():
         return set()
     with closing(sqlite3.connect(host / LEDGER)) as connection:
-        rows = connection.execute("SELECT GROUP_CONCAT(upload) FROM uses GROUP BY charge").fetchall()
-    return {frozenset(names.split(",")) for (names,) in rows}
+        rows = connection.execute(
+            "WITH RECURSIVE line (upload, charge, before) AS ("
+            "SELECT upload, charge, before FROM uploads JOIN histories ON id = history UNION ALL "
+            "SELECT upload, histories.charge, histories.before FROM line "
+            "JOIN histories ON histories.id = line.before) SELECT charge, upload FROM line"
+        ).fetchall()
+    of_charges: dict[int, set[str]] = {}
+    for charge, name in rows:
+        of_charges.setdefault(charge, set()).add(name.hex())
+    return {frozenset(names) for names in of_charges.values()}
 
 
 @pytest.mark.parametrize(("kills", "everywhere"), [(1, False), (50, True)])

@@ -98,7 +98,7 @@ def test_a_run_for_nobody_leaves_uploads_marked_and_nothing_else(ledger: Ledger)
         run.check(RELEASE)
         run.charge(RELEASE, Chargeable())
     assert not ledger.path.exists() and run.stated() is None
-    marked = PrivacyEvent(**{**vars(RELEASE), "uploads": ("u",)})
+    marked = PrivacyEvent(**{**vars(RELEASE), "uploads": ("ab" * 32,)})
     with entry(Account(ledger)) as run:
         run.charge(marked, Chargeable())
     assert run.stated() is None and ledger.populations() == []
@@ -121,7 +121,7 @@ def use(ledger: Ledger) -> None:
         run.charge(MARKED, Chargeable())
 
 
-MARKED = replace(RELEASE, uploads=("u",))
+MARKED = replace(RELEASE, uploads=("ab" * 32,))
 # By what refuses a run that was not refused when it was checked: what others did to the ledger since.
 SINCE: dict[type[FairSharesError], Callable[[Ledger], object]] = {
     BudgetError: lambda ledger: ledger.charge("loans", None, RELEASE),

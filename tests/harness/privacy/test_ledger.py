@@ -47,6 +47,7 @@ ONE = PrivacyEvent(
     NoiseEvent((Coin(69, 8), Coin(31, 8)), 2),
 )
 TWO = Budget(Fraction(2))
+U, V, W = (digit * 64 for digit in "abc")  # identities of uploads
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def of_uploads(*uploads: str) -> PrivacyEvent:
 def test_no_file_until_something_is_written(ledger: Ledger, tmp_path: Path) -> None:
     assert ledger.populations() == []
     ledger.check("loans", TWO, ONE)
-    ledger.check(None, None, of_uploads("u"))
+    ledger.check(None, None, of_uploads(U))
     with pytest.raises(BudgetError):
         ledger.check("loans", Budget(Fraction(1, 2)), ONE)
     assert list(tmp_path.iterdir()) == []
@@ -133,24 +134,24 @@ def test_a_budget_can_be_given_and_changed_at_any_time(ledger: Ledger) -> None:
 
 
 def test_uploads_run_once_without_a_charge(ledger: Ledger) -> None:
-    _, nobody = ledger.charge(None, None, of_uploads("u", "v"))
+    _, nobody = ledger.charge(None, None, of_uploads(U, V))
     assert nobody is None and ledger.populations() == []
-    for uploads in (("u", "v"), ("w", "v")):
+    for uploads in ((U, V), (W, V)):
         for attempt in (ledger.check, ledger.charge):
             with pytest.raises(
-                UsedUploadsError, match=rf"{len(set(uploads) & {'u', 'v'})} of these 2 uploads went "
+                UsedUploadsError, match=f"{len({*uploads} & {U, V})} of these 2 uploads went "
             ):
                 attempt(None, None, of_uploads(*uploads))
-    ledger.charge(None, None, of_uploads("w"))
-    ledger.charge("loans", None, of_uploads("w"))
+    ledger.charge(None, None, of_uploads(W))
+    ledger.charge("loans", None, of_uploads(W))
     with pytest.raises(UsedUploadsError, match="They belong to 'loans'"):
-        ledger.charge(None, None, of_uploads("w"))
+        ledger.charge(None, None, of_uploads(W))
 
 
 def test_what_uploads_spent_before_is_charged_when_they_are_named(ledger: Ledger) -> None:
     """Both runs that nobody was named for count against the budget, and are of one relation."""
-    first, second = (ledger.charge(None, None, of_uploads(*uploads))[0] for uploads in ("uv", "w"))
-    all_three = of_uploads("u", "v", "w")
+    first, second = (ledger.charge(None, None, of_uploads(*uploads))[0] for uploads in ((U, V), (W,)))
+    all_three = of_uploads(U, V, W)
     with pytest.raises(BudgetError, match="after 2 runs; this run needs"):
         ledger.charge("loans", TWO, all_three)
     with pytest.raises(PopulationError, match="the two do not add up"):
@@ -161,19 +162,19 @@ def test_what_uploads_spent_before_is_charged_when_they_are_named(ledger: Ledger
     assert [charge.id for charge in only(ledger).charges] == [first, second, third]
     assert only(ledger).spent.epsilon == 3 * ONE.exact.epsilon
     ledger.set_budget("loans", Budget(Fraction(4)))
-    ledger.charge("loans", None, of_uploads("u"))
+    ledger.charge("loans", None, of_uploads(U))
     assert only(ledger).spent.epsilon == 4 * ONE.exact.epsilon
 
 
 def test_uploads_have_one_population(ledger: Ledger) -> None:
-    ledger.charge("loans", None, of_uploads("u", "v"))
-    ledger.charge("LOANS", None, of_uploads("v"))
+    ledger.charge("loans", None, of_uploads(U, V))
+    ledger.charge("LOANS", None, of_uploads(V))
     with pytest.raises(
         PopulationError, match="Some of these uploads were charged to 'loans', not to 'others'"
     ):
-        ledger.charge("others", None, of_uploads("v", "w"))
+        ledger.charge("others", None, of_uploads(V, W))
     assert len(only(ledger).charges) == 2
-    ledger.charge("others", None, of_uploads("w"))
+    ledger.charge("others", None, of_uploads(W))
 
 
 def test_many_uploads(ledger: Ledger) -> None:
@@ -233,8 +234,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "middle": (lambda p: rewrite(p, lambda b: b[:4096] + bytes(8192) + b[12288:]), "it is damaged"),
     "directory": (make_directory, "it cannot be opened; it has to be a file"),
     "another program's": (query("PRAGMA application_id = 7"), "it is no ledger of FairShares"),
-    "later schema": (query("PRAGMA user_version = 7"), "it has schema 7, this version of FairShares has 6"),
-    "no tables": (query("DROP TABLE uses; DROP TABLE charges"), "SQLite says: no such table"),
+    "later schema": (query("PRAGMA user_version = 8"), "it has schema 8, this version of FairShares has 7"),
+    "no tables": (query("DROP TABLE uploads; DROP TABLE charges"), "SQLite says: no such table"),
     "no number": (query("UPDATE charges SET epsilon = 'x'"), "an entry in it is damaged"),
     "division": (query("UPDATE charges SET delta = '1/0'"), "an entry in it is damaged"),
     "gives back": (query("UPDATE charges SET epsilon = '-1'"), "an entry in it is damaged"),
@@ -250,19 +251,29 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_ledger_is_not_used(damage: str, ledger: Ledger) -> None:
     for _ in range(2):
-        ledger.charge("loans", Budget(Fraction(9)), of_uploads("u"))
+        ledger.charge("loans", Budget(Fraction(9)), of_uploads(U))
     change, reason = DAMAGES[damage]
     change(ledger.path)
     before = ledger.path.read_bytes() if ledger.path.is_file() else None
     for attempt in (
-        lambda: ledger.charge("loans", None, of_uploads("u")),
-        lambda: ledger.check("loans", None, of_uploads("u")),
+        lambda: ledger.charge("loans", None, of_uploads(U)),
+        lambda: ledger.check("loans", None, of_uploads(U)),
         ledger.populations,
     ):
         with pytest.raises(LedgerError) as error:
             attempt()
         assert str(error.value).startswith(f"Cannot use the ledger {ledger.path}: {reason}")
     assert (ledger.path.read_bytes() if ledger.path.is_file() else None) == before
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM histories", "UPDATE histories SET before = id"])
+def test_a_run_is_charged_by_whole_histories_alone(damage: str, ledger: Ledger) -> None:
+    ledger.charge("loans", None, of_uploads(U))
+    query(damage)(ledger.path)
+    for attempt in (ledger.charge, ledger.check):
+        with pytest.raises(LedgerError, match="an entry in it is damaged"):
+            attempt("loans", None, of_uploads(U))
+    ledger.charge("loans", None, of_uploads(V))
 
 
 def test_a_reader_that_stays_blocks_a_charge_and_loses_nothing(ledger: Ledger) -> None:

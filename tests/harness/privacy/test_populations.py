@@ -203,6 +203,7 @@ def test_figures_are_rounded_to_the_safe_side() -> None:
 
 CLIENT = PrivacyUnit.CLIENT
 TINY = Fraction(1, 2**40)
+A, B, C, D = (digit * 64 for digit in "abcd")  # identities of uploads
 POLICY = allowing(("weights", "count"), "1", "3/1099511627776", RECORD)
 
 
@@ -278,33 +279,39 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_the_ledger_adds_up_all_that_an_upload_spent(ledger: Ledger) -> None:
-    assert ledger.spent_on(["a", "b"]) == {}
-    for epsilon, uploads in ((Fraction(1, 3), "ab"), (Fraction(1, 2), "a"), (2, "cb"), (3, "d"), (5, "a")):
+    assert ledger.spent_on([A, B]) == {}
+    for epsilon, uploads in (
+        (Fraction(1, 3), [A, B]),
+        (Fraction(1, 2), [A]),
+        (2, [C, B]),
+        (3, [D]),
+        (5, [A]),
+    ):
         ledger.charge("people", None, event(epsilon, *uploads))
-    assert ledger.spent_on(["a", "b", "b", "x"]) == {
-        "a": Guarantee(Fraction(35, 6), 3 * TINY),
-        "b": Guarantee(Fraction(7, 3), 2 * TINY),
+    assert ledger.spent_on([A, B, B, "ee" * 32]) == {
+        A: Guarantee(Fraction(35, 6), 3 * TINY),
+        B: Guarantee(Fraction(7, 3), 2 * TINY),
     }
-    assert not Ledger(ledger.path.with_name("none")).spent_on(["a"])
+    assert not Ledger(ledger.path.with_name("none")).spent_on([A])
 
 
 def test_runs_that_race_for_the_rest_of_a_clients_total_do_not_both_get_it(ledger: Ledger) -> None:
     """Both were covered when they looked: whoever is charged second is refused, and nothing is written."""
-    release = event(Fraction(3, 4), "a", "b", policies={"a": POLICY})
-    assert uncovered(release.policies, release, ledger.spent_on("ab")) == frozenset()
+    release = event(Fraction(3, 4), A, B, policies={A: POLICY})
+    assert uncovered(release.policies, release, ledger.spent_on([A, B])) == frozenset()
     ledger.check("people", None, release)
     ledger.charge("people", None, release)
     for step in (ledger.check, ledger.charge):
         with pytest.raises(
-            BudgetError, match=r"policies .* do not cover this run, in 1 of its 2 uploads; a is one"
+            BudgetError, match=r"policies .* do not cover this run, in 1 of its 2 uploads; aaaa.* is one"
         ):
             step("people", None, release)
-    assert ledger.spent_on("ab")["b"].epsilon == Fraction(3, 4)
-    ledger.charge("people", None, event(Fraction(1, 4), "a", policies={"a": POLICY}))
+    assert ledger.spent_on([A, B])[B].epsilon == Fraction(3, 4)
+    ledger.charge("people", None, event(Fraction(1, 4), A, policies={A: POLICY}))
 
 
 def test_a_policy_holds_where_there_is_no_ledger_yet(ledger: Ledger) -> None:
     with pytest.raises(FairSharesError, match="do not cover this run"):
-        ledger.check(None, None, event(2, "a", policies={"a": POLICY}))
-    ledger.check(None, None, event(1, "a", policies={"a": POLICY}))
+        ledger.check(None, None, event(2, A, policies={A: POLICY}))
+    ledger.check(None, None, event(1, A, policies={A: POLICY}))
     assert not ledger.path.exists()

@@ -16,8 +16,10 @@ from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RevealOf
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounds import Concentrated
 from fairshares.protocols.guarantee import Budget, Guarantee
+from tests.conftest import PROJECT
 from tests.support.events import a_run
 
+OF_1_0 = (PROJECT / "tests" / "golden" / "1.0" / "ledger.sql").read_text(encoding="utf-8")
 TASK = "5" * 64
 SPENT = Guarantee(Fraction(2), Fraction(1, 10**5))
 FIRST = replace(
@@ -31,9 +33,13 @@ FIRST = replace(
 )
 
 
+SAME = "a" * 64  # identities of uploads
+OTHERS = "b" * 64
+
+
 def reveal(number: int, *uploads: str, **changes: Any) -> PrivacyEvent:
     chain = RevealOfTask(TASK, '{"vectors": {"reveals": 9}}', number)
-    return replace(FIRST, uploads=uploads or (f"upload {number}",), **{"chain": chain, **changes})
+    return replace(FIRST, uploads=uploads or (f"{number:064x}",), **{"chain": chain, **changes})
 
 
 @pytest.fixture
@@ -68,7 +74,7 @@ def test_a_reveal_that_is_not_settled_counts_as_used(ledger: Ledger) -> None:
     """As after a crash: nothing but the charge was written."""
     ledger.charge("loans", None, reveal(1))
     with pytest.raises(UsedRevealError):
-        Ledger(ledger.path).charge("loans", None, reveal(1, "others"))
+        Ledger(ledger.path).charge("loans", None, reveal(1, OTHERS))
 
 
 def test_a_task_s_reveals_are_of_one_population(ledger: Ledger) -> None:
@@ -76,7 +82,7 @@ def test_a_task_s_reveals_are_of_one_population(ledger: Ledger) -> None:
         ledger.charge(None, None, reveal(1))
     ledger.charge("loans", None, reveal(1))
     assert ledger.last_reveal("others", TASK) == 0
-    ledger.charge("others", None, reveal(1, "of others"))
+    ledger.charge("others", None, reveal(1, OTHERS))
     assert [len(population.charges) for population in ledger.populations()] == [1, 1]
 
 
@@ -106,13 +112,14 @@ def test_a_budget_pays_for_a_task_once(ledger: Ledger) -> None:
 
 def test_an_upload_is_in_one_reveal(ledger: Ledger) -> None:
     """Its task says so already, and the ledger, too."""
-    ledger.charge("loans", None, reveal(1, "same"))
+    ledger.charge("loans", None, reveal(1, SAME))
     with pytest.raises(UsedUploadsError):
-        ledger.charge("loans", None, reveal(2, "same", "new"))
+        ledger.charge("loans", None, reveal(2, SAME, OTHERS))
     assert ledger.last_reveal("loans", TASK) == 1
 
 
-def test_a_ledger_of_earlier_versions_has_no_reveals_yet(ledger: Ledger) -> None:
-    ledger.charge("loans", None, a_run())
-    tables = {name for (name,) in sqlite3.connect(ledger.path).execute("SELECT name FROM sqlite_master")}
-    assert "reveals" not in tables and ledger.last_reveal("loans", TASK) == 0
+def test_a_ledger_of_version_1_0_has_no_reveals_yet(ledger: Ledger) -> None:
+    sqlite3.connect(ledger.path).executescript(OF_1_0).close()
+    assert ledger.last_reveal("loans", TASK) == 0
+    ledger.charge("loans", Budget(SPENT.epsilon, SPENT.delta), reveal(2))
+    assert ledger.last_reveal("loans", TASK) == 2

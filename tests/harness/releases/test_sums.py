@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.releases.sums.statistic import NoisySum, SumsStatistic
+from fairshares.harness.security_models import get_model
 from fairshares.protocols.circuits.gaussian import JointGaussian
+from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.noise.added import DistributedNoise
 
 GRID = VectorGrid(coordinates=3, clip=2.0, reveals=4, units=32)
@@ -67,6 +70,22 @@ def test_the_loss_is_of_all_reveals_and_each_has_the_same_noise() -> None:
         statistic.prepare(request(), domain(replace(GRID, reveal=2)))
     with pytest.raises(OptionError, match="No noise fits"):
         statistic.prepare(request(epsilon="1/1000000"), domain())
+
+
+@pytest.mark.parametrize(("coordinates", "epsilon", "units"), [(3, 4, 64), (1000, 4, 1024), (1000, 1, 512)])
+def test_a_task_has_a_grid_for_which_there_is_noise(coordinates: int, epsilon: int, units: int) -> None:
+    """Of 20 reveals: rounding adds at most sqrt(1000) to 1024 units, and no noise is as large at ε = 1."""
+    declared = domain(VectorGrid(coordinates=coordinates, clip=1.0, reveals=20))
+    most = Guarantee(Fraction(epsilon), Fraction(1, 10**5))
+    chosen = SumsStatistic.domain_of_task(declared, most, get_model("ring"))
+    assert chosen.vectors is not None and chosen.vectors.units == units
+    for noise in ("joint", "distributed"):
+        release = request(security="ring", noise=noise, epsilon=str(epsilon))
+        statistic_of(release).prepare(release, chosen)
+    stated = domain(replace(GRID, units=7))
+    assert SumsStatistic.domain_of_task(stated, most, get_model("ring")) == stated
+    with pytest.raises(OptionError, match="There is no noise for 20 reveals"):
+        SumsStatistic.domain_of_task(declared, Guarantee(Fraction(1, 10**7), most.delta), get_model("ring"))
 
 
 def test_a_reveal_s_chance_to_fail_counts_for_all_declared_ones() -> None:

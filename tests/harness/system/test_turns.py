@@ -83,7 +83,8 @@ def test_who_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             warnings.showwarning = lambda message, *_: show(str(message))
             with in_turn(tmp_path):
                 holder.join()
-    assert said == [f"Waiting for another process of yours to end, which holds {tmp_path / TURN}."] * 2
+    held_by = f"holds {tmp_path / TURN}; if there is none, remove that file."
+    assert said == [f"Waiting for another process of yours to end, which {held_by}"] * 2
 
 
 def test_one_process_at_a_time_is_in_turn_though_the_file_goes(tmp_path: Path) -> None:
@@ -106,6 +107,24 @@ def test_one_process_at_a_time_is_in_turn_though_the_file_goes(tmp_path: Path) -
         process.join()
     assert (tmp_path / "count").read_text() == "100"
     assert [path.name for path in tmp_path.iterdir()] == ["count"]
+
+
+def test_a_file_with_a_content_is_held_by_the_command_in_node(tmp_path: Path) -> None:
+    (tmp_path / TURN).touch(mode=0o600)
+    (tmp_path / TURN).write_text("1234\n")
+    entered = threading.Event()
+
+    def enter() -> None:
+        with in_turn(tmp_path):
+            entered.set()
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    assert not entered.wait(0.3)  # a wrong one enters at once
+    (tmp_path / TURN).unlink()
+    assert entered.wait(600)
+    thread.join()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_who_is_refused_is_told_by_which_file(tmp_path: Path) -> None:

@@ -444,3 +444,9 @@ def test_what_a_worker_returns_is_checked(task: Task, tmp_path: Path) -> None:
         counting.unpacked(unknown, own, 1, False)
     repeated = counting.unpacked(counting.packed(own, envelope * 2, False), own, 2, False)
     assert repeated.envelopes == [SoundEnvelope(None), RepeatedEnvelope()]
+
+
+def test_processes_are_started_for_what_takes_longer_than_their_start() -> None:
+    """A thousand clients' vectors of a thousand numbers are opened where they are counted."""
+    assert counting._processes_for(1000, 8500) == counting._processes_for(8192, 1500) == 0
+    assert counting._processes_for(8193, 1500) > 0 and counting._processes_for(1000, 800_000) > 0

@@ -1,0 +1,1 @@
+"""Noisy sums beside what Flower itself has. Start with `app`."""

@@ -1,0 +1,1 @@
+"""Private federated training with weights before and thresholds after. Start with `app`."""

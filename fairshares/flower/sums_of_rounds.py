@@ -1,0 +1,94 @@
+"""Where a round's noisy sum comes from: hosts, or a session on this machine. Nothing here needs Flower."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairshares.harness.errors import FairSharesError
+from fairshares.harness.training.session import SumSession
+from fairshares.protocols.arrays import Floats
+
+if TYPE_CHECKING:  # hosts need an extra, which simulations do not
+    from fairshares.harness.hosts.sums import SumsAtHosts
+
+_LOG = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class SessionRounds:
+    """Rounds of a session on this machine, which is given the clients' changes.
+
+    Attributes:
+        session: An open session.
+    """
+
+    session: SumSession
+
+    @property
+    def coordinates(self) -> int:
+        """The length of a vector."""
+        return self.session.rule.coordinates
+
+    @property
+    def next_reveal(self) -> int:
+        """The number of the next reveal, from 1 on."""
+        return len(self.session.seconds) + 1
+
+    @property
+    def reveals(self) -> int:
+        """How many reveals there are in all."""
+        return self.session.rounds
+
+    def total(self, reveal: int, changes: Sequence[Floats]) -> Floats | None:  # noqa: ARG002  # of the next
+        """Return the noisy sum of changes, shape (coordinates,).
+
+        Raises:
+            FairSharesError: The session is not open, or a party failed, which ends the session.
+        """
+        return self.session.add(np.array(changes).reshape(len(changes), self.coordinates))
+
+
+@dataclass(frozen=True)
+class HostsRounds:
+    """Reveals of a task at its hosts, which have what clients have sealed; no change is here.
+
+    Attributes:
+        sums: The reveals.
+    """
+
+    sums: SumsAtHosts
+
+    @property
+    def coordinates(self) -> int:
+        """The length of a vector."""
+        return self.sums.task.vectors.coordinates
+
+    @property
+    def next_reveal(self) -> int:
+        """The number of the next reveal, from 1 on."""
+        return self.sums.next_reveal
+
+    @property
+    def reveals(self) -> int:
+        """How many reveals the task declares."""
+        return self.sums.reveals
+
+    def total(self, reveal: int, changes: Sequence[Floats]) -> Floats | None:
+        """Return the noisy sum of a reveal, shape (coordinates,), or None if it broke off and is used.
+
+        Raises:
+            FairSharesError: It was refused before it began, so that nothing is used.
+        """
+        assert not changes, "clients send to the hosts"
+        try:
+            return self.sums.reveal(reveal)
+        except FairSharesError as error:
+            if self.sums.next_reveal <= reveal:
+                raise
+            _LOG.warning("Reveal %d is used, and its round is lost: %s", reveal, error)
+            return None
