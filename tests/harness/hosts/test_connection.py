@@ -349,12 +349,22 @@ def test_nobody_or_somebody_else_is_no_link() -> None:
         assert reach("127.0.0.1", port, GREETING) == AgentGreets()
 
 
-def test_who_accepts_and_breaks_off_is_not_nobody() -> None:
+def test_who_accepts_and_breaks_off_is_not_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a proxy does in whose back nobody listens, which would end a party that calls early."""
+    connected = threading.Event()
+    create = socket.create_connection
+
+    def create_connection(address: tuple[str, int], timeout: float) -> socket.socket:
+        made = create(address, timeout)
+        connected.set()
+        return made
+
+    monkeypatch.setattr(socket, "create_connection", create_connection)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def break_off() -> None:
             with listening.accept()[0] as reached:
+                connected.wait()  # else the caller might not even notice that it was connected
                 # Closing resets the connection then, as if by a proxy that has nobody to pass it on to.
                 reached.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

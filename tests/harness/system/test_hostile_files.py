@@ -57,6 +57,7 @@ UNREAD = {
     "audit.json": "prints and writes only",
     "<run>.json": "written for people",
     "evaluation.csv": "written for people",
+    "sums.json": "written for whoever trains, and read by no command",
     "ledger --json": "printed",
     "hosts.check --json": "printed",
     "hosts.check --directory --json": "printed",
