@@ -80,6 +80,7 @@ from fairshares.harness.request.request import (
     Request,
 )
 from fairshares.harness.security_models import SecurityModel, get_model
+from fairshares.harness.system.progress import nothing_said
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.circuits.gaussian import JointGaussian
@@ -231,7 +232,7 @@ class Place:
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
             _, manifest_of_noise = open_noise(
-                sampler_of(cell), int(cell["samples"]), settings, out, _silent, hosts=self._runner(cell)
+                sampler_of(cell), int(cell["samples"]), settings, out, nothing_said, hosts=self._runner(cell)
             )
             return manifest_of_noise
         statistic = statistic_of(cell)
@@ -242,13 +243,13 @@ class Place:
         else:
             source = SourceAtHosts(federation)  # each host makes up the records itself
         if not settings.release.randomness.offline:
-            return run_release(statistic, source, settings, out, _silent).manifest
+            return run_release(statistic, source, settings, out, nothing_said).manifest
         stock = Stock(out.with_name("stock"))
         prepared = statistic.prepare(settings.release, federation.domain)
-        (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
+        (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, nothing_said)
         # The account remembers the piece, and charges nobody.
         settings = replace(settings, stock=stock, account=Account(Ledger(out.with_name(LEDGER))))
-        manifest = run_release(statistic, source, settings, out, _silent).manifest
+        manifest = run_release(statistic, source, settings, out, nothing_said).manifest
         return structs.replace(manifest, online_s=manifest.mpc_s, offline_s=piece.mpc_s)
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> RunRecord:
@@ -259,7 +260,7 @@ class Place:
         job = program_job(cell, self._programs)
         if PROGRAM in cell:
             job = replace(job, compile_timeout_s=timeout_s)
-        conditions = Conditions(out, timeout_s, _silent, network)
+        conditions = Conditions(out, timeout_s, nothing_said, network)
         given = cell.get("inputs", 0)
         if PROGRAM in cell and self._hosts is not None:
             result = _run_at_hosts(self._hosts, cell, job, conditions)
@@ -390,10 +391,6 @@ def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
     """Yield the place of the hosts that a file lists, while they are connected."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
-
-
-def _silent(_step: str) -> None:
-    """Ignore a step."""
 
 
 def trial_of(cell: Mapping[str, Level]) -> KnownTrial:

@@ -4,7 +4,6 @@
 """
 
 import json
-import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from fairshares.harness.hosts.decision import (
 )
 from fairshares.harness.privacy.ledger.populations import LedgerState, key_of, listed
 from fairshares.harness.releases.registry import OF_UPLOADS
+from fairshares.harness.request.readers import SHA256
 from fairshares.harness.security_models import MODELS, model_titled
 from fairshares.harness.system.documents import Refusal, as_type, read_toml
 from fairshares.harness.system.files import create_file, scratch_directory, write_whole
@@ -43,7 +43,6 @@ POLICY_FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
 STOCK = "stock"  # of noise made ahead
 COMMAND = "./inv hosts.policy"
-_DIGEST = re.compile("[0-9a-f]{64}")
 _DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
 # `./inv hosts.policy --directory DIR` checks this file, and shows what has been spent of it.
@@ -126,7 +125,7 @@ def _rule(table: PopulationEntry) -> Rule:
     check_names("unit", [table["unit"]], ["", *PrivacyUnit])
     check_names("relation", [table["relation"]], ["", *NeighboringRelation])
     for name in table["upload_tasks"]:
-        if not _DIGEST.fullmatch(name):
+        if not SHA256.fullmatch(name):
             raise PolicyError(
                 f"upload_tasks of population {table['name']!r} must be names of tasks, of 64 hexadecimal "
                 f"digits, as ./inv task prints them; got {name[:80]!r}."
@@ -224,7 +223,7 @@ class Policy:
                 raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
         check_models(self.benchmark_security or [])
         for digest in self.benchmark_programs or []:
-            if not _DIGEST.fullmatch(digest):
+            if not SHA256.fullmatch(digest):
                 raise PolicyError(
                     "benchmark_programs must be digests of programs, of 64 hexadecimal digits, as the "
                     f"refusal of a program names its own; got {digest[:80]!r}."

@@ -14,6 +14,7 @@ from fairshares.harness.request.fields import OptionGroup, Options, as_text
 from fairshares.harness.request.request import AccountOptions, Request, Where, parse_pieces
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import as_path
+from fairshares.harness.system.progress import nothing_said
 from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.session import Number
 from fairshares.harness.uploads.task import Task, read_task
@@ -28,10 +29,6 @@ class SumsCall(Options):
     request = OptionGroup(RevealRequest)
     account = OptionGroup(AccountOptions)
     where = OptionGroup(Where, without=("stock",))
-
-
-def _no_progress(_step: str) -> None:
-    """Show nothing."""
 
 
 class SumsAtHosts:
@@ -154,7 +151,7 @@ class SumsAtHosts:
         with naming(PYTHON):
             return self.run(self.next_reveal if number is None else number).found.noisy_sum
 
-    def run(self, number: int, progress: Progress = _no_progress) -> Run[NoisySum]:
+    def run(self, number: int, progress: Progress = nothing_said) -> Run[NoisySum]:
         """Run a reveal as `reveal`; return the run, with its manifest and files."""
         with naming(PYTHON):
             from fairshares.harness.hosts.runner import HostsRunner, HostsSource, propose
@@ -170,7 +167,7 @@ class SumsAtHosts:
                 out = self.out / f"reveal-{number}"
                 return run_release(self._statistic, HostsSource(proposed), settings, out, progress)
 
-    def preprocess(self, reveals: int = 1, progress: Progress = _no_progress) -> list[dict[str, JsonValue]]:
+    def preprocess(self, reveals: int = 1, progress: Progress = nothing_said) -> list[dict[str, JsonValue]]:
         """Have the hosts make the joint noise of 1 to 1000 later reveals; return its costs.
 
         Each reveal takes a piece of its own. An error leaves finished pieces.

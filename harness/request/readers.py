@@ -29,6 +29,7 @@ N = TypeVar("N", bound=int | float | Fraction)
 
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
+SHA256 = re.compile("[0-9a-f]{64}")  # in hexadecimal digits
 _LARGEST = 10**300  # fits a float
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
@@ -204,7 +205,7 @@ def parse_heads(given: GivenValue, option: str) -> list[str]:
     """Read heads of a ledger, 64 hexadecimal digits each."""
     text = as_text(given)
     heads = text.split(",")
-    if not all(re.fullmatch("[0-9a-f]{64}", head) for head in heads):
+    if not all(SHA256.fullmatch(head) for head in heads):
         raise OptionError(
             f"{named(option)} must be heads of 64 hexadecimal digits each, as the refusal says; got {text!r}."
         )

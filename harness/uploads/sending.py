@@ -77,6 +77,11 @@ def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
     return addresses
 
 
+def all_stored(ends: Iterable[Mapping[SendingEnd, int]]) -> bool:
+    """Return whether every envelope is known to be stored, by what `send` returns."""
+    return all(end.outcome is Outcome.STORED for of_party in ends for end in of_party)
+
+
 def check_stored(ends: Iterable[Mapping[SendingEnd, int]], out: Path) -> None:
     """Raise ShareError unless every upload is known to be stored at every party.
 
@@ -84,7 +89,7 @@ def check_stored(ends: Iterable[Mapping[SendingEnd, int]], out: Path) -> None:
         ends: What `send` returns.
         out: The directory that keeps the uploads.
     """
-    if any(end.outcome is not Outcome.STORED for of_party in ends for end in of_party):
+    if not all_stored(ends):
         raise ShareError(
             f"Not every upload is known to be stored; {out} keeps them. Send the rest by this "
             f"command without {named('records')}; sharing again would count the records twice."

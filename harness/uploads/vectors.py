@@ -11,9 +11,8 @@ from fairshares.harness.system.files import as_path, create_file, in_turn, scrat
 from fairshares.harness.system.places import directory_fault, make_own_directory
 from fairshares.harness.uploads.client import seal_upload
 from fairshares.harness.uploads.files import SUFFIX
-from fairshares.harness.uploads.sending import TO_TASK, addresses_for, send
+from fairshares.harness.uploads.sending import TO_TASK, addresses_for, all_stored, send
 from fairshares.harness.uploads.task import Task, read_task
-from fairshares.harness.uploads.upload_servers import Outcome
 from fairshares.protocols.arrays import Floats, Integers
 
 
@@ -155,7 +154,7 @@ class UpdateClient:
             if not place.exists():
                 raise ShareError(f"No vector was sealed for reveal {reveal}; seal it before you send it.")
             ends = send(place, addresses_for(self.task, to, shown), shown)
-            if any(end.outcome is not Outcome.STORED for of_party in ends for end in of_party):
+            if not all_stored(ends):
                 answers = sorted({str(end) for of_party in ends for end in of_party})
                 raise ShareError(
                     f"Not every envelope for reveal {reveal} is known to be stored: {'; '.join(answers)}. "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.fields import OptionGroup, required
-from fairshares.harness.request.readers import OneOf, Whole, in_module
+from fairshares.harness.request.readers import SHA256, OneOf, Whole, in_module
 from fairshares.harness.request.request import DISTRIBUTED, JOINT, Inputs, Protect, Randomness, Request
 
 if TYPE_CHECKING:
@@ -15,12 +14,13 @@ if TYPE_CHECKING:
     from fairshares.protocols.accounting.calibration import NeighboringRelation
 
 _MOST_REVEALS = in_module("fairshares.harness.inputs.record_schema:MOST_REVEALS")
+_EXAMPLE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 USUAL_DELTA = "1e-5"  # of all reveals; as of trainings, whose noise for 2^-40 would be half as large again
 
 
 def parse_name_of_task(text: str, option: str) -> str:
     """Read the name of a task, the SHA-256 of its file."""
-    if not re.fullmatch("[0-9a-f]{64}", text):
+    if not SHA256.fullmatch(text):
         raise OptionError(
             f"{named(option)} must be a task's name, of 64 hexadecimal digits, as `task` prints it; "
             f"got {text[:80]!r}."
@@ -52,7 +52,7 @@ class RevealRequest(Request):
     )
     inputs = OptionGroup(Inputs, without=("input_form", "input_path"))
     upload_task = required(
-        parse_name_of_task, "the name of the task for which clients share vectors", "0123" * 16
+        parse_name_of_task, "the name of the task for which clients share vectors", _EXAMPLE
     )
     reveal = required(Whole(1, _MOST_REVEALS), "the number of the reveal for which clients sealed", "1")
 
