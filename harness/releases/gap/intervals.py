@@ -37,7 +37,7 @@ _WIDEST_SIZE = 1.04  # the largest size in a cell over the least, if the size is
 _SIZES = 8  # cells
 _BLOCK = 16  # rows that are looked at together where there are many
 _BAND = 128  # distances that are looked at in the same directions
-_LEVELS = np.geomspace(0.01, 0.1, 128)  # failures of one end of a single mean's interval
+LEVELS = np.geomspace(0.01, 0.1, 128)  # failures of one end of a single mean's interval; more are narrower
 _COARSEST = 1 / 16  # standard deviations of rounding are rounded up to a power of 2 times this one
 _FAR = 4.0  # standard deviations
 _FURTHER = 6.0  # standard deviations beyond which rounding is not looked at
@@ -407,7 +407,7 @@ def difference_intervals(
         if groups[i].near_zero or groups[k].near_zero:
             intervals.append((-np.inf, np.inf))
             continue
-        level = _LEVELS[_level(groups[i], groups[k])]
+        level = LEVELS[_level(groups[i], groups[k])]
         low, high = groups[i].ends(level)
         other_low, other_high = groups[k].ends(level)
         intervals.append((low - other_high, high - other_low))
@@ -417,17 +417,17 @@ def difference_intervals(
 def _level(group: Group, other: Group) -> int:
     """Return the place of the largest failure of single means at which their difference still holds."""
     least = 0
-    most = _LEVELS.size - 1
+    most = LEVELS.size - 1
     while least < most:
         middle = (least + most + 1) // 2
-        if _holds(group, other, _LEVELS[middle]):
+        if difference_holds(group, other, LEVELS[middle]):
             least = middle
         else:
             most = middle - 1
     return least
 
 
-def _holds(group: Group, other: Group, failure: float) -> bool:
+def difference_holds(group: Group, other: Group, failure: float) -> bool:
     """Return whether a difference is outside its interval with probability `_MAIN` at most.
 
     This is for all possible sizes and means. The interval is made of single means' ends, each wrong with
