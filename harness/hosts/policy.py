@@ -282,6 +282,17 @@ class Policy:
         }
 
 
+def no_host(directory: Path) -> OptionError:
+    """Return the error for a directory that is no host's."""
+    return OptionError(f"{directory} is no host's directory; name the one with its {POLICY_FILE}.")
+
+
+def check_is_host(directory: Path) -> None:
+    """Raise OptionError for a directory without a policy, which is no host's."""
+    if not (directory / POLICY_FILE).exists():
+        raise no_host(directory)
+
+
 def read_policy(directory: Path) -> Policy:
     """Return a host's policy; PolicyError if it is missing, invalid, or others can change it."""
     path = directory / POLICY_FILE

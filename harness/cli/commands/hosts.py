@@ -21,24 +21,24 @@ from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import HostUnfitError, OptionError, SignatureError, WriteError, cannot
 from fairshares.harness.hosts.fleet import LOOKED_AT, Finding, check_hosts, clean_up, leftover_runs, set_up
 from fairshares.harness.hosts.health import look_at, write_metrics
-from fairshares.harness.hosts.host_log import LOG_FILE, Event, HostLog, read_log
+from fairshares.harness.hosts.host_log import LOG_FILE, read_log
 from fairshares.harness.hosts.inventory import default_model, hosts_for, read_hosts
-from fairshares.harness.hosts.local_host import turn_at
 from fairshares.harness.hosts.policy import (
     DEFAULT_PORT,
     LEDGER,
     POLICY_FILE,
-    STOCK,
+    check_is_host,
     checked_policy,
     first_policy,
+    no_host,
     read_policy,
     write_policy,
 )
+from fairshares.harness.hosts.restoring import LostRuns, restore
 from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import InputSource, verify as verified, what_hosts_ran
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.ledger.populations import PrivacyEvent, key_of, spent_text
-from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.privacy.ledger.populations import spent_text
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.stated_privacy import state_loss
 from fairshares.harness.system.documents import Refusal, as_json
@@ -46,7 +46,6 @@ from fairshares.harness.system.result_files import default_out, new_directory, w
 from fairshares.harness.uploads.signatures import read_fingerprints
 from fairshares.harness.views import hosts as view
 from fairshares.harness.views.run_summary import results
-from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.guarantee import Guarantee
 
 
@@ -79,7 +78,7 @@ def _check_this(directory: Path, metrics: Path | None) -> None:
         HostUnfitError: Something keeps runs from their end there.
     """
     if not directory.is_dir():
-        raise _no_host(directory)
+        raise no_host(directory)
     health = look_at(directory)
     if metrics is not None:
         with cannot(f"write {metrics}", WriteError):
@@ -204,8 +203,7 @@ def policy(options: HostsPolicyOptions) -> None:
 
 def log(options: HostsLogOptions) -> None:
     """Show a host's log."""
-    if not (options.directory / POLICY_FILE).exists():
-        raise _no_host(options.directory)
+    check_is_host(options.directory)
     found = read_log(options.directory)
     cli.show_or_print(
         {
@@ -219,29 +217,18 @@ def log(options: HostsLogOptions) -> None:
     )
 
 
-def _no_host(directory: Path) -> OptionError:
-    return OptionError(f"{directory} is no host's directory; name the one with its {POLICY_FILE}.")
-
-
 def restored(options: HostsRestoredOptions) -> None:
     """Restore a ledger's lost charges."""
-    if not (options.directory / POLICY_FILE).exists():
-        raise _no_host(options.directory)
-    ledger = Ledger(options.directory / LEDGER)
-    unit = options.privacy_unit
-    relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
-    for known in ledger.populations():
-        if key_of(known.name) == key_of(options.population):
-            unit = known.unit or unit
-            relation = known.relation or relation
-    lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
-    with turn_at(options.directory):  # as a run may have taken noise that was used before
-        Stock(options.directory / STOCK).destroy()  # first, as some of it may be a copy of used noise
-        ledger.restore(options.population, lost, options.seen)
-        said = f"Lost charges were added to population {options.population!r}: {spent_text(lost.exact)}."
-        HostLog(options.directory, coordinator="").write(Event.CHANGED, "restored", said)
+    lost = LostRuns(
+        population=options.population,
+        spent=options.guarantee,
+        seen=options.seen,
+        unit=options.privacy_unit,
+        relation=options.neighboring_relation,
+    )
+    event = restore(options.directory, lost)
     cli.show(
-        f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
+        f"Charged to population {options.population!r}: {spent_text(event.exact)}. "
         "Hosts that have seen this one's lost charges go on with it. Noise that was made ahead is removed."
     )
 
