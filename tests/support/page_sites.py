@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.cli.commands.pages import write_page
 from fairshares.harness.engines.parties.supervisor import free_ports
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.uploads.invitations import OneTimeLinks, invite, link
 from fairshares.harness.uploads.page import Site
+from fairshares.harness.uploads.page_directory import write_page
 from fairshares.harness.uploads.task import ANYONE, URLS, Task
 from tests.support.envelopes import DOMAIN, counts, made_task, revealed
 from tests.support.running import until
@@ -134,7 +134,7 @@ def serving_page(
     rate: str = "9000r/s",
     trusted: Path | None = None,
 ) -> Iterator[PageSite]:
-    """Make a task, write its page by the project's own command, and serve all of it.
+    """Make a task, write its page, and serve all of it.
 
     Args:
         place: An empty directory.

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from fairshares.harness.charged import UNCHARGED
-from fairshares.harness.cli.commands.pages import say_status, write_page
+from fairshares.harness.cli.commands.pages import say_status, show_page
 from fairshares.harness.cli.options import (
     AggregateOptions,
     KeysOptions,
@@ -36,6 +36,7 @@ from fairshares.harness.uploads.files import SUFFIX, check_place, place_of_party
 from fairshares.harness.uploads.keys import PARTY_FILE, party_with_keys
 from fairshares.harness.uploads.lists import LIST_SUFFIX, described, new_uploads, read_lists, write_uploads
 from fairshares.harness.uploads.locked_keys import is_in_memory, lock, unlock
+from fairshares.harness.uploads.page_directory import write_page
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.harness.views.run_summary import STEPS
@@ -93,6 +94,7 @@ def task(options: TaskOptions) -> None:
         show(planned(costs_of(options.plan, made, last, recorded()), options.plan))
     if options.page is not None and options.site is not None:
         write_page(made, options.page, options.site, wording=options.wording, is_open=options.open_link)
+        show_page(made, options.page, options.site)
     if options.uploads is not None:
         say_status(made, options.uploads, options.invitations)
 

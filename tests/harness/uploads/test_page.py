@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fairshares.harness.cli.commands.pages import write_page
 from fairshares.harness.errors import OptionError, ShareError
 from fairshares.harness.uploads.page import (
     Site,
@@ -19,6 +18,7 @@ from fairshares.harness.uploads.page import (
     parse_site,
     read_wording,
 )
+from fairshares.harness.uploads.page_directory import write_page
 from fairshares.harness.uploads.page_servers import page_server, upload_server
 from fairshares.harness.uploads.task import URLS, Task
 from tests.support.envelopes import made_task
