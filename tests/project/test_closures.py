@@ -196,7 +196,8 @@ def test_the_page_lists_what_a_run_calls_above_it() -> None:
     page = (PROJECT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("What goes up has a type:")[2].partition("\n\nNo function")[0]
     listed = set(re.findall(r"`(\w+)`", table))
-    assert listed - found == {"Charged", "CountableUploads", "ChargeRules", "Clients"}  # types with methods
+    with_methods = {"Charged", "CountableUploads", "EarlierRuns", "ChargeRules", "Clients"}
+    assert listed - found == with_methods
     assert found - listed == set()
 
 

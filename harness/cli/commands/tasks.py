@@ -27,16 +27,16 @@ from fairshares.harness.pipeline.tasks import (
     make_task,
     revealed_by_runs,
 )
-from fairshares.harness.privacy.ledger.charge import chosen_ledger
-from fairshares.harness.privacy.ledger.populations import refuse_closed
+from fairshares.harness.privacy.ledger.charge import CountedBefore, chosen_ledger
 from fairshares.harness.uploads.client import count_earlier, share as share_records
 from fairshares.harness.uploads.counted_records import check_cap_is_a_number, records_left
-from fairshares.harness.uploads.counting import Opener, UploadCount, kept_count, opener_of
-from fairshares.harness.uploads.files import SUFFIX, check_place, place_of_party, write_file
+from fairshares.harness.uploads.counting import Opener, opener_of
+from fairshares.harness.uploads.files import SUFFIX, check_place, write_file
 from fairshares.harness.uploads.keys import PARTY_FILE, party_with_keys
-from fairshares.harness.uploads.lists import LIST_SUFFIX, described, new_uploads, read_lists, write_uploads
+from fairshares.harness.uploads.lists import described
 from fairshares.harness.uploads.locked_keys import is_in_memory, lock, unlock
 from fairshares.harness.uploads.page_directory import write_page
+from fairshares.harness.uploads.party import aggregate as aggregate_uploads, list_uploads
 from fairshares.harness.uploads.sending import addresses_for, check_stored, send
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.harness.views.run_summary import STEPS
@@ -196,23 +196,17 @@ def _seal(options: ShareOptions, file: Path, task: Task, said: str) -> None:
 def uploads(options: UploadsOptions) -> None:
     """Write a party's list of uploads."""
     opener = _opener(options)
-    ledger = chosen_ledger(options.ledger)
-    key = opener.task.signer(options.party, options.keys)
-    refuse_closed(ledger.closed_on(opener.task.name), opener.task.name, ledger.path)
+    population = None if options.population == UNCHARGED else options.population
+    earlier = CountedBefore(chosen_ledger(options.ledger), population, options.chain or "")
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = UploadCount(opener)
-        count.add(place_of_party(options.shares, options.party))
-    population = None if options.population == UNCHARGED else options.population
-    report = count.report()
-    listed = new_uploads(report, ledger.counted(population, options.chain or "", report.sound))
-    write_uploads(listed, options.out, key)
-    count.keep(_kept_beside(options.out))
-    why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
+        listed = list_uploads(opener, options.shares, options.out, options.keys, earlier=earlier)
+    report = listed.report
+    why = described({reason: len(names) for reason, names in sorted(report.unsound.items())})
     others = f" Others: {why}." if why else ""
-    repeated = f" {count.repeated:,} more repeat these, or claim to be one." if count.repeated else ""
+    repeated = f" {listed.repeated:,} more repeat these, or claim to be one." if listed.repeated else ""
     say(
-        f"Party {listed.party}: {len(listed.sound)} uploads are sound here.{others}{repeated}"
+        f"Party {report.party}: {len(report.sound)} uploads are sound here.{others}{repeated}"
         f" List, signed: {plain(str(options.out))}."
     )
 
@@ -220,32 +214,21 @@ def uploads(options: UploadsOptions) -> None:
 def aggregate(options: AggregateOptions) -> None:
     """Write a party's input for a run."""
     opener = _opener(options)
-    check_place(options.out)
-    agreement = read_lists(options.uploads, opener.task)
-    if options.cluster is not None and (warning := unprotected()) is not None:
-        announce(warning)
+    opened_by = None
+    if options.cluster is not None:
+        opened_by = on_cluster(options.cluster)
+        warning = unprotected()
+        if warning is not None:
+            announce(warning)
     with steps(STEPS) as begin:
         begin("aggregate")
-        place = place_of_party(options.shares, options.party)
-        own_list = options.uploads / f"party-{options.party}{LIST_SUFFIX}"
-        count = kept_count(opener, place, _kept_beside(own_list), agreement.accepted)
-        if count is None:
-            partial = options.out.with_name(f"{options.out.name}.partial")
-            count = UploadCount(opener, agreement.accepted, partial)
-            opened_by = None if options.cluster is None else on_cluster(options.cluster)
-            count.add(place, opened_by=opened_by)
-        header = count.write(options.out, agreement.left_out)
+        header = aggregate_uploads(opener, options.shares, options.uploads, options.out, opened_by)
     if header.excluded:
         say(f"Uploads left out, by all parties alike: {described(header.excluded)}.")
     say(
         f"Party {header.party}: {counted(header.uploads, 'upload')} in {plain(str(options.out))}. "
         f"Uploads' fingerprint, the same at every party: {header.fingerprint[:16]}."
     )
-
-
-def _kept_beside(own_list: Path) -> Path:
-    """Return where the count of a party's list is kept, sealed for the party, until it is added up."""
-    return own_list.with_name(f"{own_list.name}.count")
 
 
 def _opener(options: OfTask) -> Opener:

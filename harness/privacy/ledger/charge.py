@@ -1,7 +1,7 @@
 """One run's way through the ledger: its population, its charge, and its outcome."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from fairshares.harness.privacy.ledger.populations import (
     RevealOfTask,
     Status,
     listed,
+    refuse_closed,
     refuse_misspelt,
     spent_text,
 )
@@ -39,6 +40,31 @@ def chosen_ledger(path: Path | None) -> Ledger:
     """Return the ledger in a file, in $FAIRSHARES_LEDGER, or the user's."""
     chosen = path or os.environ.get(LEDGER_VARIABLE)
     return Ledger(Path(chosen).expanduser() if chosen else None)
+
+
+@dataclass(frozen=True)
+class CountedBefore:
+    """The uploads that a ledger's runs have counted, for a party that lists its uploads for a later run.
+
+    It is what `uploads.party.EarlierRuns` asks for.
+
+    Attributes:
+        ledger: The ledger.
+        population: What the later run is charged to; None for nobody.
+        chain: The chain of the later run, or "".
+    """
+
+    ledger: Ledger
+    population: str | None
+    chain: str = ""
+
+    def check_open(self, task: str) -> None:
+        """Raise UsedUploadsError if a task, by its digest, was closed."""
+        refuse_closed(self.ledger.closed_on(task), task, self.ledger.path)
+
+    def counted(self, uploads: Iterable[str]) -> frozenset[str]:
+        """Return those of these uploads, by identity, that the later run leaves out."""
+        return self.ledger.counted(self.population, self.chain, uploads)
 
 
 @dataclass(frozen=True)
