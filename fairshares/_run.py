@@ -30,13 +30,7 @@ from fairshares.harness.inputs.columns import (
 from fairshares.harness.inputs.tables import Named, frame_of, table_of, with_names
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.pipeline.earlier_results import EarlierFiles
-from fairshares.harness.pipeline.preprocessing import MadePiece, joint_noise_of, preprocess
-from fairshares.harness.pipeline.release import (
-    of_noise,
-    run_on_records,
-    settings_of,
-    stock_of,
-)
+from fairshares.harness.pipeline.release import make_noise_ahead, run_on_records, settings_of
 from fairshares.harness.pipeline.run import run_release
 from fairshares.harness.pipeline.sources import SharesSource
 from fairshares.harness.privacy.ledger.charge import account_read, populations_of
@@ -57,6 +51,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from fairshares._arguments import Argument, Records
+    from fairshares.harness.pipeline.preprocessing import MadePiece
 
     _NoiseMaker = Callable[[str, int, dict[str, Argument], Progress], list[MadePiece]]
 
@@ -243,8 +238,7 @@ def _noise_of_release(task: str, runs: int, given: dict[str, Argument], begin: P
     """Make the noise of so many runs of a release, and return the pieces."""
     kind = CALLS[task]
     call = kind(**_read(given, kind.declared))
-    stock = stock_of(call.where, call.account)
-    return preprocess(joint_noise_of(of_noise(call)), stock, runs, call.where.timeout, begin)
+    return make_noise_ahead(call, runs, begin).pieces
 
 
 def _noise_of_training(_task: str, runs: int, given: dict[str, Argument], begin: Progress) -> list[MadePiece]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from fairshares.harness.charged import Permission
 from fairshares.harness.computation import Preprocessing
@@ -47,13 +48,19 @@ from fairshares.harness.hosts.remote_parties import (
     refusal_at_hosts,
 )
 from fairshares.harness.hosts.signed_results import check_ended, noise_of, verify, what_hosts_ran
-from fairshares.harness.pipeline.preprocessing import MadePiece, joint_noise_of, noise_job
-from fairshares.harness.pipeline.sources import PartyInputs, RunContext, Source, feed_heads
-from fairshares.harness.releases.base import Answer, PreparedRelease
+from fairshares.harness.pipeline.preprocessing import MadeNoise, MadePiece, joint_noise_of, noise_job
+from fairshares.harness.pipeline.release import of_noise
+from fairshares.harness.pipeline.run import Run, RunSettings, run_release
+from fairshares.harness.pipeline.sources import InvitedSource, PartyInputs, RunContext, Source, feed_heads
+from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
+from fairshares.harness.request.releases import ReleaseCall
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
+from fairshares.harness.system.result_files import check_new
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.protocols.spec import InputForm, ProtocolSpec
+
+R = TypeVar("R", bound=Answer)
 
 _LISTING_S = 3600.0  # for all of a host's list of uploads
 
@@ -283,6 +290,53 @@ def signed_result(parties: AgreedParties, permission: Permission) -> EngineResul
         hosts=what_hosts_ran(ran),
         preprocessing=noise_of(ran),
     )
+
+
+def run_at_hosts(
+    statistic: Statistic[R],
+    hosts: HostsBackend,
+    settings: RunSettings,
+    out: Path,
+    progress: Progress,
+    *,
+    sent: InvitedSource | None = None,
+) -> Run[R]:
+    """Run a release at hosts, on their uploads or on what invited clients send to them.
+
+    Hosts get the population that the run is charged to here, and charge their own ledgers by that name.
+
+    Args:
+        statistic: The release's statistic.
+        hosts: The hosts.
+        settings: How the release is run; they lack what runs it at hosts.
+        out: A new directory for the results.
+        progress: Is told of each step.
+        sent: The invited clients; None for the hosts' uploads.
+
+    Raises:
+        OptionError: The directory of results is there.
+        HostUnreachableError: This machine does not reach a host.
+        HostUnfitError: Hosts are unfit, or cannot take part.
+        PolicyError: A host's policy refuses the release.
+        FairSharesError: As by `run_release`.
+    """
+    check_new(out)  # before hosts are involved
+    request = settings.release.but(Request.population, settings.account.population)
+    with hosts.connected(progress) as connected:
+        proposed = propose(connected, request)
+        at_hosts = replace(settings, release=request, hosts=HostsRunner(proposed))
+        source = HostsSource(proposed) if sent is None else sent
+        return run_release(statistic, source, at_hosts, out, progress)
+
+
+def make_noise_at_hosts(hosts: HostsBackend, call: ReleaseCall, runs: int, progress: Progress) -> MadeNoise:
+    """Have hosts make the noise of so many runs of a release, of which each keeps its part.
+
+    Raises OptionError as `of_noise`, or as `HostsBackend.connected` and `preprocess`.
+    """
+    with hosts.connected(progress) as connected:
+        pieces = preprocess(connected, of_noise(call, hosts), runs, call.where.timeout, progress)
+    return MadeNoise("each host's directory", pieces)
 
 
 def preprocess(

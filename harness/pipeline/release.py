@@ -24,6 +24,7 @@ from fairshares.harness.inputs.records import ClientRecords
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.online.client import check_directory
 from fairshares.harness.pipeline.planning import event_of
+from fairshares.harness.pipeline.preprocessing import MadeNoise, joint_noise_of, preprocess
 from fairshares.harness.pipeline.relations import new_default, under_kept_relation
 from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
 from fairshares.harness.pipeline.sources import InvitedSource, RecordsSource
@@ -130,6 +131,17 @@ def of_noise(call: ReleaseCall, hosts: Backend | None = None) -> PreparedRelease
         account = account_read(request.population, call.account.ledger)
         request = under_kept_relation(request, domain, account)
     return statistic.prepare(request, domain)
+
+
+def make_noise_ahead(call: ReleaseCall, runs: int, progress: Progress) -> MadeNoise:
+    """Make the noise of so many runs of a release, and keep it in the stock of this machine.
+
+    Raises OptionError as `of_noise`, or as `preprocess`.
+    """
+    stock = stock_of(call.where, call.account)
+    noise = joint_noise_of(of_noise(call))
+    pieces = preprocess(noise, stock, runs, call.where.timeout, progress)
+    return MadeNoise(str(stock.directory), pieces)
 
 
 def domain_of_noise(declares: DeclaredDomain, kind: RecordKind = RecordKind.NONE) -> RecordDomain:

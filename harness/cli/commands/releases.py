@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,18 +12,17 @@ from fairshares.harness.cli.commands.choices import chosen_hosts
 from fairshares.harness.cli.report import present, tell
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import naming
-from fairshares.harness.pipeline.preprocessing import MadeNoise, joint_noise_of, preprocess
+from fairshares.harness.pipeline.preprocessing import MadeNoise
 from fairshares.harness.pipeline.release import (
     cap_directory,
     chooses_cap,
     invited_source,
-    of_noise,
+    make_noise_ahead,
     run_on_records,
     settings_of,
-    stock_of,
 )
-from fairshares.harness.pipeline.run import Run, RunSettings, run_release
-from fairshares.harness.pipeline.sources import InvitedSource, SharesSource, Source
+from fairshares.harness.pipeline.run import Run, run_release
+from fairshares.harness.pipeline.sources import InvitedSource, SharesSource
 from fairshares.harness.privacy.ledger.charge import account_read
 from fairshares.harness.releases.base import Answer, statistic_of
 from fairshares.harness.releases.cap import view as cap_view
@@ -33,7 +31,7 @@ from fairshares.harness.request.commands import ReleaseOptions, refuse_beside_no
 from fairshares.harness.request.plans import IN_PLAN
 from fairshares.harness.request.releases import Invited, ReleaseCall
 from fairshares.harness.request.request import Request, Trust
-from fairshares.harness.system.result_files import check_new, default_out
+from fairshares.harness.system.result_files import default_out
 from fairshares.harness.views import run_summary as run_view
 from fairshares.harness.views.ledger import charge
 from fairshares.harness.views.parts import Part
@@ -118,37 +116,16 @@ def released(options: ReleaseOptions, steps: Mapping[str, str]) -> Run[Answer]:
             return run_on_records(
                 call, call.source.tabular(), settings, out, begin, say_cap=_say_cap, say=cli.announce
             )
+        statistic = statistic_of(settings.release)
+        sent = None if invited is None else _invited(call, invited, settings.release)
         if hosts is not None:
-            return _run_at_hosts(call, hosts, invited, settings, out=out, begin=begin)
-        source: Source
-        if invited is not None:
-            source = _invited(call, invited, settings.release)
-        else:
-            assert call.source.shares is not None  # the settings' checks have found them
-            source = SharesSource(call.source.shares)
-        return run_release(statistic_of(settings.release), source, settings, out, begin)
+            from fairshares.harness.hosts.runner import run_at_hosts  # slow to load
 
-
-def _run_at_hosts(
-    call: ReleaseCall,
-    hosts: "HostsBackend",
-    invited: Invited | None,
-    settings: RunSettings,
-    *,
-    out: Path,
-    begin: Progress,
-) -> Run[Answer]:
-    """Run a release at hosts, on their uploads or on what invited clients send."""
-    from fairshares.harness.hosts.runner import HostsRunner, HostsSource, propose  # slow to load
-
-    sent = None if invited is None else _invited(call, invited, settings.release)
-    check_new(out)  # before hosts are involved
-    request = settings.release.but(Request.population, settings.account.population)
-    with hosts.connected(begin) as connected:
-        proposed = propose(connected, request)
-        settings = replace(settings, release=request, hosts=HostsRunner(proposed))
-        source = HostsSource(proposed) if sent is None else sent
-        return run_release(statistic_of(request), source, settings, out, begin)
+            return run_at_hosts(statistic, hosts, settings, out, begin, sent=sent)
+        if sent is not None:
+            return run_release(statistic, sent, settings, out, begin)
+        assert call.source.shares is not None  # the settings' checks have found them
+        return run_release(statistic, SharesSource(call.source.shares), settings, out, begin)
 
 
 def _at_hosts(call: ReleaseCall, file: Path) -> tuple[ReleaseCall, "HostsBackend"]:
@@ -181,18 +158,12 @@ def show_noise(made: MadeNoise) -> None:
 
 def _make_noise(options: ReleaseOptions, runs: int, begin: Progress) -> MadeNoise:
     """Make the noise of so many runs of a release, at its hosts or here."""
-    call = options.call
-    seconds = call.where.timeout
-    if options.hosts:
-        from fairshares.harness.hosts.runner import preprocess as preprocess_at_hosts  # slow to load
+    if not options.hosts:
+        return make_noise_ahead(options.call, runs, begin)
+    from fairshares.harness.hosts.runner import make_noise_at_hosts  # slow to load
 
-        call, hosts = _at_hosts(call, options.hosts)
-        with hosts.connected(begin) as connected:
-            pieces = preprocess_at_hosts(connected, of_noise(call, hosts), runs, seconds, begin)
-        return MadeNoise("each host's directory", pieces)
-    stock = stock_of(call.where, call.account)
-    pieces = preprocess(joint_noise_of(of_noise(call)), stock, runs, seconds, begin)
-    return MadeNoise(str(stock.directory), pieces)
+    call, hosts = _at_hosts(options.call, options.hosts)
+    return make_noise_at_hosts(hosts, call, runs, begin)
 
 
 def _plan(options: ReleaseOptions, sizes: Mapping[str, str]) -> None:
