@@ -14,8 +14,8 @@ from msgspec import Meta, ValidationError, convert
 from benchmarks.factors import FACTORS, MACHINE, OF_MACHINES, PROGRAM, REQUEST_OF, check_known
 from benchmarks.literal import FORMS, TOGETHER, literal_of
 from benchmarks.literal.protocols import SPECS
+from benchmarks.measure.machines import MachineSetting, machine_kind
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median, model_name
-from fairshares.harness.engines.mpspdz.machines import MachineSetting, machine_kind
 from fairshares.harness.errors import ExperimentError, OptionError
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.request.request import DISTRIBUTED

@@ -31,13 +31,13 @@ def parse_inputs(text: str, option: str) -> int | Path:
 
 def parse_machine(text: str, _option: str) -> str:
     """Read the name of a machine of MP-SPDZ, or of its file."""
-    from fairshares.harness.engines.mpspdz.machines import machine_name  # other commands should not pay
+    from benchmarks.measure.machines import machine_name  # other commands should not pay
 
     return machine_name(text)
 
 
 def _most_parties() -> int:
-    from fairshares.harness.engines.mpspdz.machines import MOST_ON_ONE_MACHINE
+    from benchmarks.measure.machines import MOST_ON_ONE_MACHINE
 
     return MOST_ON_ONE_MACHINE
 

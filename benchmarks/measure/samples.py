@@ -13,8 +13,8 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
+from benchmarks.measure.machines import FILE_ENDING
 from fairshares.harness.engines.execution import TIMES, PhaseCosts, Printed
-from fairshares.harness.engines.mpspdz.machines import FILE_ENDING
 from fairshares.harness.errors import ResultFileError, WriteError
 from fairshares.harness.system.documents import Refusal, as_type, parse_json
 from fairshares.harness.system.result_files import result_path

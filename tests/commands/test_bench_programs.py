@@ -11,12 +11,12 @@ import pytest
 
 from benchmarks.measure import given_files
 from benchmarks.measure.cell import Place
+from benchmarks.measure.machines import MACHINES, Arithmetic
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, load
 from benchmarks.suites import Planned
 from fairshares.harness.engines import engine
 from fairshares.harness.engines.mpspdz import compiler
 from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
-from fairshares.harness.engines.mpspdz.machines import MACHINES, Arithmetic
 from tests.support.command import CODES, call, processes_below, read_json, succeed
 
 # It prints its inputs' product and order, and times both apart.

@@ -71,7 +71,6 @@ KEPT = {"harness/privacy/statement.py"}
 OTHERS = {
     "harness/command_name.py",
     "harness/engines/mpspdz/compiler.py",
-    "harness/engines/mpspdz/machines.py",
     "harness/engines/mpyc/installed.py",
     "harness/engines/mpyc/party.py",
     "harness/errors.py",

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
-from fairshares.harness.engines.mpspdz.machines import (
+from benchmarks.measure.machines import (
     MACHINES,
     MOST_ON_ONE_MACHINE,
     Arithmetic,
     MachineSetting,
     machine_name,
 )
+from fairshares.harness.engines.mpspdz.compiler import Installation, find_installation
 from fairshares.harness.errors import OptionError
 from fairshares.harness.security_models import MODELS
 

@@ -154,7 +154,7 @@ def _of_no_majority(arithmetic: Arithmetic, adversary: str, security: str | None
 _WITH_PREPARATION = "it reads from a second machine, which makes its preprocessing while it runs"
 
 # Source: the tables of protocols in MP-SPDZ's README.md, and the machines' own lists of options.
-# [test: tests/harness/engines/test_machines.py]
+# [test: tests/benchmarks/measure/test_machines.py]
 MACHINES: dict[str, MachineKind] = {
     "replicated-ring": _of_three(Arithmetic.RING, "passive"),
     "brain": _of_three(Arithmetic.RING, "active"),
@@ -238,7 +238,7 @@ class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def refusal(self) -> str | None:
         """Return why these options cannot go together, in one sentence; None if they can.
 
-        [test: tests/harness/engines/test_machines.py]
+        [test: tests/benchmarks/measure/test_machines.py]
         """
         kind = self.kind
         if kind.beside is not None:
