@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+from benchmarks.papers.empirical import DeltaEstimate, estimate_delta
 from benchmarks.papers.published_baselines import (
     FRACTION_BITS,
     ONE,
@@ -34,7 +35,6 @@ from fairshares.harness.privacy.audit.releases import (
 )
 from fairshares.harness.privacy.audit.samplers import GROUPS, OF_LOCAL, Audited
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
-from fairshares.protocols.accounting.empirical import DeltaEstimate, estimate_delta
 from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, second_moment, values_moved
 from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.guarantee import Guarantee

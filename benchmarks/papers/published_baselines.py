@@ -12,8 +12,8 @@ from functools import lru_cache
 import gmpy2
 import numpy as np
 
+from benchmarks.papers.empirical import Tally
 from fairshares.protocols.accounting.calibration import LinearQueries
-from fairshares.protocols.accounting.empirical import Tally
 
 # MP-SPDZ's defaults for sfix
 FRACTION_BITS = 16

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.papers.empirical import Tally, estimate_delta
 from benchmarks.papers.published_baselines import ONE, TRUNCATED, laplace_distribution, mp_spdz_log
 from fairshares.harness.security_models import get_model
-from fairshares.protocols.accounting.empirical import Tally, estimate_delta
 from tests.support.running import TEST_PROGRAMS, Inputs, program_spec, run
 
 SPEC = program_spec("published_log", "log")

@@ -18,10 +18,11 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
+from benchmarks.papers.metrics import corrected_metrics, published_metrics
 from benchmarks.studies.outcome import Row
 from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
-from fairshares.harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
+from fairshares.harness.evaluation.metrics import group_rates
 from fairshares.harness.inputs.record_schema import even_grid
 from fairshares.harness.inputs.updates import UpdateRule, units_for
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.papers.empirical import Tally, estimate_delta
 from fairshares.harness.engines.execution import PROGRAMS
 from fairshares.harness.training import session_plan
 from fairshares.harness.training.logistic import Descent, Examples, SumOf, fit
 from fairshares.harness.training.session import SumSession
 from fairshares.protocols.accounting.calibration import PrivacyUnit
-from fairshares.protocols.accounting.empirical import Tally, estimate_delta
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.circuits.gaussian import JointGaussian
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from fairshares.protocols.accounting.empirical import Tally, chernoff_interval, estimate_delta
+from benchmarks.papers.empirical import Tally, chernoff_interval, estimate_delta
 from fairshares.protocols.accounting.exact_privacy import curve_of_distribution
 
 DISTRIBUTION = {-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}

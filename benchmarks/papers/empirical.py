@@ -36,7 +36,7 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> DeltaEsti
 
     Computes: Chernoff's bound for each of four tails; independent samples need not have one distribution.
     Guarantees: P(true value outside low .. high) <= 1 - confidence.
-    [test: tests/protocols/test_empirical.py]
+    [test: tests/benchmarks/papers/test_empirical.py]
     """
     ratio = math.exp(epsilon)
     tail = math.log(4 / (1 - confidence)) / tally.samples
