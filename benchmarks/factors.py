@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from benchmarks.errors import ExperimentError
 from benchmarks.measure.machines import MACHINES
 from benchmarks.measure.samples import Level
 from benchmarks.papers import privfairfl
-from fairshares.harness.errors import ExperimentError, OptionError
+from fairshares.harness.errors import OptionError
 from fairshares.harness.inputs.federation_size import MOST_MADE_UP
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.harness.request.networks import parse_network

@@ -11,12 +11,13 @@ from typing import Annotated
 
 from msgspec import Meta, ValidationError, convert
 
+from benchmarks.errors import ExperimentError
 from benchmarks.factors import FACTORS, MACHINE, OF_MACHINES, PROGRAM, REQUEST_OF, check_known
 from benchmarks.literal import FORMS, TOGETHER, literal_of
 from benchmarks.literal.protocols import SPECS
 from benchmarks.measure.machines import MachineSetting, machine_kind
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median, model_name
-from fairshares.harness.errors import ExperimentError, OptionError
+from fairshares.harness.errors import OptionError
 from fairshares.harness.releases.programs import PROTOCOLS
 from fairshares.harness.request.request import DISTRIBUTED
 from fairshares.harness.security_models import get_model

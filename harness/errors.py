@@ -329,24 +329,12 @@ class PartyTimeoutError(FairSharesError):
     """The parties did not finish in time; nothing was written."""
 
 
-class RelayError(FairSharesError):
-    """The emulated network did not start, or ended early."""
-
-
 class OutputError(FairSharesError):
     """The parties' outputs are missing, disagree, or are impossible."""
 
 
 class ResultFileError(FairSharesError):
     """An earlier run's result file is unreadable or malformed."""
-
-
-class ExperimentError(FairSharesError):
-    """An experiment's file is invalid."""
-
-
-class MixedResultsError(FairSharesError):
-    """Recorded results are of another program or build."""
 
 
 class UnsupportedFeature(FairSharesError):

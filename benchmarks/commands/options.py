@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from benchmarks.commands.readers import Separated
 from fairshares.harness.cli.options import PARTIES_OF_MODELS
 from fairshares.harness.errors import OptionError, typed
 from fairshares.harness.request.fields import Option, Options, optional, required, switch, usual
@@ -9,7 +10,6 @@ from fairshares.harness.request.plans import Expected as PlanOptions
 from fairshares.harness.request.readers import (
     NumberReader,
     OneOf,
-    Separated,
     Whole,
     as_given,
     in_module,

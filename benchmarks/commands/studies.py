@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
+from benchmarks.commands.readers import Separated
 from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import (
     groupwise as of_logarithms,
@@ -26,7 +27,7 @@ from benchmarks.studies.utility import study as of_utility
 from fairshares.harness.cli import terminal
 from fairshares.harness.errors import typed
 from fairshares.harness.evaluation.labeled_data import SPLITS
-from fairshares.harness.request.readers import OneOf, Separated
+from fairshares.harness.request.readers import OneOf
 from fairshares.harness.system.result_files import check_new, new_directory
 from fairshares.harness.views.run_summary import results
 

@@ -14,15 +14,10 @@ from itertools import permutations
 from pathlib import Path
 
 from benchmarks.emulation import relay
+from benchmarks.errors import RelayError
 from fairshares.harness.computation import EmulatedNetwork
 from fairshares.harness.engines.links import Links, Network
-from fairshares.harness.errors import (
-    ClientError,
-    FairSharesError,
-    PartyFailedError,
-    PartyTimeoutError,
-    RelayError,
-)
+from fairshares.harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError
 from fairshares.harness.request.networks import NetworkProfile
 from fairshares.harness.system.processes import has_output_within, leashed
 from fairshares.harness.system.signals import uninterrupted

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from benchmarks.literal.protocols import IN_VECTORS, SPECS, SPECS_IN_VECTORS, LiteralProtocol
 from fairshares.harness.engines.execution import MadeUpJob
-from fairshares.harness.hosts.trials import CloneTrial
+from fairshares.harness.hosts.trials import CloneTrial, ProgramArgument
 from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import AT_ONCE, ONE_BY_ONE
 from fairshares.protocols.spec import ProtocolSpec
@@ -49,4 +49,13 @@ def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> 
 
 def literal_trial(cell: Mapping[str, str | int | float], model: SecurityModel) -> CloneTrial:
     """Return a literal cell's trial at hosts, which have its program in their clones."""
-    return CloneTrial.of_job(literal_job(cell, model), model)
+    job = literal_job(cell, model)
+    named = job.named_arguments
+    return CloneTrial(
+        security=model.name,
+        parties=model.stated_parties,
+        program=job.source.stem,
+        arguments=tuple(ProgramArgument(name=name, text=text) for name, text in named.items()),
+        fair_bits=job.fair_bits,
+        compares_all=job.spec.records_at_once,
+    )

@@ -24,6 +24,7 @@ from benchmarks.measure.given_numbers import engine_giving
 from benchmarks.measure.made_up import SourceAtHosts, made_up
 from benchmarks.measure.over_hosts import BenchmarkHosts, BenchmarkRunner
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, RunRecord, Sample, cell_key
+from benchmarks.measure.sent_programs import compiled_apart
 from benchmarks.suites import PARTIES, THREADS, Planned, machine_of, spec_of
 from fairshares.harness.charged import UNCHARGED
 from fairshares.harness.computation import Computation
@@ -68,6 +69,7 @@ from fairshares.harness.releases.base import (
 )
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.noise_samples import Sampler, joint_sampler
+from fairshares.harness.releases.thresholds.statistic import ThresholdsStatistic
 from fairshares.harness.request.networks import parse_network
 from fairshares.harness.request.readers import parse_delta, parse_epsilon
 from fairshares.harness.request.releases import NoiseRequest
@@ -231,8 +233,9 @@ class Place:
     def _run_ours(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> Computation:
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
+            runner = self._runner(cell) or engine_of(settings.release.model)
             _, manifest_of_noise = open_noise(
-                sampler_of(cell), int(cell["samples"]), settings, out, nothing_said, hosts=self._runner(cell)
+                sampler_of(cell), int(cell["samples"]), settings, out, nothing_said, runner=runner
             )
             return manifest_of_noise
         statistic = statistic_of(cell)
@@ -315,7 +318,7 @@ def _run_at_hosts(
     began = time.monotonic()
     directory = conditions.work.with_name("compiled")
     try:
-        compiled = engine.compiled_apart(job, model, directory)
+        compiled = compiled_apart(job, model, directory)
         compile_s = time.monotonic() - began
         trial = ProgramTrial(
             security=model.name,
@@ -530,8 +533,14 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Answer]:
-    """Return the statistic that a cell measures; for thresholds it is the curves'."""
-    return statistic_of_request(request_of(cell)).measured
+    """Return the statistic that a cell measures.
+
+    For thresholds it is the curves', as no choice may be possible on curves of made-up records.
+    """
+    statistic = statistic_of_request(request_of(cell))
+    if isinstance(statistic, ThresholdsStatistic):
+        return statistic.curves
+    return statistic
 
 
 def federation_of(cell: Mapping[str, Level], statistic: Statistic[Answer]) -> FederationSize:

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from msgspec import to_builtins
 
+from benchmarks.errors import MixedResultsError
 from benchmarks.factors import PROGRAM
 from benchmarks.measure.cell import HERE, Place, source_of
 from benchmarks.measure.given_files import input_files
@@ -34,7 +35,7 @@ from benchmarks.measure.samples import (
 )
 from benchmarks.suites import EXPERIMENT, INPUTS, OURS, PROGRAMS, Planned, Suite, read_experiment
 from fairshares.harness.engines.program_hash import sources_of
-from fairshares.harness.errors import MixedResultsError, OptionError, typed
+from fairshares.harness.errors import OptionError, typed
 from fairshares.harness.hosts.inventory import read_hosts
 from fairshares.harness.pipeline.manifest_of_run import environment, hardware
 from fairshares.harness.system.documents import as_type

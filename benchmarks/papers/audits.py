@@ -1,7 +1,7 @@
 """Audits of published mechanisms, which this project does not offer: `./inv audit` of a clone shows them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -35,7 +35,7 @@ from fairshares.harness.privacy.audit.releases import (
 )
 from fairshares.harness.privacy.audit.samplers import GROUPS, OF_LOCAL, Audited
 from fairshares.protocols.accounting.calibration import NeighboringRelation, Neighbors
-from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, second_moment, values_moved
+from fairshares.protocols.accounting.exact_privacy import curve_of_distribution, values_moved
 from fairshares.protocols.accounting.rounding import exact_text
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.local_dp.exact_privacy import (
@@ -113,7 +113,7 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
         figures=NoiseFigures(
             CurveFigures.of(curve, epsilon, Fraction(0)),  # the paper claims a delta of 0
             largest_noise=Fraction(max(abs(value) for value in distribution), unit),
-            mean_square_error=second_moment(distribution) / unit**2,
+            mean_square_error=_second_moment(distribution) / unit**2,
         ),
         curve=curve,
         drawn=log != "mp-spdz",  # a curve that nobody could tell from the ideal logarithm's
@@ -274,3 +274,11 @@ def published_samplers(epsilon: Fraction) -> list[Audited]:
             subject = f"pi_lap.published.{revealed}.{log.replace('-', '_')}"
             audits.append(audit_published(epsilon, log, rounded=rounded, subject=subject))
     return audits
+
+
+def _second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
+    """Return E[X^2], exactly, from the mass of every value."""
+    scale = math.lcm(*(mass.denominator for mass in distribution.values()))
+    # As integers, because there may be 10^5 values.
+    scaled = sum(int(mass * scale) * value * value for value, mass in distribution.items())
+    return Fraction(scaled, scale)

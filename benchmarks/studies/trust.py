@@ -36,7 +36,6 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.local_dp.estimators import (
     gap_weights,
     half_width,
-    least_enough,
     least_value,
     variance,
 )
@@ -506,3 +505,21 @@ def powers(number: float) -> str:
     if float(mantissa) == 1:
         return power
     return f"{float(mantissa):g}·{power}"
+
+
+def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
+    """Return nearly the least number that is enough: one at most 1 % above a number that is not enough.
+
+    Half of `start` must not be enough.
+    """
+    high = start
+    while not enough(high):
+        high *= 2
+    low = high / 2
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        if enough(middle):
+            high = middle
+        else:
+            low = middle
+    return math.ceil(high)

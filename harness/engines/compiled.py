@@ -27,7 +27,6 @@ MOST_INTEGERS = 10**7  # that each party reads
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,=+-]{0,99}"  # nothing that is a path, an option or hidden
 _SCHEDULE = ".sch"
 _TAPE = ".bc"
-_COMPILER_LINE = 5  # of a schedule, from 0: the command that compiled the program
 _STATISTICAL_SECURITY = "-SP"
 
 ScheduleName = Annotated[str, Meta(pattern=rf"^{_NAME}\.sch\Z")]
@@ -205,18 +204,6 @@ def tapes_in(schedule: bytes) -> list[str]:
         raise UnsupportedError("What should be a program's schedule is none.")
     # A count of instructions follows the name; the machine looks for the last colon.
     return [f"{name.rpartition(':')[0] or name}{_TAPE}" for name in named]
-
-
-def without_place(schedule: bytes) -> bytes:
-    """Return a schedule whose command names the compiler without the directory of its installation.
-
-    So whoever compiles the same program elsewhere gets the same digest.
-    """
-    lines = schedule.split(b"\n")
-    if len(lines) > _COMPILER_LINE:
-        command, *words = lines[_COMPILER_LINE].split(b" ")
-        lines[_COMPILER_LINE] = b" ".join([command.rpartition(b"/")[2], *words])
-    return b"\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -496,8 +496,8 @@ class Runner(Backend):
         The block ends them. Whatever is raised, KeyboardInterrupt included, no process and no secret file is
         left, nor the directory of their work.
 
-        Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError or
-        PartyTimeoutError.
+        Raises UnsupportedError, CompileError, UsedDirectoryError, PartyFailedError or PartyTimeoutError, or
+        as `Network.links_between`.
         """
 
     def finish(self, result: EngineResult, results: Path) -> None:

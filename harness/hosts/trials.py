@@ -7,7 +7,7 @@ makes its inputs itself, so that no record can be in such a run.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -208,19 +208,6 @@ class CloneTrial(_TrialOfModel, tag="clone", frozen=True, kw_only=True):
     arguments: Annotated[tuple[ProgramArgument, ...], Meta(max_length=32)]
     fair_bits: Annotated[tuple[tuple[BitWidth, BitLanes], ...], Meta(max_length=8)] = ()
     compares_all: bool = False
-
-    @classmethod
-    def of_job(cls, job: MadeUpJob, model: SecurityModel) -> Self:
-        """Return the trial of a job whose program is in `CLONE_PROGRAMS`."""
-        named = job.named_arguments
-        return cls(
-            security=model.name,
-            parties=model.stated_parties,
-            program=job.source.stem,
-            arguments=tuple(ProgramArgument(name=name, text=text) for name, text in named.items()),
-            fair_bits=job.fair_bits,
-            compares_all=job.spec.records_at_once,
-        )
 
     @property
     def spec(self) -> ProtocolSpec:

@@ -14,7 +14,6 @@ from fairshares.harness.engines.execution import (
     MadeUpRunner,
     Progress,
 )
-from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OutputError
 from fairshares.harness.pipeline.manifest_of_run import computation_of, environment
 from fairshares.harness.pipeline.run import RunSettings
@@ -46,17 +45,13 @@ def open_noise(
     out: Path,
     progress: Progress,
     *,
-    hosts: MadeUpRunner | None = None,
+    runner: MadeUpRunner,
 ) -> tuple[SampleSummary, SampleManifest]:
-    """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest.
-
-    The parties run on this machine unless there are `hosts` of a benchmark.
-    """
+    """Run π_LAP, write its two files into `out`, and return the samples' summary and the manifest."""
     started = time.monotonic()
     model = settings.release.model
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
-        runner = hosts or engine_of(model)
         conditions = Conditions(partial / "parties", settings.timeout_s, progress)
         result = runner.run(noise_job(sampler, n, model), model, conditions)
         progress("read")

@@ -374,11 +374,6 @@ class Statistic(ABC, Generic[R]):
             OptionError: The release does not allow these sizes.
         """
 
-    @property
-    def measured(self) -> "Statistic[Answer]":
-        """The statistic whose costs are measured: without steps in the clear that may fail."""
-        return self
-
     @classmethod
     def domain_of_task(
         cls,

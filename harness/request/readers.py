@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fairshares.harness.errors import OptionError, named, named_command
-from fairshares.harness.request.fields import GivenValue, ReaderOfSeveral, as_text, several
+from fairshares.harness.request.fields import GivenValue, as_text, several
 from fairshares.protocols import guarantee
 from fairshares.protocols.accounting.rounding import exact_number
 
@@ -71,21 +71,6 @@ class Whole:
         """Return the number, or raise OptionError."""
         most = self._most if isinstance(self._most, int) else self._most()
         return parse_whole(option, text, self._least, most)
-
-
-class Separated(ReaderOfSeveral[list[T]]):
-    """A reader of values separated by commas, or in a list.
-
-    Args:
-        parse: The reader of one value.
-    """
-
-    def __init__(self, parse: Callable[[str, str], T]) -> None:
-        super().__init__(self._read_each)
-        self._parse = parse
-
-    def _read_each(self, given: GivenValue, option: str) -> list[T]:
-        return [self._parse(name, option) for name in parse_names(given, option)]
 
 
 def as_given(text: str, _option: str) -> str:

@@ -141,14 +141,6 @@ def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable
     return PrivacyCurve(tuple(pairs))
 
 
-def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
-    """Return E[X^2], exactly, from the mass of every value."""
-    scale = lcm(*(mass.denominator for mass in distribution.values()))
-    # As integers, because there may be 10^5 values.
-    scaled = sum(int(mass * scale) * value * value for value, mass in distribution.items())
-    return Fraction(scaled, scale)
-
-
 def curve_of_coins(coins: Coins, sensitivity: int = 1) -> PrivacyCurve:
     """Return the privacy of joint noise, for any number k of coins, without listing its 2^k magnitudes.
 

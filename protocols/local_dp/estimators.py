@@ -193,24 +193,6 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
     return float(values[at])
 
 
-def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return nearly the least number that is enough: one at most 1 % above a number that is not enough.
-
-    Half of `start` must not be enough.
-    """
-    high = start
-    while not enough(high):
-        high *= 2
-    low = high / 2
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        if enough(middle):
-            high = middle
-        else:
-            low = middle
-    return math.ceil(high)
-
-
 def _means(
     totals: ReportTally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float
 ) -> list[Estimate]:

@@ -138,15 +138,6 @@ def worst_relative_error(distribution: ShiftedLog, least: int, noise: "Coins | R
     return max(float(((above + below) / points).max()), float(between.max(initial=0)))
 
 
-def rho_of(epsilon: Fraction) -> Fraction:
-    """Return rho of zCDP, if neighbors' likelihood ratios are within e^(+-epsilon): theorem 18.
-
-    If they are so only up to a delta, as with a logarithm's noise, which ends, it is delta-approximate zCDP.
-    [test: tests/protocols/test_shifted_log.py]
-    """
-    return epsilon**2 / 2
-
-
 @dataclass(frozen=True)
 class ErrorTarget:
     """Required accuracy: E|estimate - n| <= relative * n for n from `least` to `most`."""

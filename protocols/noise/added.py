@@ -466,13 +466,6 @@ def law_of(noise: Noise) -> NoiseLaw:
     return JointNoise(noise)
 
 
-def singles(noise: Noise) -> tuple[Single, ...]:
-    """Return the independent noises of a sum."""
-    if isinstance(noise, Several):
-        return noise.each
-    return (noise,)
-
-
 def offset(noise: Noise) -> float:
     """Return minus the noise's mean."""
     return law_of(noise).offset

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.errors import ExperimentError
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.suites import OURS, Grid, Planned, Suite, read_experiment
-from fairshares.harness.errors import ExperimentError
 
 FILES = sorted(OURS.glob("*.toml"))
 EVERY_FILE = pytest.mark.parametrize(

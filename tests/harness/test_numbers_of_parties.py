@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET, UnsetType, to_builtins
 
+from benchmarks.errors import ExperimentError
 from benchmarks.measure.cell import model_of, request_of
 from benchmarks.suites import Grid
 from fairshares.harness.engines.execution import EngineResult
 from fairshares.harness.engines.registry import choose_model
 from fairshares.harness.errors import (
-    ExperimentError,
     HostsFileError,
     HostUnfitError,
     OptionError,

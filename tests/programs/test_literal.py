@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.errors import ExperimentError
 from benchmarks.literal import TOGETHER, literal_job
 from benchmarks.literal.protocols import SPECS, SPECS_IN_VECTORS, literal_source
 from benchmarks.measure.cell import HERE
@@ -14,7 +15,7 @@ from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
 from fairshares.harness.engines.execution import Conditions, PrivateJob, ValueFiles
 from fairshares.harness.engines.registry import engine_of
-from fairshares.harness.errors import CompileError, ExperimentError, UnsupportedError
+from fairshares.harness.errors import CompileError, UnsupportedError
 from fairshares.harness.inputs.rings import RING
 from fairshares.harness.security_models import MODELS, SecurityModel, get_model
 from fairshares.protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE

@@ -17,6 +17,7 @@ from benchmarks.studies.trust import (
     REPAIRED,
     clients_of_one_bit,
     clients_of_one_sum,
+    least_enough,
     trust_model,
 )
 from benchmarks.tampering import timing
@@ -27,7 +28,7 @@ from fairshares.protocols.accounting.rounding import digits_up
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.circuits.coins import NoiseFamily, design_coins, design_noise, edge_mass
 from fairshares.protocols.circuits.noise import fair_bits_per_sample
-from fairshares.protocols.local_dp.estimators import gap_weights, half_width, least_enough
+from fairshares.protocols.local_dp.estimators import gap_weights, half_width
 from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from fairshares.protocols.noise import truncated as noise
 from fairshares.protocols.noise.truncated import probability_mass

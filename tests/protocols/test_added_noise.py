@@ -13,8 +13,8 @@ from fairshares.protocols.noise.added import (
     DistributedNoise,
     NoiseDistribution,
     noise_sum,
-    singles,
 )
+from tests.support.distribution import singles
 
 LAPLACE, GAUSSIAN = NoiseDistribution
 COINS = design_coins(Fraction(1, 2), 40)

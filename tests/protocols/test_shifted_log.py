@@ -15,7 +15,6 @@ from fairshares.protocols.mechanisms.shifted_log import (
     ShiftedLog,
     expected_errors,
     plan_logarithm,
-    rho_of,
     worst_relative_error,
 )
 from fairshares.protocols.noise.truncated import guarantee_of_moves, probability_mass
@@ -67,8 +66,9 @@ def test_rho_at_a_count_bounds_the_divergence_of_the_revealed_value(order: Fract
         both = [(p, mass[x + shift]) for x, p in mass.items() if x + shift in mass]
         kept = sum(p for p, _ in both)
         assert kept == sum(q for _, q in both) >= 1 - stated.delta
+        rho = stated.epsilon**2 / 2
         moment = sum(float(p / kept) * float(p / q) ** float(order - 1) for p, q in both)
-        shares.append(log(moment) / float((order - 1) * order * rho_of(stated.epsilon)))
+        shares.append(log(moment) / float((order - 1) * order * rho))
     assert max(shares) <= 1 + 1e-9
     assert order > 2 or max(shares) > 0.9  # of what is claimed
 

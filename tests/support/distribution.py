@@ -7,6 +7,7 @@ from math import log, sqrt
 import numpy as np
 
 from fairshares.protocols.circuits.coins import NoiseFamily, design_noise
+from fairshares.protocols.noise.added import Noise, Several, Single
 from fairshares.protocols.noise.truncated import probability_mass
 
 FALSE_ALARM = 1e-9  # of each bound below
@@ -19,6 +20,13 @@ Distribution = dict[int, float]  # probability of every value
 def noise_distribution(epsilon: Fraction, family: NoiseFamily | None = None) -> Distribution:
     """Return the probability of every value of joint noise at this epsilon."""
     return {x: float(p) for x, p in probability_mass(design_noise(epsilon, DELTA_BITS, family)).items()}
+
+
+def singles(noise: Noise) -> tuple[Single, ...]:
+    """Return the independent noises of a sum."""
+    if isinstance(noise, Several):
+        return noise.each
+    return (noise,)
 
 
 def dkw_bound(n: int) -> float:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from fairshares.harness.cli import terminal as cli
 from fairshares.harness.cli.options import AuditOptions, NoiseOptions
-from fairshares.harness.engines.registry import chosen_model
+from fairshares.harness.engines.registry import chosen_model, engine_of
 from fairshares.harness.errors import AuditError, OptionError
 from fairshares.harness.pipeline.noise_samples import open_noise
 from fairshares.harness.pipeline.run import RunSettings
@@ -147,7 +147,7 @@ def noise(options: NoiseOptions) -> None:
     settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
-        summary, manifest = open_noise(chosen, options.n, settings, target, begin)
+        summary, manifest = open_noise(chosen, options.n, settings, target, begin, runner=engine_of(model))
     cli.show(*noise_view.noise(chosen, summary, manifest), results(target))
     if cli.output.json:
         cli.print_json_text((target / "noise.json").read_text(encoding="utf-8"))

@@ -2,19 +2,12 @@
 
 import math
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairshares.harness.engines.compiled import (
-    CompiledJob,
-    CompiledProgram,
-    MachineOptions,
-    options_of,
-    without_place,
-)
+from fairshares.harness.engines.compiled import CompiledJob, MachineOptions, options_of
 from fairshares.harness.engines.engine import RING_NAMES, Engine, EnginePart, PartyCosts
-from fairshares.harness.engines.execution import Job, MadeUpJob, PhaseCosts, PreparedJob
+from fairshares.harness.engines.execution import Job, PhaseCosts, PreparedJob
 from fairshares.harness.engines.mpspdz.compiler import (
     Bytecode,
     Installation,
@@ -140,28 +133,6 @@ class MpSpdzEngine(Engine):
             environment=environment,
             fault_of_links=fault,
         )
-
-    def compiled_apart(self, job: MadeUpJob, model: SecurityModel, directory: Path) -> CompiledJob:
-        """Compile a program whose files are sent to hosts, into a new directory.
-
-        Its schedule is without the place of this installation, so that it has the same digest wherever it is
-        compiled.
-
-        Raises UnsupportedError, also if no host takes such files, or CompileError.
-        """
-        installation = find_installation()
-        if isinstance(installation, str):
-            raise UnsupportedError(installation)
-        options = compile_options(job, model)
-        bytecode = compile_program(job, installation.home, installation.full_version, options)
-        directory.mkdir(mode=0o700)
-        for name in ("Schedules", "Bytecode", "Public-Input"):
-            if (bytecode.programs / name).is_dir():
-                shutil.copytree(bytecode.programs / name, directory / name)
-        for schedule in (directory / "Schedules").iterdir():
-            schedule.write_bytes(without_place(schedule.read_bytes()))
-        program = CompiledProgram.of_files(directory, machine_options(job, model, bytecode.estimate))
-        return CompiledJob.of_program(program, model, directory)
 
     def _part(self, prepared: PreparedJob, party: int) -> EnginePart:
         ring = prepared.model.ring

@@ -716,11 +716,6 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     def expected_error(self, prepared: PreparedRelease[Answer], sizes: Floats) -> ExpectedError:
         return self.curves.expected_error(prepared, sizes)
 
-    @property
-    def measured(self) -> CurvesStatistic:
-        """The curves, on which no choice may be possible."""
-        return self.curves
-
     @classmethod
     def clients_above_cap(cls, release: BoundedRelease) -> int:
         return CurvesStatistic.clients_above_cap(release)

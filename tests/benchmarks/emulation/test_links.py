@@ -15,8 +15,9 @@ import pytest
 from benchmarks.emulation import links, relay
 from benchmarks.emulation.links import emulated
 from benchmarks.emulation.relay import Link
+from benchmarks.errors import RelayError
 from fairshares.harness.engines.links import Links, links_between
-from fairshares.harness.errors import PartyFailedError, RelayError
+from fairshares.harness.errors import PartyFailedError
 from fairshares.harness.request.networks import LAN, WAN, NetworkProfile, parse_network
 from tests.support.running import captured_relays, in_time
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.errors import MixedResultsError
 from benchmarks.measure import runner
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.runner import Chosen, Todo, go_on, missing, start
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.suites import Exclusion, Grid, Planned, Suite, Until
 from fairshares.harness.engines.execution import PROGRAMS, TIMES
-from fairshares.harness.errors import MixedResultsError, OptionError
+from fairshares.harness.errors import OptionError
 from fairshares.harness.security_models import MODELS
 
 

@@ -15,9 +15,9 @@ from benchmarks.studies.trust import (
     TrustModel,
     clients_of_one_bit,
     clients_of_one_sum,
+    least_enough,
     trust_model,
 )
-from fairshares.protocols.local_dp.estimators import least_enough
 
 ONE = Fraction(1)
 FAILURE = 0.01

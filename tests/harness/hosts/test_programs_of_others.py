@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fairshares.harness.engines.compiled import MachineOptions, tapes_in, without_place
+from benchmarks.measure.sent_programs import without_place
+from fairshares.harness.engines.compiled import MachineOptions, tapes_in
 from fairshares.harness.engines.mpspdz.engine import MpSpdzEngine
 from fairshares.harness.engines.parties.sandbox import Protection
 from fairshares.harness.errors import HostUnfitError, PolicyError, UnsupportedError

@@ -39,8 +39,9 @@ from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.uploads.reasons import COUNTED, UNCOVERED
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Budget
-from fairshares.protocols.noise.added import Several, mean_square_error, offset, singles
+from fairshares.protocols.noise.added import Several, mean_square_error, offset
 from fairshares.protocols.spec import HONEST, SPLIT
+from tests.support.distribution import singles
 from tests.support.envelopes import counts as counted_by_all
 from tests.support.rings import to_integers
 from tests.support.runners import StandInRunner
