@@ -71,9 +71,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have properties tried by fewer examples in what a change waits for."""
+    """Have properties tried by fewer examples in what a change waits for, and `--lf` run no other tests.
+
+    Without a failure on record pytest would run all tests then.
+    """
     if config.option.markexpr == "not exhaustive":
         settings.load_profile("default")
+    if config.pluginmanager.has_plugin("cacheprovider"):
+        config.option.last_failed_no_failures = "none"
 
 
 @pytest.hookimpl(tryfirst=True)

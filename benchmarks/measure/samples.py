@@ -169,9 +169,14 @@ def phases_of(runs: Sequence[Sample]) -> dict[str, PhaseOfRuns]:
             costs.setdefault(name, []).append(by_party)
     phases = {}
     for name, by_run in costs.items():
+        seconds = []
+        sent_bytes = []
+        for by_party in by_run:
+            seconds.append(max(cost.seconds for cost in by_party))
+            sent_bytes.append(sum(cost.sent_bytes for cost in by_party))
         phases[name] = PhaseOfRuns(
-            seconds=tuple(max(cost.seconds for cost in by_party) for by_party in by_run),
-            sent_bytes=tuple(sum(cost.sent_bytes for cost in by_party) for by_party in by_run),
+            seconds=tuple(seconds),
+            sent_bytes=tuple(sent_bytes),
             rounds=max(cost.rounds for by_party in by_run for cost in by_party),
         )
     return phases

@@ -17,7 +17,13 @@ import paramiko
 from fabric import Connection as Ssh
 
 from fairshares.harness import errors
-from fairshares.harness.errors import FairSharesError, HostUnfitError, HostUnreachableError
+from fairshares.harness.errors import (
+    FairSharesError,
+    HostUnfitError,
+    HostUnreachableError,
+    named_call,
+    named_command,
+)
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.frames import (
     WIRE_VERSION,
@@ -104,8 +110,8 @@ class HostConnection(wire.Endpoint):
         if ready.role is not self._role:
             raise HostUnfitError(
                 f"{self.host.title}: this ssh key may start the agent only, which makes no keys. Use a login "
-                "of the host's owner, or have each owner run ./inv hosts.setup --party N --directory DIR "
-                "on its host."
+                "of the host's owner, or have each owner run "
+                f"{named_call('hosts.setup', party='N', directory='DIR')} on its host."
             )
         if ready.version == WIRE_VERSION:
             return
@@ -182,7 +188,7 @@ class HostConnection(wire.Endpoint):
             return HostUnfitError(f"{host.title}: ./inv could not make .venv{last_line}.")
         if status == _NO_ENVIRONMENT:
             return HostUnfitError(
-                f"{host.title}: {host.project} has no .venv yet; ./inv hosts.setup makes it."
+                f"{host.title}: {host.project} has no .venv yet; {named_command('hosts.setup')} makes it."
             )
         if self._ending is not None:
             return self._ending

@@ -19,6 +19,8 @@ from fairshares.harness.errors import (
     HostUnfitError,
     OptionError,
     PolicyError,
+    named_call,
+    named_command,
 )
 from fairshares.harness.hosts.connection import HostConnection, refusal_of
 from fairshares.harness.hosts.frames import Role
@@ -61,8 +63,6 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-RENEW = "make new ones by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
@@ -206,7 +206,10 @@ def _check_certificates(hosts: Sequence[Host], certificates: Mapping[str, Mappin
             try:
                 check_certificate(text.encode(), engine.common_name(host.party), "its certificate")
             except CertificateError as error:
-                raise CertificateError(f"{host.title}: {str(error).rstrip('.')}; {RENEW}.") from None
+                renewal = named_call("hosts.setup", renew=True)
+                raise CertificateError(
+                    f"{host.title}: {str(error).rstrip('.')}; make new ones by {renewal}."
+                ) from None
 
 
 @dataclass(frozen=True)
@@ -584,8 +587,8 @@ def _compare_certificates(answered: Sequence[Answered]) -> None:
                     "certificates",
                     f"{other.host.title} holds another certificate of party {party} "
                     f"({fingerprint[:SHOWN]}…) than "
-                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, accept them by ./inv "
-                    "hosts.setup, if not, somebody is in its place.",
+                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, accept them by "
+                    f"{named_command('hosts.setup')}, if not, somebody is in its place.",
                 )
 
 

@@ -12,10 +12,6 @@ from fairshares.harness.system.documents import Refusal, as_type, read_toml
 
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
 _PORTS = frozenset(range(1, 1 << 16))
-_WAY_OUT = (
-    "the page on several hosts in the documentation shows what it says of each host, and --hosts names "
-    "another file"
-)
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,11 @@ class _Inventory:
 
 def read_hosts(path: Path) -> list[Host]:
     """Return the hosts in a file, in the parties' order, or raise HostsFileError."""
-    refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
+    way_out = (
+        "the page on several hosts in the documentation shows what it says of each host, and "
+        f"{named('hosts')} names another file"
+    )
+    refusal = Refusal(HostsFileError, str(path), "a list of hosts", way_out)
     hosts = sorted(as_type(_Inventory, read_toml(path, refusal), refusal).host, key=lambda host: host.party)
     if [host.party for host in hosts] != list(range(len(hosts))):
         raise HostsFileError(f"{path} must number its parties 0, 1, 2 …, each once.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.errors import HostUnfitError, named, named_call, named_command
 from fairshares.harness.hosts.signed_results import Intent
 
 _SHOWN = 12  # characters of a piece's name
@@ -76,13 +76,14 @@ def _contradiction(party: int, lost: Mapping[int, str]) -> str:
         return (
             f"The ledger of party {party} does not go on from what {who} have seen of it: it was restored "
             "from a backup, or copied. Its owner compares its runs with theirs, and goes on by "
-            f"./inv hosts.restored --seen {','.join(heads)}."
+            f"{named_call('hosts.restored', seen=','.join(heads))}."
         )
     return (
         f"The ledger of party {party} does not go on from what {who} says to have seen of it ({heads[0]}). "
         f"Either it was restored from a backup or copied, or {who} says so falsely, and no other party bears "
-        "that out: the owners of both compare their runs, by ./inv ledger --ledger with their hosts' "
-        "ledger.sqlite, before anything else, as the page on owning a host in the documentation says."
+        f"that out: the owners of both compare their runs, by {named_command('ledger')} with their hosts' "
+        f"ledger.sqlite as {named('ledger')}, before anything else, as the page on owning a host in the "
+        "documentation says."
     )
 
 

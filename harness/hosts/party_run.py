@@ -14,8 +14,8 @@ import shutil
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -240,6 +240,9 @@ class Unprepared(RunState, Generic[RunAhead]):
     ) -> Step[RunFacts]:
         """Compile the run's program, and lay out its party.
 
+        Guarantees: a refusal leaves the stock, the inputs and the run's directory as they were.
+        [test: tests/harness/hosts/test_preparation.py::test_a_refused_run_takes_no_noise]
+
         Args:
             message: What asks for it.
             planned: The run.
@@ -247,7 +250,7 @@ class Unprepared(RunState, Generic[RunAhead]):
                 has a gateway.
             gateway: How clients reach the party while it runs, if they do.
 
-        Raises HostUnfitError without free ports, PolicyError, or StockError.
+        Raises HostUnfitError without free ports, PolicyError, StockError, or OSError without room.
         """
         place = self.place
         model = place.model
@@ -272,9 +275,14 @@ class Unprepared(RunState, Generic[RunAhead]):
             attempts=planned.attempts(),
             seen=planned.seen(party),
         )
-        # Last, as nothing that is refused may take noise from the stock.
-        planned = planned.taken()
-        laid_out = _laid_out(setup, place.scratch)
+        laid_out = _laid_out(replace(setup, takes_noise=None), place.scratch)
+        with _removed_if_refused(place.scratch):
+            # Last, as nothing that is refused may take noise from the stock.
+            planned = planned.taken()
+            if setup.takes_noise is not None:
+                laid_out.take_noise(setup.takes_noise)
+        if setup.values is not None:
+            setup.values.unlink()
         prepared = PreparedParty(
             message.run, party, program.program_hash, engine_version=program.engine_version
         )
@@ -346,25 +354,25 @@ class ClientsInvited(Unprepared[RunAhead]):
 
 
 def _laid_out(setup: PartySetup, scratch: Path) -> LocalParty:
-    """Return a party in a new directory, to which the file of its inputs moves.
-
-    If that fails, the directory is removed, and the file stays.
-    """
-    values = setup.values
-    try:
-        if values is not None:
+    """Return a party in a new directory, which gets a second name of the file of its inputs."""
+    with _removed_if_refused(scratch):
+        if setup.values is not None:
             second = scratch / _VALUES
-            os.link(values, second)
+            os.link(setup.values, second)
             setup = replace(setup, values=second)
-        laid_out = LocalParty(setup, scratch / _PARTY_DIRECTORY)
+        return LocalParty(setup, scratch / _PARTY_DIRECTORY)
+
+
+@contextmanager
+def _removed_if_refused(scratch: Path) -> Iterator[None]:
+    """Remove a party's directory, and the second name of its inputs, if what is done meanwhile fails."""
+    try:
+        yield
     except BaseException:
         with uninterrupted():
             shutil.rmtree(scratch / _PARTY_DIRECTORY, ignore_errors=True)
             (scratch / _VALUES).unlink(missing_ok=True)
         raise
-    if values is not None:
-        values.unlink()
-    return laid_out
 
 
 @dataclass(frozen=True)

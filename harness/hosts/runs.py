@@ -93,6 +93,8 @@ def _signed_end(
         last: The last state of its party.
         spent: The exact ε and δ that the run spent.
         outputs: The opened integers, by the names of their lines.
+
+    Raises OutputError if clients sent, and the party's gateway did not say how many it left out.
     """
     left_out: dict[str, int] = {}
     if ran.source == InputSource.INVITED:
@@ -293,23 +295,24 @@ class BegunRelease(Begun):
     def ended_well(self, running: Running, last: PartyState) -> Step[Signed | None]:
         """Return the state after the run, with the signed statement of its end, which this host keeps, too.
 
-        It signs nothing of a party that ended well without its outputs, and its owner's log says why.
+        It signs nothing of a party that ended well without its outputs, or without what its gateway says of
+        clients. Its owner's log says why.
         """
         guard = self.charge.guard
         exact = self.charge.event.exact
         after = Over(self.place, last)
         try:
             outputs = parse_outputs([last.lines], guard.release.program_of(guard.statistic.spec).outputs)
+            signed = _signed_end(
+                self.own,
+                running,
+                last,
+                spent=(str(exact.epsilon), str(exact.delta)),
+                outputs={name: list(values) for name, values in outputs.items()},
+            )
         except OutputError as error:
             self.place.host.log.write(Event.FAILED, "", str(error), running.name)
             return Step(after, None)
-        signed = _signed_end(
-            self.own,
-            running,
-            last,
-            spent=(str(exact.epsilon), str(exact.delta)),
-            outputs={name: list(values) for name, values in outputs.items()},
-        )
         kept = local_host.place_of(self.place.host.directory, self.own.run)
         with suppress(OSError):  # no room for it; the coordinator gets it in any case
             write_whole(kept, json.dumps(asdict(signed)).encode())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from fairshares.harness.errors import CertificateError, OptionError
+from fairshares.harness.errors import CertificateError, OptionError, named
 from fairshares.harness.hosts import host_keys, policy, wire
 from fairshares.harness.hosts.agent import connected
 from fairshares.harness.hosts.frames import Role
@@ -139,8 +139,8 @@ def set_up_here(
     without_file = sorted(set(lost) - {export.party for export in exports})
     if without_file:
         raise OptionError(
-            f"--lost says that party {without_file[0]} lost its key; name the file of its new certificates "
-            "by --pin."
+            f"{named('lost')} says that party {without_file[0]} lost its key; name the file of its new "
+            f"certificates by {named('pin')}."
         )
     own = host.set_up(
         SetUp(

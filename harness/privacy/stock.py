@@ -155,11 +155,16 @@ class Stock:
                 try:
                     shutil.move(scratch / name, target)  # which may be on another disk
                 except OSError as error:
+                    shutil.rmtree(target, ignore_errors=True)
                     raise StockError(
                         f"Cannot write noise to {target.parent}: {error.strerror or 'it lacks room'}. The "
                         "piece was removed; make room, and run again."
                     ) from None
-            return _opened(name, target, parties)
+            try:
+                return _opened(name, target, parties)
+            except StockError:
+                shutil.rmtree(target, ignore_errors=True)
+                raise
         raise StockError(
             f"{self.directory} has no noise for this release in this model; make some beforehand by "
             f"{named_option('preprocess')}, or leave out {named('offline')}."

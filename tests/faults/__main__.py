@@ -6,6 +6,9 @@ Run all of them by `.venv/bin/python -m tests.faults --jobs 2`, or some by addin
 `replace`, the change that makes it; `caught_by`, the tests that have to fail then. Code and tests may move:
 all places are data there, and nothing here knows any. A fault goes into a copy of the tracked files of its
 own, so nothing of the project changes; programs that such a copy compiles are kept in it.
+
+A test that fails because the fault's own text cannot run catches nothing: it `crashed` (`crashes.py`). A
+fault that consists in such an error, as where a check for None is left out, says `is_crash = true`.
 """
 
 import argparse
@@ -21,9 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.faults.crashes import CRASHED, FaultyLines
+
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
-FAILED, PASSED, NOT_RUN = "failed", "passed", "did not run"
+FAILED, PASSED, NOT_RUN, HAS_CRASHED = "failed", "passed", "did not run", "crashed"
 
 
 class Fault(NamedTuple):
@@ -35,6 +40,15 @@ class Fault(NamedTuple):
     find: str
     replace: str
     caught_by: list[str]
+    is_crash: bool = False
+
+    def seeded(self, text: str) -> str:
+        """Return the text of its file with the fault, of the text without."""
+        return text.replace(self.find, self.replace)
+
+    def lines(self, text: str) -> FaultyLines:
+        """Return where the fault is, in the text of its file without it."""
+        return FaultyLines.of_text(self.file, text[: text.index(self.find)], self.replace)
 
 
 def read_faults(path: Path = HERE / "faults.toml") -> dict[str, Fault]:
@@ -58,35 +72,50 @@ def copy_project(to: Path) -> None:
         (to / packages).symlink_to(PROJECT / packages)
 
 
-def seed(fault: Fault, root: Path) -> str:
-    """Put a fault into a copy; return what is wrong with its record, empty if nothing is."""
+def seed(fault: Fault, root: Path) -> FaultyLines:
+    """Put a fault into a copy; return where it is. Raises ValueError if its record is stale."""
     path = root / fault.file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if text.count(fault.find) != 1:
-        return f"`find` is {text.count(fault.find)} times in {fault.file}, not once: the record is stale"
-    path.write_text(text.replace(fault.find, fault.replace), encoding="utf-8")
-    return ""
+        raise ValueError(
+            f"`find` is {text.count(fault.find)} times in {fault.file}, not once: the record is stale"
+        )
+    path.write_text(fault.seeded(text), encoding="utf-8")
+    return fault.lines(text)
 
 
-def run_tests(root: Path, tests: Sequence[str]) -> dict[str, str]:
+def run_tests(root: Path, tests: Sequence[str], at: FaultyLines | None = None) -> dict[str, str]:
     """Run tests in a copy; return what became of each. One case that fails is a failure of its test.
 
     A test did not run if it was skipped, could not be set up, or could not be collected.
+
+    Args: at: where the text is that no test may crash by; None for nowhere.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-rfp", "--color=no", "-p", "no:cacheprovider", *tests]
+    if at is not None:
+        command += ["-p", "tests.faults.crashes", at.option]
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     own["XDG_CACHE_HOME"] = str(root / ".cache")
     done = subprocess.run(command, cwd=root, env=own, capture_output=True, text=True, check=False)
     all_ran, half = done.returncode in (0, 1), len(tests) // 2
     if half and not all_ran:  # one could not be collected: the others still can
-        return run_tests(root, tests[:half]) | run_tests(root, tests[half:])
-    endings: dict[str, set[str]] = {test: set() for test in tests}
+        return run_tests(root, tests[:half], at) | run_tests(root, tests[half:], at)
+    cases: dict[str, set[str]] = {"PASSED": set(), "FAILED": set(), CRASHED: set()}
     for line in done.stdout.splitlines() if all_ran else ():
         word, _, rest = line.partition(" ")
-        case = rest.partition(" - ")[0]
-        for test in {case, case.partition("[")[0]} & set(tests) if word in ("FAILED", "PASSED") else ():
-            endings[test].add(word.lower())
-    return {test: min(words, default=NOT_RUN) for test, words in endings.items()}
+        if word in cases:
+            cases[word].add(rest.partition(" - ")[0])
+    endings = {}
+    for test in tests:
+        endings[test] = NOT_RUN
+        for found, names in (
+            (PASSED, cases["PASSED"]),
+            (HAS_CRASHED, cases[CRASHED]),
+            (FAILED, cases["FAILED"] - cases[CRASHED]),
+        ):
+            if any(test in (name, name.partition("[")[0]) for name in names):
+                endings[test] = found
+    return endings
 
 
 def tried(fault: Fault, usual: Mapping[str, str]) -> tuple[bool, str]:
@@ -96,8 +125,13 @@ def tried(fault: Fault, usual: Mapping[str, str]) -> tuple[bool, str]:
     """
     with tempfile.TemporaryDirectory(prefix="fault-") as name:
         copy_project(Path(name))
-        problem = seed(fault, Path(name))
-        outcomes = {} if problem else run_tests(Path(name), fault.caught_by)
+        problem, outcomes = "", dict[str, str]()
+        try:
+            at = seed(fault, Path(name))
+        except ValueError as error:
+            problem = str(error)
+        else:
+            outcomes = run_tests(Path(name), fault.caught_by, None if fault.is_crash else at)
     lines = [f"    {outcome}: {test}" for test, outcome in outcomes.items()]
     lines += [f"    without it {usual[test]}: {test}" for test in fault.caught_by if usual[test] != PASSED]
     caught = len(lines) == len(fault.caught_by) and set(outcomes.values()) == {FAILED}

@@ -30,6 +30,9 @@ from fairshares.harness.errors import (
     naming,
 )
 from fairshares.harness.hosts.fleet import at_once
+from fairshares.harness.hosts.inventory import read_hosts
+from fairshares.harness.hosts.ledger_heads import compare_heads
+from fairshares.harness.hosts.signed_results import InputSource, Intent
 from fairshares.harness.inputs.encoding import relation_for
 from fairshares.harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from fairshares.harness.privacy.stock import Stock
@@ -41,8 +44,7 @@ from fairshares.harness.uploads.keys import party_with_keys
 from fairshares.harness.uploads.task import read_task
 from tests.conftest import PROJECT
 
-OF_COMMANDS = ("harness/cli/", "harness/views/hosts.py", "harness/hosts/")  # which no Python call shows
-LOADED_BY_CALLS = {"harness/hosts/signed_results.py"}  # but this one, by `fairshares.load`
+OF_COMMANDS = ("harness/cli/", "harness/views/hosts.py")  # which no Python call shows
 OF_A_COMMAND = re.compile(r"(?<![\w-])--[a-z]|\./inv|docs/")
 OF_A_CLONE = re.compile(r"\b(docs|tests|benchmarks|examples)/|\b[A-Za-z-]+\.md\b")
 # Modules whose commands a clone alone has, or that name MP-SPDZ's own file; and what these texts are about.
@@ -67,6 +69,26 @@ DECLARING = {
 }  # a command's help
 # A stated guarantee stays as it was signed, word by word: another text would fail to verify.
 KEPT = {"harness/privacy/statement.py"}
+# What is said at a host alone, by an agent or to its owner. A host is a checkout, which its owner uses from a
+# shell, and agents write all messages for a shell (`agent.connected`). By file, what these texts are about.
+AT_HOSTS = {
+    # What the host's shell runs, and why that failed, in `hosts.setup` alone.
+    "harness/hosts/connection.py": {"./inv --list >/dev/null", ": ./inv could not make .venv"},
+    # What an agent has found out of its host, which its owner mends.
+    "harness/hosts/health.py": {"its owner renews it by ./inv hosts.setup --renew"},
+    "harness/hosts/host_keys.py": {"./inv hosts.setup --renew", "; run ./inv hosts.setup."},
+    "harness/hosts/local_host.py": {"or end it by ./inv hosts.clean", "; run ./inv hosts.setup, or correct"},
+    # Refusals to its owner, who gives it other parties' certificates.
+    "harness/hosts/key_histories.py": {"./inv hosts.setup --pin … --lost "},
+    # What an agent says of its owner's policy, and what that file itself says.
+    "harness/hosts/policy.py": {
+        "./inv hosts.policy",
+        "# What this host's party takes part in.",
+        " --directory ",
+        ", or, of all hosts at once, by ./inv hosts.setup.",
+        "as ./inv task prints them",
+    },
+}
 # Options of other programs, and a declaration's own text.
 OTHERS = {
     "harness/command_name.py",
@@ -105,11 +127,15 @@ def test_no_text_that_a_python_call_reaches_names_a_flag_a_command_or_a_page() -
     found = {}
     for path in [*PROJECT.glob("harness/**/*.py"), *PROJECT.glob("fairshares/*.py")]:
         name = path.relative_to(PROJECT).as_posix()
-        if name.startswith(OF_COMMANDS) and name not in LOADED_BY_CALLS:
+        if name.startswith(OF_COMMANDS):
             continue
         if said := of_commands(path.read_text(encoding="utf-8")):
             found[name] = said
-    assert found.keys() == KEPT | OTHERS, {name: found[name] for name in found.keys() - KEPT - OTHERS}
+    known = KEPT | OTHERS | AT_HOSTS.keys()
+    assert found.keys() == known, {name: found[name] for name in found.keys() - known}
+    for name, words in AT_HOSTS.items():
+        assert all(any(word in text for word in words) for text in found[name]), found[name]
+        assert all(any(word in text for text in found[name]) for word in words), name
 
 
 def of_a_clone(source: str) -> list[str]:
@@ -188,6 +214,27 @@ def test_each_surface_writes_commands_with_options(surface: Surface, of_call: st
         assert (call, named_call("keys", until="DAY")) == (of_call, of_command)
 
 
+def heads_lost(by: int) -> dict[int, Intent]:
+    """Return what hosts sign of which so many have seen a head that party 0's ledger never had."""
+    own = Intent(
+        nonces=[],
+        party=0,
+        run="",
+        started="",
+        asked={},
+        domain={},
+        source=InputSource.UPLOADS,
+        inputs={},
+        uploads="",
+        program_hash="",
+        engine_version="",
+        compared=0,
+        lacks=["a" * 64],
+    )
+    said = {party: replace(own, party=party, lacks=[], seen={"0": "a" * 64}) for party in range(1, by + 1)}
+    return {0: own, **said}
+
+
 def mistakes(scratch: Path) -> dict[str, str]:
     """Return what parts of the package say of mistakes, called from within, as no public function does."""
     scratch.mkdir()
@@ -197,6 +244,8 @@ def mistakes(scratch: Path) -> dict[str, str]:
         "a directory": lambda: new_directory(scratch / "file" / "out").__enter__(),
         "a file of that name": lambda: check_path(Path("a" * 300), "records"),
         "a task": lambda: read_task(scratch / "task.json"),
+        "hosts": lambda: read_hosts(scratch / "file"),
+        "heads of ledgers": lambda: compare_heads(heads_lost(1)),
         "keys": lambda: party_with_keys(scratch / "keys", name="me", address="", until=None, hybrid=False),
         "noise": lambda: Stock(scratch / "stock").take("terms", 3, scratch / "piece"),
     }
@@ -229,6 +278,16 @@ def test_a_command_names_no_keyword_also_in_a_thread_of_a_host(tmp_path: Path) -
         for name, text in said.items():
             assert OF_A_COMMAND.search(text), (name, text)
             assert not A_KEYWORD.search(text), (name, text)
+
+
+@pytest.mark.parametrize(
+    ("surface", "command"), [(SHELL, "./inv"), (PYTHON, "python -m fairshares")], ids=["shell", "python"]
+)
+def test_each_surface_reads_how_a_restored_host_goes_on(surface: Surface, command: str) -> None:
+    """There is no such function, so a Python call names the command, too."""
+    with naming(surface), pytest.raises(fs.HostUnfitError) as raised:
+        compare_heads(heads_lost(2))
+    assert str(raised.value).endswith(f"and goes on by {command} hosts.restored --seen {'a' * 64}.")
 
 
 def test_errors_of_calls_name_keywords_and_functions_that_there_are(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Tests that the tests run: every test that is written down is collected, and no file is overlooked."""
 
 import ast
+import json
+import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,7 @@ from fairshares.protocols.guarantee import Budget
 from tests import conftest
 from tests.conftest import COLLECTED, EXHAUSTIVE, PROJECT, UNMET, USERS_OWN, mark_exhaustive
 from tests.faults.__main__ import read_faults
+from tests.faults.crashes import FaultyLines
 from tests.support.command import succeed
 
 TESTS = PROJECT / "tests"
@@ -68,6 +73,59 @@ def test_every_seeded_fault_fits_the_code_and_its_tests_are_there() -> None:
         assert (PROJECT / fault.file).read_text(encoding="utf-8").count(fault.find) == 1, fault.name
         lost = [test for test in fault.caught_by if function_of(test) not in tests[file_of(test)]]
         assert not lost, fault.name
+
+
+def undefined_in(sources: Mapping[str, str], place: Path) -> dict[str, set[str]]:
+    """Return what Ruff says of names that nothing defines, and of syntax, in sources of Python by name."""
+    for name, source in sources.items():
+        (place / f"{name}.py").write_text(source, encoding="utf-8")
+    ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "F821,F823"]
+    checked = subprocess.run([*ruff, "--output-format", "json", str(place)], stdout=subprocess.PIPE)
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for fault in json.loads(checked.stdout):
+        found[Path(fault["filename"]).stem].add(fault["message"])
+    return found
+
+
+def test_no_seeded_fault_names_what_is_not_there(tmp_path: Path) -> None:
+    """A test fails with any text that cannot run, so it says nothing of that fault."""
+    faults = [fault for fault in read_faults().values() if Path(fault.file).suffix in (".py", ".mpc")]
+    files = {fault.file.replace("/", "+"): (PROJECT / fault.file).read_text() for fault in faults}
+    seeded = {fault.name: fault.seeded(files[fault.file.replace("/", "+")]) for fault in faults}
+    assert not files.keys() & seeded.keys() and len(seeded) > 400
+    wrong = {"wrong": "x = 1\ndef f() -> None:\n    print(x, other)\n"}
+    found = undefined_in(files | seeded | wrong, tmp_path)
+    assert found.pop("wrong") == {"Undefined name `other`"}
+    new = {fault.name: found[fault.name] - found[fault.file.replace("/", "+")] for fault in faults}
+    assert {name: messages for name, messages in new.items() if messages} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "has_crashed"),
+    [
+        ("    return value.absent\n", True),
+        ("    return absent\n", True),
+        ("    return f(value, value)\n", True),
+        ("    return int('x')\n", False),
+        ("    return g(value)\n", False),  # which fails elsewhere
+        ("", False),  # what comes after it fails
+    ],
+)
+def test_a_fault_whose_own_text_cannot_run_is_told_from_what_it_breaks(
+    text: str, has_crashed: bool, tmp_path: Path
+) -> None:
+    before = "def g(value):\n    return value.absent\n\n\ndef f(value):\n"
+    (tmp_path / "faulty.py").write_text(f"{before}{text}    return len(value)\n")
+    lines = FaultyLines.of_text("faulty.py", before, text)
+    assert FaultyLines.parse(lines.option.partition("=")[2]) == lines
+    names: dict[str, Any] = {}
+    exec(compile((tmp_path / "faulty.py").read_text(), tmp_path / "faulty.py", "exec"), names)
+    with pytest.raises((ValueError, AttributeError, TypeError, NameError)) as raised:
+        names["f"](5)
+    assert lines.raised(raised.value, tmp_path) == has_crashed
+    later = LookupError()
+    later.__context__ = raised.value
+    assert lines.raised(later, tmp_path) == has_crashed
 
 
 def file_of(test: str) -> str:

@@ -213,11 +213,18 @@ class LocalParty(LaidOutParty["LocalProcess"]):
         if setup.values is not None:
             setup.config.shares.lay_out(setup.values, setup.config.party, directory)
         if setup.takes_noise is not None:
-            move_piece(setup.takes_noise, directory)
+            self.take_noise(setup.takes_noise)
         for name, target in setup.links.items():
             (directory / name).symlink_to(target)
         write_config(setup.config, directory)
         (directory / LOG).touch(mode=0o600)
+
+    def take_noise(self, piece: Path) -> None:
+        """Move its part of noise made ahead to its directory, which was laid out without it.
+
+        Args: piece: the directory of that part, in the same file system.
+        """
+        move_piece(piece, self._directory)
 
     def _module(self) -> str:
         """Return the module that the party's process runs."""

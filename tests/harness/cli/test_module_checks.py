@@ -221,7 +221,7 @@ def test_third():
 """
 
 
-HOOKS = "pytest_addoption, pytest_deselected, pytest_runtest_setup, pytest_sessionfinish"
+HOOKS = "pytest_addoption, pytest_configure, pytest_deselected, pytest_runtest_setup, pytest_sessionfinish"
 
 
 def _run_pytest(root: Path, *arguments: str, tests: str = TWO_TESTS) -> subprocess.CompletedProcess[str]:
@@ -249,6 +249,8 @@ def test_no_test_begins_after_the_time(tmp_path: Path) -> None:
 def test_failed_tests_run_again_by_themselves(tmp_path: Path) -> None:
     """pytest takes other files away without a test of theirs."""
     (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
+    said = _run_pytest(tmp_path, "--lf").stdout  # when nothing has failed yet
+    assert "4 deselected" in said and "passed" not in said and "failed," not in said, said
     assert "1 failed, 3 passed" in _run_pytest(tmp_path).stdout
     assert "1 failed" in (said := _run_pytest(tmp_path, "--lf").stdout) and "passed" not in said, said
 

@@ -1,5 +1,6 @@
 """Runs on hosts beside releases: noise made ahead, each piece used once; benchmark runs, of nobody's data."""
 
+import errno
 import json
 import os
 import shutil
@@ -9,10 +10,12 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec import structs
 
+from fairshares.harness.engines.parties import handle
 from fairshares.harness.errors import (
     FairSharesError,
     HostUnfitError,
@@ -42,7 +45,7 @@ from fairshares.harness.hosts.trials import TERMS, NoiseTrial, ReleaseTrial, Tri
 from fairshares.harness.inputs.federation_size import FederationSize
 from fairshares.harness.pipeline.sources import read_terms
 from fairshares.harness.privacy.ledger.entries import Ledger
-from fairshares.harness.privacy.stock import Stock
+from fairshares.harness.privacy.stock import PieceRecord, Stock
 from fairshares.harness.releases.weights.request import WeightsRequest
 from fairshares.harness.releases.weights.spec import PI_RW
 from fairshares.harness.security_models import get_model
@@ -188,12 +191,21 @@ def test_a_host_that_lies_about_a_ledger_costs_one_piece(hosts: list[Path], stac
     assert stock.pieces(terms) == rest and spent(hosts[0]) == [] and not work.is_running
 
 
+def no_room(*_arguments: object) -> None:
+    """Stand for what writes to a disk that is full."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_refused_run_takes_no_noise(hosts: list[Path], stack: ExitStack) -> None:
     """Whatever is refused of its preparation, the piece stays in the stock, and the next request gets it."""
     stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
     work = coordinator.work
     terms = run_of(work).inputs.noise_terms
-    keep_marked(stock, terms, 1, 7)
+    attempts, made = stock.begin(terms), stock.directory / "made"
+    shares = Path("Persistence", "Transactions-P0.data")
+    (made / "party-0" / shares).parent.mkdir(parents=True)
+    (made / "party-0" / shares).write_text("a party's")
+    stock.keep(terms, "7" * 64, made, PieceRecord(attempts=attempts))
     (piece,) = stock.pieces(terms)
     right = to_prepare(0, piece=piece)
     elsewhere = [("127.0.0.1", 1)] * MODEL.parties
@@ -205,8 +217,14 @@ def test_a_refused_run_takes_no_noise(hosts: list[Path], stack: ExitStack) -> No
         with pytest.raises(error, match=said):
             answered(work, wrong)
         assert stock.pieces(terms) == [piece]
+    place = run_of(work).place.scratch
+    before = sorted(place.rglob("*"))
+    with patch.object(handle, "write_config", no_room), pytest.raises(OSError, match="No space left"):
+        answered(work, right)
+    assert stock.pieces(terms) == [piece] and sorted(place.rglob("*")) == before
     answered(work, right)
-    assert stock.pieces(terms) == []
+    assert stock.pieces(terms) == [] and not run_of(work).planned.file.exists()
+    assert (place / "party" / shares).read_text() == "a party's"
 
 
 def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: ExitStack) -> None:
