@@ -1,5 +1,8 @@
 """A client's part in a round of a training over hosts: its clipped update, from its own records."""
 
+from __future__ import annotations
+
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +22,8 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.inputs.records import read_singly
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
-from fairshares.harness.system.progress import Say, nothing_said
+from fairshares.harness.system.files import as_path
+from fairshares.harness.system.progress import Say
 from fairshares.harness.system.result_files import SCHEMA, result_path
 from fairshares.harness.training.fairness import FAIRNESS, FairGrad
 from fairshares.harness.training.features import Features, features_from_json
@@ -40,20 +44,27 @@ class TrainingRound:
     Attributes:
         task: The name of the task of vectors.
         reveal: The number of the reveal for which a client seals its update.
+        domain: The groups and labels that records may have.
+        features: The model's features.
+        parameters: Of the model now, shape (k - 1, p + 1).
+        clip: The norm to which a record's gradient is shortened.
+        largest_weight: The bound on a record's weight.
+        weights: A record's weight by group and label; None if each weighs 1.
+        fairgrad: How the counts are made that follow an update, if any do.
     """
 
     task: str
     reveal: int
-    _domain: RecordDomain
-    _features: Features
-    _parameters: Floats
-    _clip: float
-    _largest_weight: float
-    _weights: Floats | None
-    _fairgrad: FairGrad | None
+    domain: RecordDomain
+    features: Features
+    parameters: Floats
+    clip: float
+    largest_weight: float
+    weights: Floats | None
+    fairgrad: FairGrad | None
 
     @classmethod
-    def load(cls, path: Path | str) -> "TrainingRound":
+    def load(cls, path: Path | str) -> TrainingRound:
         """Read `round.json`.
 
         Args:
@@ -64,7 +75,7 @@ class TrainingRound:
         with naming(PYTHON):
             return read_round(result_path(path, ROUND_FILE))
 
-    def update(self, records: TabularRecords) -> Floats:
+    def update(self, records: TabularRecords | Path | str) -> Floats:
         """Return the update that one client's records make, shape (coordinates,).
 
         Computes: the mean over records of the loss's gradient, each clipped, then weighed. Counts of what the
@@ -78,44 +89,51 @@ class TrainingRound:
             RecordsError: The records are none, of several clients, or a feature can't be read in any.
         """
         with naming(PYTHON):
-            return self.update_from(records)
-
-    def update_from(self, records: TabularRecords, say: Say = nothing_said) -> Floats:
-        """Return the update as `update`, and say which values count as nothing."""
-        found, rows = read_singly(records, [*self._features.by_name], self._domain)
-        for sentence in self._features.unreadable(rows, trained=True):
-            say(sentence)
-        if "client_id" in found.columns and found.clients > 1:
-            raise RecordsError(
-                f"The records are of {found.clients} clients, each of whom seals an update of its own: give "
-                "those of one, with a directory of its own."
-            )
-        examples = Examples(
-            features=self._features.encode(rows.texts),
-            label=found.label,
-            client=np.zeros(len(found.label), dtype=np.int64),
-            clients=1,
-            labels=len(self._domain.labels),
-            group=found.group,
-        )
-        updates = examples.updates(
-            self._parameters,
-            self._clip,
-            self._largest_weight,
-            PrivacyUnit.CLIENT,
-            fairgrad=self._fairgrad,
-            weights=self._weights,
-        )
-        update: Floats = updates[0]
+            source = as_path(records, "records") if isinstance(records, str | Path) else records
+            sentences: list[str] = []
+            update = update_of(self, source, sentences.append)
+        for sentence in sentences:
+            warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
         return update
 
-    def check_task(self, task: Task) -> None:
-        """Raise ShareError unless the round is one of a task of vectors."""
-        if self.task != task.name:
-            raise ShareError(
-                f"The round is of task {self.task[:16]}, and this is task {task.name[:16]}; ask the "
-                "coordinator which one it trains by."
-            )
+
+def update_of(asked: TrainingRound, records: TabularRecords, say: Say) -> Floats:
+    """Return the update of one client's records for a round, and say which values count as nothing."""
+    found, rows = read_singly(records, [*asked.features.by_name], asked.domain)
+    for sentence in asked.features.unreadable(rows, trained=True):
+        say(sentence)
+    if "client_id" in found.columns and found.clients > 1:
+        raise RecordsError(
+            f"The records are of {found.clients} clients, each of whom seals an update of its own: give "
+            "those of one, with a directory of its own."
+        )
+    examples = Examples(
+        features=asked.features.encode(rows.texts),
+        label=found.label,
+        client=np.zeros(len(found.label), dtype=np.int64),
+        clients=1,
+        labels=len(asked.domain.labels),
+        group=found.group,
+    )
+    updates = examples.updates(
+        asked.parameters,
+        asked.clip,
+        asked.largest_weight,
+        PrivacyUnit.CLIENT,
+        fairgrad=asked.fairgrad,
+        weights=asked.weights,
+    )
+    update: Floats = updates[0]
+    return update
+
+
+def check_task(asked: TrainingRound, task: Task) -> None:
+    """Raise ShareError unless a round is one of a task of vectors."""
+    if asked.task != task.name:
+        raise ShareError(
+            f"The round is of task {asked.task[:16]}, and this is task {task.name[:16]}; ask the coordinator "
+            "which one it trains by."
+        )
 
 
 def read_round(path: Path) -> TrainingRound:

@@ -6,7 +6,7 @@ from fairshares.harness.cli.options import ShareOptions
 from fairshares.harness.cli.terminal import announce, plain, say, steps
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.pipeline.tasks import revealed_by_runs
-from fairshares.harness.training.client_round import read_round
+from fairshares.harness.training.client_round import check_task, read_round, update_of
 from fairshares.harness.uploads.task import Task
 from fairshares.harness.uploads.vectors import UpdateClient
 from fairshares.harness.views.run_summary import STEPS
@@ -28,10 +28,10 @@ def share_update(options: ShareOptions, task: Task, file: Path) -> None:
             f"spend; leave it out beside {named('round')}."
         )
     asked = read_round(file)
-    asked.check_task(task)
+    check_task(asked, task)
     if options.check:
         assert options.records is not None  # as nothing is sent
-        update = asked.update_from(options.records, announce)
+        update = update_of(asked, options.records, announce)
         for line in meaning(task, revealed_by_runs(task)):
             say(plain(line))
         say(f"An update of {len(update):,} numbers would be sealed for reveal {asked.reveal}; nothing was.")
@@ -41,7 +41,7 @@ def share_update(options: ShareOptions, task: Task, file: Path) -> None:
     if options.records and client.sealed(asked.reveal) is None:
         with steps(STEPS) as begin:
             begin("records")
-            update = asked.update_from(options.records, announce)
+            update = update_of(asked, options.records, announce)
             begin("share")
             client.seal(asked.reveal, update)
         say(f"Sealed an update for reveal {asked.reveal} of {client.reveals}, in {plain(str(options.out))}.")

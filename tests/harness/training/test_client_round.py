@@ -11,7 +11,8 @@ import pytest
 
 from fairshares.harness.errors import RecordsError, ResultFileError, ShareError
 from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.training.client_round import TrainingRound, read_round
+from fairshares.harness.system.progress import nothing_said
+from fairshares.harness.training.client_round import TrainingRound, check_task, read_round, update_of
 from fairshares.harness.training.declared_training import DeclaredTraining
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import Category, Features, NumberInRange
@@ -50,7 +51,7 @@ def published(declared: DeclaredTraining, place: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize("declared", [PLAIN, FAIR])
 def test_an_update_is_the_row_of_this_client_among_all(declared: DeclaredTraining, tmp_path: Path) -> None:
     """Beside another client, whose records come first."""
-    found = TrainingRound.load(published(declared, tmp_path)).update(RECORDS)
+    found = update_of(TrainingRound.load(published(declared, tmp_path)), RECORDS, nothing_said)
     columns = {name: ["3", *map(str, RECORDS[name])] for name in ("age", "sector")}
     together = Examples(
         FEATURES.encode(columns),
@@ -75,14 +76,17 @@ def test_an_update_is_the_row_of_this_client_among_all(declared: DeclaredTrainin
 
 def test_a_client_is_one_and_has_records(tmp_path: Path) -> None:
     asked = read_round(published(PLAIN, tmp_path))
+    known = RECORDS.assign(sector="x")
     with pytest.raises(RecordsError, match="of 3 clients, each of whom seals an update of its own"):
-        asked.update(RECORDS.assign(client_id=["c", "d", "e"]))
-    assert asked.update(RECORDS.assign(client_id="c")).tolist() == asked.update(RECORDS).tolist()
+        asked.update(known.assign(client_id=["c", "d", "e"]))
+    assert asked.update(known.assign(client_id="c")).tolist() == asked.update(known).tolist()
     with pytest.raises(RecordsError, match="no records"):
         asked.update(RECORDS[:0])
     said: list[str] = []
-    asked.update_from(RECORDS, said.append)
+    update_of(asked, RECORDS, said.append)
     assert len(said) == 1 and "sector: 1 of 3 values" in said[0]
+    with pytest.warns(UserWarning, match="sector: 1 of 3 values"):
+        asked.update(RECORDS)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +119,6 @@ def test_what_is_no_round_is_refused_in_a_sentence(
 def test_a_round_of_another_task_is_refused(tmp_path: Path) -> None:
     task = made_task(tmp_path / "task")
     asked = read_round(published(PLAIN, tmp_path))
-    replace(asked, task=task.name).check_task(task)
+    check_task(replace(asked, task=task.name), task)
     with pytest.raises(ShareError, match="ask the coordinator which one it trains by"):
-        asked.check_task(task)
+        check_task(asked, task)
