@@ -36,7 +36,7 @@ FAIR = replace(
     descent=Descent(4, clip=0.5, largest_weight=1.25),
     fairgrad=FairGrad("equalized_odds", 2, 2, positive=1),
 )
-TABLE = np.array([[0.5, 2.0], [1.0, 1.5]])
+TABLE = np.array([[0.5, 2.0], [1.5, 1.0]])
 
 
 def published(declared: DeclaredTraining, place: Path, **changes: Any) -> Path:
@@ -51,7 +51,8 @@ def published(declared: DeclaredTraining, place: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize("declared", [PLAIN, FAIR])
 def test_an_update_is_the_row_of_this_client_among_all(declared: DeclaredTraining, tmp_path: Path) -> None:
     """Beside another client, whose records come first."""
-    found = update_of(TrainingRound.load(published(declared, tmp_path)), RECORDS, nothing_said)
+    asked = TrainingRound.load(published(declared, tmp_path))
+    found = update_of(asked, RECORDS, nothing_said)
     columns = {name: ["3", *map(str, RECORDS[name])] for name in ("age", "sector")}
     together = Examples(
         FEATURES.encode(columns),
@@ -71,7 +72,9 @@ def test_an_update_is_the_row_of_this_client_among_all(declared: DeclaredTrainin
     )
     assert found == pytest.approx(rows[1], abs=1e-12)
     assert len(found) == declared.bounds.coordinates
-    assert np.linalg.norm(found) <= declared.bounds.norm * (1 + 1e-12)
+    assert np.linalg.norm(found) < declared.bounds.norm
+    alone = update_of(asked, RECORDS[1:2], nothing_said)  # a wrong prediction, and the largest weight
+    assert np.linalg.norm(alone) == pytest.approx(declared.bounds.norm)
 
 
 def test_a_client_is_one_and_has_records(tmp_path: Path) -> None:
