@@ -1,6 +1,5 @@
 """A training over hosts, as its coordinator runs it: round by round, each of which is a reveal of a task."""
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from fairshares.harness.system.files import in_turn, write_whole
 from fairshares.harness.system.places import make_own_directory
 from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.harness.system.result_files import write_json
+from fairshares.harness.training.client_round import read_round
 from fairshares.harness.training.declared_training import DeclaredTraining, settings_of_training
 from fairshares.harness.training.logistic import MODEL_FILE, Descending, LogisticModel, ModelFile
 from fairshares.harness.training.round_file import ROUND_FILE
@@ -282,10 +282,17 @@ class TrainingAtHosts:
         file = self.reveals.out / ROUND_FILE
         return file.read_bytes() if file.exists() else b""
 
+    def _published_number(self) -> int | None:
+        """Return the number of the reveal of the published round; None if the file is of no round."""
+        try:
+            return read_round(self.reveals.out / ROUND_FILE).reveal
+        except ResultFileError:
+            return None
+
     def _check_published(self, number: int, state: Descending, published: bytes) -> None:
         """Raise OptionError if a round is published that has this number, and is another one."""
         text = self._text(number, state)
-        if published and published != text and _number_in(published) == number:
+        if published and published != text and self._published_number() == number:
             raise OptionError(
                 f"{self.reveals.out} has a training that began with another task or other options, or sums "
                 f"that were changed; repeat its options, or name another {named('out')}."
@@ -357,13 +364,3 @@ class TrainingAtHosts:
         return structs.replace(
             whole, training=settings_of_training(declared.descent, declared.fairgrad, plan.loss)
         )
-
-
-def _number_in(published: bytes) -> int | None:
-    """Return the number of the reveal in the bytes of a published round, if they are of one."""
-    try:
-        fields = json.loads(published)
-    except ValueError:
-        return None
-    number = fields.get("reveal") if isinstance(fields, dict) else None
-    return number if isinstance(number, int) else None

@@ -64,7 +64,7 @@ class UpdateBounds:
 
         Computes: (k - 1)(p + 1) coordinates of norm N = clip * largest_weight. With `fairgrad`, a count for
         each cell follows, and the norm is N / sqrt(1 - share).
-        [test: tests/harness/training/test_declared_training.py]
+        [test: tests/harness/training/test_client_round.py]
         """
         coordinates = (labels - 1) * (columns + 1)
         norm = how.clip * how.largest_weight

@@ -22,10 +22,29 @@ from fairshares.harness.views.parts import Part
 
 # All else says how records are read, or what is released beside the model, on one machine.
 _USED = {
-    *("features", "rounds", "clip", "largest_weight", "learning_rate", "momentum"),
-    *("with_", "fairness", "positive_label", "domain", "groups", "labels", "privacy_unit"),
-    *("epsilon", "delta", "noise", "offline", "population", "budget", "ledger", "security"),
-    *("out", "timeout"),
+    "features",
+    "rounds",
+    "clip",
+    "largest_weight",
+    "learning_rate",
+    "momentum",
+    "with_",
+    "fairness",
+    "positive_label",
+    "domain",
+    "groups",
+    "labels",
+    "privacy_unit",
+    "epsilon",
+    "delta",
+    "noise",
+    "offline",
+    "population",
+    "budget",
+    "ledger",
+    "security",
+    "out",
+    "timeout",
 }
 
 
