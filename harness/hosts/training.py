@@ -12,7 +12,7 @@ from msgspec import UNSET, structs
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import FairSharesError, OptionError, ResultFileError, WriteError, cannot, named
 from fairshares.harness.hosts.signed_results import verify
-from fairshares.harness.pipeline.earlier_results import found_in, read_files
+from fairshares.harness.pipeline.earlier_results import read_files
 from fairshares.harness.pipeline.manifest_of_run import combined_manifest, with_costs_of
 from fairshares.harness.pipeline.run import Run
 from fairshares.harness.privacy.ledger.charge import Entry
@@ -24,9 +24,9 @@ from fairshares.harness.privacy.manifest import (
     given,
     read_manifest,
 )
-from fairshares.harness.releases.files import files_to_json, read_file
+from fairshares.harness.releases.files import files_to_json, needed_file, read_file
 from fairshares.harness.releases.sums.statistic import NoisySum, SumsFile, SumsStatistic
-from fairshares.harness.releases.weights.statistic import Weights
+from fairshares.harness.releases.weights.statistic import WeightsFile, WeightsStatistic
 from fairshares.harness.reweighing.formulas import GroupWeights
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import in_turn, write_whole
@@ -94,10 +94,9 @@ class ReleasedWeights:
         """
         verify(directory)
         earlier = read_files(directory)
-        found = found_in(earlier, directory)
+        found = WeightsStatistic.read_files([needed_file(earlier.files, WeightsFile)])
         manifest = earlier.manifest
-        if not isinstance(found, Weights) or not isinstance(manifest, Manifest):
-            raise ResultFileError(f"{directory} is the result of no release of weights; name one of these.")
+        assert isinstance(manifest, Manifest)  # as hosts signed it
         domain = found.counts.domain
         if (domain.groups, domain.labels) != (declared.domain.groups, declared.domain.labels):
             raise OptionError(f"{directory} has weights of other groups or labels than this training.")
