@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fairshares.harness.hosts.sums import SumsAtHosts
     from fairshares.harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from fairshares.harness.reweighing.sample_weight import read_weights, sample_weight
+    from fairshares.harness.training.client_round import TrainingRound
     from fairshares.harness.training.logistic import LogisticModel
     from fairshares.harness.training.session import SumSession
     from fairshares.harness.uploads.vectors import UpdateClient
@@ -52,6 +53,7 @@ __all__ = [
     "SumsAtHosts",
     "ThresholdsResult",
     "TrainResult",
+    "TrainingRound",
     "UpdateClient",
     "WeightsResult",
     "__version__",
@@ -91,6 +93,7 @@ _LATE = {
     "Session": "fairshares._session",
     "SumSession": "fairshares.harness.training.session",
     "SumsAtHosts": "fairshares.harness.hosts.sums",
+    "TrainingRound": "fairshares.harness.training.client_round",
     "UpdateClient": "fairshares.harness.uploads.vectors",
     "read_weights": "fairshares.harness.reweighing.sample_weight",
     "sample_weight": "fairshares.harness.reweighing.sample_weight",

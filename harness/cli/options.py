@@ -31,6 +31,7 @@ from fairshares.harness.request.readers import (
     parse_path,
     parse_place,
     parse_population,
+    parse_seconds,
     parse_unit,
 )
 from fairshares.harness.request.request import (
@@ -135,6 +136,11 @@ class ShareOptions(
         parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
     )
     check = switch("say what the task means and which records would be left out, and share nothing")
+    round = optional(
+        parse_path,
+        "of a task of vectors: the file of a round of a training, round.json, for which one client's update "
+        "is made from its records; --out is the client's own directory, which stays",
+    )
     counted = optional(
         parse_path,
         "the client's own file of what it has shared: a file of records is refused a second time, and the "
@@ -556,10 +562,41 @@ class HostsCleanOptions(Options):
     hosts = HOSTS
 
 
+class OverHosts(Options):
+    """A training over hosts, whose clients seal their updates for a task of vectors."""
+
+    hosts = optional(
+        parse_path,
+        "instead of --records: a file that describes hosts, which reveal the sums of what clients have "
+        "sealed by `share --round`; goes on where it was, in --out",
+    )
+    task = optional(parse_path, "with --hosts: the file of the task of vectors")
+    clients = optional(
+        Whole(1, 10**9), "with --hosts: the number by which sums are divided, fixed beforehand"
+    )
+    wait = optional(
+        parse_seconds,
+        "with --hosts: seconds that clients have in each round; default: each command reveals a round, and "
+        "tells of the next one",
+    )
+    weights = optional(
+        parse_path,
+        "with --hosts: the directory of weights that hosts have released to the same population, by which "
+        "clients weigh their records",
+    )
+    vectors = optional(
+        parse_path,
+        "instead of --records: writes what a task declares for such a training over hosts, for its --domain, "
+        "and trains nothing",
+    )
+
+
 class TrainOptions(Options):
     """The options of `train`."""
 
-    training = OptionGroup(TrainRequest, records={"unless": "preprocess"})
+    also = "--records my.csv"
+    training = OptionGroup(TrainRequest, records={"example": ""})  # hosts have no records
+    over = OptionGroup(OverHosts)
     prints = "model.json"
     preprocess = PREPROCESS
     plot = PLOT

@@ -1,34 +1,26 @@
 """Sums of vectors at hosts, reveal by reveal, as whoever trains a model starts them: `SumsAtHosts`."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairshares.harness.engines.execution import Progress
-from fairshares.harness.errors import PYTHON, OptionError, named, naming
-from fairshares.harness.hosts.inventory import hosts_for, read_hosts
-from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
-from fairshares.harness.privacy.ledger.charge import chosen_account
-from fairshares.harness.releases.base import PreparedRelease
-from fairshares.harness.releases.sums.request import RevealRequest
-from fairshares.harness.releases.sums.statistic import NoisySum, SumsStatistic
-from fairshares.harness.request.fields import OptionGroup, Options, as_text
-from fairshares.harness.request.request import AccountOptions, Request, Where, parse_pieces
+from fairshares.harness.errors import PYTHON, naming
+from fairshares.harness.request.fields import as_text
+from fairshares.harness.request.request import parse_pieces
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import as_path
 from fairshares.harness.system.progress import nothing_said
-from fairshares.harness.system.result_files import default_out
 from fairshares.harness.training.session import Number
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.accounting.rounds import RoundsPlan
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.json_values import JsonValue
 
-
-class SumsCall(Options):
-    """Reveals of a task of vectors, with what all of them have in common."""
-
-    request = OptionGroup(RevealRequest)
-    account = OptionGroup(AccountOptions)
-    where = OptionGroup(Where, without=("stock",))
+if TYPE_CHECKING:
+    from fairshares.harness.pipeline.run import Run
+    from fairshares.harness.releases.sums.statistic import NoisySum
 
 
 class SumsAtHosts:
@@ -81,11 +73,10 @@ class SumsAtHosts:
         """
         with naming(PYTHON):
             # Packages of an extra are needed to use this class, and not to import it.
-            from fairshares.harness.hosts.runner import HostsBackend
+            from fairshares.harness.hosts.reveals import RevealsAtHosts, SumsCall
 
             inventory = as_path(hosts, "hosts")
             self.task: Task = read_task(as_path(task, "task"))
-            self._vectors = self.task.vectors
             call = SumsCall(
                 security=self.task.model,
                 epsilon=epsilon,
@@ -100,41 +91,25 @@ class SumsAtHosts:
                 upload_task=self.task.name,
                 reveal="1",
             )
-            model = self.task.model
-            fleet = read_hosts(inventory)
-            self._hosts = HostsBackend(hosts_for(model, fleet, inventory), model)
-            self._account = chosen_account(call.request.population, call.account.budget, call.account.ledger)
-            if self._account.population is None:
-                raise OptionError(
-                    f"The reveals of a task are charged once, to a population: name it by "
-                    f"{named('population', 'NAME')}."
-                )
-            self._request = call.request
-            self._statistic = SumsStatistic(self._request.spec)
-            check_supported(self._request, self._statistic.spec, self._hosts)
-            self._timeout_s = call.where.timeout
-            self.out: Path = call.where.out or default_out(self._request.task)
+            self._reveals = RevealsAtHosts.asked(inventory, self.task, call)
+            self.out: Path = self._reveals.out
 
     @property
     def reveals(self) -> int:
         """How many reveals the task declares."""
-        return self._vectors.reveals
+        return self._reveals.reveals
 
     @property
     def next_reveal(self) -> int:
         """The number of the next reveal, for which clients seal: one above the last that this ledger has."""
-        population = self._account.population
-        assert population is not None  # as it was chosen
         with naming(PYTHON):
-            return self._account.ledger.last_reveal(population, self.task.name) + 1
+            return self._reveals.next_reveal
 
     @property
     def plan(self) -> RoundsPlan:
         """The noise of each reveal, and of all together `exact` (epsilon, delta), and `loss` with rho."""
         with naming(PYTHON):
-            rounds = self._prepared(self._request).plan.rounds
-        assert rounds is not None  # as the statistic plans them
-        return rounds
+            return self._reveals.plan
 
     def reveal(self, number: int | None = None) -> Floats:
         """Have the hosts reveal the noisy sum of what clients have sent for a reveal, shape (coordinates,).
@@ -154,18 +129,7 @@ class SumsAtHosts:
     def run(self, number: int, progress: Progress = nothing_said) -> Run[NoisySum]:
         """Run a reveal as `reveal`; return the run, with its manifest and files."""
         with naming(PYTHON):
-            from fairshares.harness.hosts.runner import HostsRunner, HostsSource, propose
-
-            self.task.of_reveal(number)  # before hosts are involved
-            request = self._request.but(RevealRequest.reveal, number)
-            request = request.but(Request.population, self._account.population)
-            with self._hosts.connected(progress) as connected:
-                proposed = propose(connected, request)
-                settings = RunSettings(
-                    request, timeout_s=self._timeout_s, account=self._account, hosts=HostsRunner(proposed)
-                )
-                out = self.out / f"reveal-{number}"
-                return run_release(self._statistic, HostsSource(proposed), settings, out, progress)
+            return self._reveals.run(number, progress)
 
     def preprocess(self, reveals: int = 1, progress: Progress = nothing_said) -> list[dict[str, JsonValue]]:
         """Have the hosts make the joint noise of 1 to 1000 later reveals; return its costs.
@@ -173,14 +137,5 @@ class SumsAtHosts:
         Each reveal takes a piece of its own. An error leaves finished pieces.
         """
         with naming(PYTHON):
-            from fairshares.harness.hosts.runner import preprocess
-
-            number = parse_pieces(as_text(reveals), "reveals")
-            request = self._request.but(RevealRequest.reveal, self.next_reveal)
-            prepared = self._prepared(request.but(Request.population, self._account.population))
-            with self._hosts.connected(progress) as connected:
-                made = preprocess(connected, prepared, number, self._timeout_s, progress)
+            made = self._reveals.preprocess(parse_pieces(as_text(reveals), "reveals"), progress)
         return [as_json(piece) for piece in made]
-
-    def _prepared(self, request: RevealRequest) -> PreparedRelease[NoisySum]:
-        return self._statistic.prepare(request, self.task.domain)

@@ -111,14 +111,20 @@ def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee
     manifests = list(parts.values())
     *earlier, last = (read_statement(part) for part in manifests)
     latest = last.with_loss(asked) if asked else last
-    client_sent = [part.client_sent_bytes for part in manifests]
-    client_received = [part.client_received_bytes for part in manifests]
-    of_parts = [part.peak_memory_bytes for part in manifests]
     return structs.replace(
-        manifests[-1],
+        with_costs_of(manifests),
         task=task,
         program_hash=" ".join(part.program_hash for part in manifests),
         privacy=together([*earlier, latest]).stated,
+        parts=dict(parts),
+    )
+
+
+def with_costs_of(manifests: Sequence[Manifest]) -> Manifest:
+    """Return the last manifest with the costs of all: sums, and the most memory that a party took."""
+    of_parts = [part.peak_memory_bytes for part in manifests]
+    return structs.replace(
+        manifests[-1],
         mpc_s=sum_if_known([part.mpc_s for part in manifests]),
         party_mpc_s=_sums_of_parties([part.party_mpc_s for part in manifests]),
         online_s=sum_if_known([part.online_s for part in manifests]),
@@ -128,10 +134,9 @@ def combined_manifest(task: str, parts: Mapping[str, Manifest], asked: Guarantee
         share_s=sum_if_known([part.share_s for part in manifests]),
         rounds=sum_if_known([part.rounds for part in manifests]),
         sent_bytes=_sums_of_parties([part.sent_bytes for part in manifests]),
-        client_sent_bytes=_sums_if_set(client_sent),
-        client_received_bytes=_sums_if_set(client_received),
+        client_sent_bytes=_sums_if_set([part.client_sent_bytes for part in manifests]),
+        client_received_bytes=_sums_if_set([part.client_received_bytes for part in manifests]),
         peak_memory_bytes=[max(peaks) for peaks in zip(*of_parts, strict=False)],
-        parts=dict(parts),
     )
 
 

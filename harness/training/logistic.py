@@ -1,8 +1,9 @@
 """Multinomial logistic regression from noisy sums, with scikit-learn's interface."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -43,6 +44,33 @@ class Descent:
     largest_weight: float = 1.0
     learning_rate: float = 1.0
     momentum: float = 0.9
+
+
+@dataclass(frozen=True)
+class UpdateBounds:
+    """What a task of vectors, or a session, declares of a training's updates.
+
+    Attributes:
+        coordinates: The length of an update.
+        norm: A bound on its L2 norm, in which its weight is already.
+    """
+
+    coordinates: int
+    norm: float
+
+    @classmethod
+    def of(cls, labels: int, columns: int, how: Descent, fairgrad: FairGrad | None) -> "UpdateBounds":
+        """Return the bounds of a model of k labels and p columns of features.
+
+        Computes: (k - 1)(p + 1) coordinates of norm N = clip * largest_weight. With `fairgrad`, a count for
+        each cell follows, and the norm is N / sqrt(1 - share).
+        [test: tests/harness/training/test_client_round.py]
+        """
+        coordinates = (labels - 1) * (columns + 1)
+        norm = how.clip * how.largest_weight
+        if fairgrad is None:
+            return cls(coordinates, norm)
+        return cls(coordinates + fairgrad.cells, math.hypot(norm, fairgrad.unit(norm)))
 
 
 @dataclass(frozen=True)
@@ -179,6 +207,13 @@ class Descending:
             counts = counts + noisy[size:]
             weights = fairgrad.weights(counts, done)
         return Descending(parameters, velocity, total, counts, weights, done)
+
+    def without_sum(self, how: Descent) -> "Descending":
+        """Return the descent after a round that revealed nothing, which leaves the model as it was."""
+        total = self.total
+        if self.done >= how.rounds // 2:
+            total = total + self.parameters
+        return replace(self, total=total, done=self.done + 1)
 
     def average(self, how: Descent) -> Floats:
         """Return the mean of the parameters after each step of the later half of all rounds."""

@@ -1,6 +1,5 @@
 """One training on one budget: weights, a model, and thresholds from clients that it did not see."""
 
-import math
 import random
 import tempfile
 import time
@@ -56,7 +55,6 @@ from fairshares.harness.privacy.manifest import (
     MANIFEST,
     Manifest,
     StatedInputs,
-    TrainingSettings,
     read_statement,
 )
 from fairshares.harness.privacy.statement import (
@@ -78,6 +76,7 @@ from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
 from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.harness.system.result_files import check_new, new_directory, write_all
+from fairshares.harness.training.declared_training import descent_of, fairgrad_of, settings_of_training
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import Features
 from fairshares.harness.training.logistic import (
@@ -85,6 +84,7 @@ from fairshares.harness.training.logistic import (
     Examples,
     LogisticModel,
     ModelFile,
+    UpdateBounds,
     fit,
     probabilities,
     with_constant,
@@ -174,10 +174,7 @@ class ChosenTraining:
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
         """Return how groups are weighed, if at all."""
-        if self.fairness is None:
-            return None
-        positive = domain.positive(self.request.positive_label)
-        return FairGrad(self.fairness, len(domain.groups), len(domain.labels), positive)
+        return fairgrad_of(self.request, domain)
 
 
 def _plan_of(part: RunSettings, domain: RecordDomain) -> NoisePlan:
@@ -238,7 +235,9 @@ def train_on_records(
                     max_count=domain.max_count,
                     in_training=revealed.examples.clients,
                 ),
-                training=_settings(planned),
+                training=settings_of_training(
+                    planned.chosen.descent, planned.fairgrad, planned.sums.plan.loss
+                ),
                 wall_s=time.monotonic() - began,
                 columns=columns_of(records.columns),
             )
@@ -481,25 +480,6 @@ def _release(
     )
 
 
-def _settings(planned: PlannedTraining) -> TrainingSettings:
-    """Return the manifest's fields on how the model was trained."""
-    descent = planned.chosen.descent
-    fairgrad = planned.fairgrad
-    loss = planned.sums.plan.loss
-    return TrainingSettings(
-        rounds=descent.rounds,
-        clip=descent.clip,
-        largest_weight=descent.largest_weight,
-        learning_rate=descent.learning_rate,
-        momentum=descent.momentum,
-        fairness=fairgrad.fairness if fairgrad else UNSET,
-        fairness_share=fairgrad.share if fairgrad else UNSET,
-        fairness_step=fairgrad.step if fairgrad else UNSET,
-        rho=float_up(loss.rho),
-        rho_delta=float_up(loss.certain + loss.apart),
-    )
-
-
 def label_values(records: ClientRecords) -> list[TypedName]:
     """Return the labels in the records' dtype; OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
@@ -547,11 +527,7 @@ def plan_sums(
 ) -> PlannedSums:
     """Work out the noise of the model's rounds for so many clients; OptionError if there is none."""
     request = chosen.request
-    norm = chosen.descent.clip * chosen.descent.largest_weight  # what is added is clipped and weighed already
-    coordinates = (len(domain.labels) - 1) * (features.columns + 1)
-    if fairgrad is not None:
-        norm = math.hypot(norm, fairgrad.unit(norm))
-        coordinates += fairgrad.cells
+    bounds = UpdateBounds.of(len(domain.labels), features.columns, chosen.descent, fairgrad)
     rows = clients
     unit = request.protect.privacy_unit
     if unit is PrivacyUnit.RECORD:
@@ -562,10 +538,10 @@ def plan_sums(
     wanted = WantedSums(
         clients=rows,
         rows_of_step=rows_of_step,
-        coordinates=coordinates,
+        coordinates=bounds.coordinates,
         rounds=chosen.descent.rounds,
-        clip=norm,
-        largest_weight=1.0,
+        clip=bounds.norm,
+        largest_weight=1.0,  # what is added is clipped and weighed already
         total=chosen.guarantee,
         unit=unit,
         rows=unit,
@@ -745,19 +721,8 @@ def _chosen_training(
     grid = even_grid()
     if domain is not None and domain.thresholds:
         grid = domain.thresholds
-    usual_largest_weight = 1.0
-    if request.part(BesideTraining.WEIGHING):
-        usual_largest_weight = 2.0
-    elif request.sought:
-        usual_largest_weight = 1.25
     guarantee = request.of_model
-    descent = Descent(
-        rounds=request.rounds,
-        clip=request.clip,
-        largest_weight=request.largest_weight or usual_largest_weight,
-        learning_rate=request.learning_rate,
-        momentum=request.momentum,
-    )
+    descent = descent_of(request, is_weighed=request.part(BesideTraining.WEIGHING) is not None)
     fairness = request.sought
     return ChosenTraining(
         request=request,

@@ -18,6 +18,13 @@ STEPS = {
     **{f"thresholds {key}": name for key, name in thresholds_view.STEPS.items()},
     "write": "write the model",
 }
+STEPS_AT_HOSTS = {
+    **run_summary.STEPS,
+    **run_summary.HOST_STEPS,
+    "wait": "clients: seal and send their updates",
+    "run": "parties: run π_ROUNDS",
+    "read": "read the noisy sum",
+}
 
 
 def training(

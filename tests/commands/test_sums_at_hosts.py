@@ -55,14 +55,18 @@ class Federation:
 
     def declare(self, reveals: int) -> None:
         """Have the coordinator make a task of so many reveals, which the owners put on their hosts."""
-        home = self.site.home
         declared = {"vectors": {"coordinates": 2, "clip": 1, "reveals": reveals, "units": 64}}
-        (home / "vectors.json").write_text(json.dumps(declared))
+        (self.site.home / "vectors.json").write_text(json.dumps(declared))
+        self.declare_from("vectors.json")
+
+    def declare_from(self, vectors: str) -> None:
+        """Do the same for the vectors that a file of the coordinator declares."""
+        home = self.site.home
         hosts = [self.site.directory(i) for i in range(MODEL.parties)]
         (home / "task.json").unlink(missing_ok=True)
         succeed(
             *("task", "task.json", "--parties", ",".join(str(host / "sealing/party.json") for host in hosts)),
-            *("--domain", "vectors.json", "--for-tasks", "sums", "--privacy-unit", "client"),
+            *("--domain", vectors, "--for-tasks", "sums", "--privacy-unit", "client"),
             *("--epsilon", "8", "--delta", "1e-5", "--least-uploads", "1", "--until", "2999-01-01"),
             *("--security", MODEL.name),
             cwd=home,
@@ -161,6 +165,60 @@ def test_a_training_by_the_programs_of_the_page(
     (charge,) = charged["charges"]
     assert (charge["task"], charge["epsilon_exact"]) == ("sums", "8")
     assert [len(of_host) for of_host in hosts.charges("people")] == [1] * MODEL.parties
+
+
+def test_a_training_by_commands(hosts: Federation, tmp_path: Path) -> None:
+    """Of one round: the coordinator and each client have a directory of their own."""
+    home = hosts.site.home
+    (home / "features.json").write_text('{"income": {"low": 0, "high": 70}}')
+    model = ("--features", "features.json", "--groups", "a,b", "--labels", "no,yes", "--rounds", "1")
+    spends = ("--epsilon", "8", "--noise", "distributed", "--population", "by-commands")
+    succeed("train", *model, "--epsilon", "8", "--vectors", "of-model.json", cwd=home)
+    hosts.declare_from("of-model.json")
+    over = ("--hosts", "hosts.toml", "--task", "task.json", "--clients", "3", "--out", "trained")
+    said = succeed("train", *model, *spends, *over, cwd=home)
+    assert "Round 1 of 1: give clients trained/round.json" in said
+    for number, (group, label, income) in enumerate((("a", "yes", 60), ("b", "no", 10), ("b", "yes", 50))):
+        own = tmp_path / str(number)
+        own.mkdir()
+        for public in (home / "task.json", home / "trained/round.json"):
+            shutil.copy(public, own)
+        (own / "mine.csv").write_text(f"group,label,income\n{group},{label},{income}\n")
+        of_round = ("--task", "task.json", "--round", "round.json", "--records", "mine.csv")
+        shared = ("share", *of_round, "--out", "sent", "--to", "task")
+        assert f"Reveal 1: {MODEL.parties} stored (HTTP 201)" in succeed(*shared, cwd=own)
+        assert succeed(*shared, cwd=own) == "Reveal 1: nothing to send.\n"
+    said = succeed("train", *model, *spends, *over, cwd=home)
+    assert "Logistic regression of 2 labels by 1 noisy sums of updates of 3 clients." in said
+    trained = fs.LogisticModel.load(home / "trained")
+    assert trained.parameters.shape == (1, 2) and np.abs(trained.parameters).max() < FAR / 3
+    succeed("verify", "trained/reveal-1", cwd=home)
+    manifest = json.loads((home / "trained/manifest.json").read_text())
+    assert manifest["privacy"]["epsilon_exact"] == "8" and manifest["inputs"]["clients"] == 3
+    assert [len(of_host) for of_host in hosts.charges("by-commands")] == [1] * MODEL.parties
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("--with", "weights"), "Over hosts, weights are a release of their own"),
+        (("--cap", "2"), "--cap is for a training on one machine"),
+        (("--rounds", "3"), "The task declares 2 coordinates, the norm 1, 2 reveals"),
+        (("--clip", "2"), "repeat the options for which --vectors wrote the task's declaration"),
+        (("--out", "of-training"), "--hosts needs --clients 1000"),
+        (("--security", "rep4-ring"), "leave out --security"),
+    ],
+)
+def test_a_training_over_hosts_is_refused_before_anything_is_asked(
+    more: tuple[str, str], sentence: str, hosts: Federation
+) -> None:
+    home = hosts.site.home
+    hosts.declare(reveals=2)
+    (home / "features.json").write_text('{"income": {"low": 0, "high": 70}}')
+    given = {"--rounds": "2", "--groups": "a,b", "--labels": "no,yes", "--features": "features.json"}
+    options = [word for pair in {**given, more[0]: more[1]}.items() for word in pair]
+    spends = ("--epsilon", "8", "--population", "nobody-yet", "--hosts", "hosts.toml", "--task", "task.json")
+    assert sentence in refused("train", *options, *spends, cwd=home)
 
 
 def test_noise_that_was_made_ahead_is_in_one_reveal(hosts: Federation) -> None:

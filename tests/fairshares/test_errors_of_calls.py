@@ -13,6 +13,7 @@ import pytest
 
 import fairshares as fs
 from fairshares.harness.errors import OptionError, named
+from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.training.features import features_from_json
 from fairshares.harness.uploads.task import Task
@@ -26,6 +27,17 @@ MODEL = fs.LogisticModel(
     features_from_json({"prediction": {"low": 0, "high": 1}}, "features"), ("0", "1"), np.zeros((1, 2))
 )
 SCORED = fs.GroupThresholdPredictor({"a": ThresholdRule((0.5,))})
+ROUND = fs.TrainingRound(
+    task="0" * 64,
+    reveal=1,
+    domain=RecordDomain(("a", "b"), ("0", "1")),
+    features=MODEL.features,
+    parameters=MODEL.parameters,
+    clip=1.0,
+    largest_weight=1.0,
+    weights=None,
+    fairgrad=None,
+)
 # What has no mistake that an option could mend.
 NONE_TO_NAME = {
     "GroupThresholdPredictor.fit",
@@ -134,6 +146,8 @@ def mistakes(
         "SumsAtHosts.preprocess": lambda: at_hosts.preprocess(0),
         "SumsAtHosts.reveal": lambda: at_hosts.reveal(9),
         "SumsAtHosts.run": lambda: at_hosts.run(9),
+        "TrainingRound.load": lambda: fs.TrainingRound.load(tmp_path),
+        "TrainingRound.update": lambda: ROUND.update(frame),
         "UpdateClient.seal": lambda: client.seal(1, np.zeros(9)),
         "UpdateClient.sealed": lambda: client.sealed(2),
         "UpdateClient.send": lambda: client.send(1),
@@ -196,6 +210,8 @@ METHODS: dict[str, Callable[[fs.WeightsResult, str], object]] = {
     "GroupThresholdPredictor.load": lambda _, path: fs.GroupThresholdPredictor.load(path),
     "GroupThresholdPredictor.save": lambda _, path: SCORED.save(path),
     "LogisticModel.load": lambda _, path: fs.LogisticModel.load(path),
+    "TrainingRound.load": lambda _, path: fs.TrainingRound.load(path),
+    "TrainingRound.update": lambda _, path: ROUND.update(path),
     "UpdateClient.send": lambda _, path: sent_with(path),
 }
 
@@ -253,7 +269,7 @@ def test_clients_of_vectors_refuse_a_path_that_no_file_can_have(field: str, tmp_
 
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_refuse_a_path_that_no_file_can_have(method: str, weights: fs.WeightsResult) -> None:
-    says = r"no file's name .* name another by (path|directory|certificate)=\.$"
+    says = r"no file's name .* name another by (path|directory|certificate|records)=\.$"
     with pytest.raises(fs.OptionError, match=says):
         METHODS[method](weights, NO_FILE)
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import to_builtins
 
@@ -34,7 +35,7 @@ from fairshares.harness.hosts.signed_results import (
     what_hosts_ran,
 )
 from fairshares.harness.inputs import record_schema
-from fairshares.harness.inputs.record_schema import domain_from_json
+from fairshares.harness.inputs.record_schema import RecordDomain, domain_from_json
 from fairshares.harness.online.client import Invitations
 from fairshares.harness.online.session import Server
 from fairshares.harness.pipeline.sources import terms_of
@@ -48,6 +49,11 @@ from fairshares.harness.releases.files import file_to_json
 from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
+from fairshares.harness.training.declared_training import DeclaredTraining
+from fairshares.harness.training.fairness import FairGrad
+from fairshares.harness.training.features import features_from_json
+from fairshares.harness.training.logistic import Descent
+from fairshares.harness.training.round_file import ROUND_FILE
 from fairshares.harness.uploads.envelope_files import StoredFiles
 from fairshares.harness.uploads.locked_keys import LockedKeys
 from fairshares.harness.uploads.signatures import Signed
@@ -284,6 +290,13 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     sums = statistic_of(reveal).prepare(reveal, domain_from_json({"vectors": vectors}, "here"))
     for file in sums.read({"sums": (1,)}, 1).files(state_privacy(sums, 0).stated):
         yield file.file_name, file_to_json(file)
+    features = features_from_json(
+        {"age": {"low": 0, "high": 1}, "sector": {"categories": ["a", "b"]}}, "here"
+    )
+    fairgrad = FairGrad("equalized_odds", 2, 2, 1)
+    training = DeclaredTraining(RecordDomain(("a", "b"), ("0", "1")), features, Descent(1), fairgrad)
+    state = replace(training.begun(), weights=np.ones((2, 2)))
+    yield ROUND_FILE, json.loads(training.round_text("0" * 64, 1, state, None))
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
     yield "thresholds.json", {"thresholds": {"a": ThresholdRule((0.0, 1.0), (0.5, 0.5)).to_json()}}

@@ -2,11 +2,12 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from fairshares.harness.engines.execution import Progress
 from fairshares.harness.hosts.policy import LEDGER
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, VectorGrid
@@ -18,7 +19,8 @@ from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.releases.sums.statistic import NoisySum, SumsStatistic
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.task import Task
-from fairshares.harness.uploads.vectors import UpdateClient
+from fairshares.harness.uploads.vectors import SealedUpdate, UpdateClient
+from fairshares.protocols.accounting.rounds import RoundsPlan
 from fairshares.protocols.json_values import JsonFields
 from tests.support.coordinators import ANY_PORT, MODEL, After, hosts_runner, make_hosts
 from tests.support.envelopes import made_task
@@ -60,9 +62,7 @@ class Reveals:
         for vector in vectors:
             self.clients += 1
             client = UpdateClient(self.task, self.at / f"client-{self.clients}")
-            sealed = client.seal(number, np.array(vector))
-            for host, envelope in zip(self.hosts, sealed.envelopes, strict=True):
-                (host / "shares" / f"{sealed.identity}.share").write_bytes(envelope)
+            self.put(client.seal(number, np.array(vector)))
 
     def request(self, number: int, **changes: object) -> RevealRequest:
         """Return what a coordinator asks for: distributed noise at ε = 8 unless said otherwise."""
@@ -76,7 +76,18 @@ class Reveals:
         }
         return RevealRequest(**{**asked, **changes})
 
-    def reveal(self, number: int, after: dict[int, After] | None = None, **changes: object) -> Run[NoisySum]:
+    def put(self, sealed: SealedUpdate) -> None:
+        """Put what a client has sealed at each host."""
+        for host, envelope in zip(self.hosts, sealed.envelopes, strict=True):
+            (host / "shares" / f"{sealed.identity}.share").write_bytes(envelope)
+
+    def reveal(
+        self,
+        number: int,
+        after: dict[int, After] | None = None,
+        out: Path | None = None,
+        **changes: object,
+    ) -> Run[NoisySum]:
         """Reveal the sum of what hosts have for a reveal. Args: after: see `hosts_runner`."""
         request = self.request(number, **changes)
         self.outs += 1
@@ -84,9 +95,8 @@ class Reveals:
             account = Account(self.own, POPULATION)
             settings = RunSettings(request, timeout_s=600, account=account, hosts=runner)
             source = HostsSource(runner.proposed)
-            return run_release(
-                SumsStatistic(request.spec), source, settings, self.at / f"out-{self.outs}", lambda step: None
-            )
+            place = out or self.at / f"out-{self.outs}"
+            return run_release(SumsStatistic(request.spec), source, settings, place, lambda step: None)
 
     def charges(self) -> list[tuple[Charge, ...]]:
         """Return what each host's ledger, and the coordinator's last, has charged."""
@@ -97,3 +107,33 @@ class Reveals:
                 charges += population.charges
             found.append(charges)
         return found
+
+
+@dataclass
+class RevealsOfTraining:
+    """Reveals at hosts of this process, as a training takes them.
+
+    Attributes: made: the hosts; out: where results go; after: by reveal, what hosts do; see `hosts_runner`.
+    """
+
+    made: Reveals
+    out: Path
+    after: dict[int, dict[int, After]] = field(default_factory=dict)
+
+    @property
+    def task(self) -> Task:
+        return self.made.task
+
+    @property
+    def next_reveal(self) -> int:
+        return self.made.own.last_reveal(POPULATION, self.task.name) + 1
+
+    @property
+    def plan(self) -> RoundsPlan:
+        release = self.made.request(1)
+        plan = SumsStatistic(release.spec).prepare(release, self.task.domain).plan.rounds
+        assert plan is not None
+        return plan
+
+    def run(self, number: int, progress: Progress) -> Run[NoisySum]:
+        return self.made.reveal(number, self.after.get(number), self.out / f"reveal-{number}")

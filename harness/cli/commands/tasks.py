@@ -141,6 +141,11 @@ def _meaning(task: Task) -> str:
 def share(options: ShareOptions) -> None:
     """Seal records for a task, or send sealed uploads."""
     task = read_task(options.task)
+    if options.round is not None:
+        from fairshares.harness.cli.commands.updates import share_update  # slow to load
+
+        share_update(options, task, options.round)
+        return
     said = _meaning(task)
     if options.records:
         task.check_open()
@@ -161,8 +166,8 @@ def _seal(options: ShareOptions, file: Path, task: Task, said: str) -> None:
     domain = task.domain
     if domain.vectors is not None:
         raise OptionError(
-            "The task is of vectors, which a client's program seals for each reveal, as the page on hosts "
-            "says; name a task of records."
+            "The task is of vectors: name the file of a training's round by "
+            f"{named('round', 'round.json')}, or have your own program seal them, as the page on hosts says."
         )
     bounds = allowed_on_upload(_said_of_runs(options), task)
     if options.counted:

@@ -91,6 +91,16 @@ def _noise_of(
     )
 
 
+def _has_noise(vectors: VectorGrid, most: Guarantee, model: SecurityModel, *, is_distributed: bool) -> bool:
+    """Return whether there is noise of a kind for all reveals of vectors on their grid."""
+    parties = (model.parties, model.parties - model.corruptions) if is_distributed else None
+    try:
+        _noise_of(vectors.rule, vectors.reveals, most, parties)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class SumsStatistic(Statistic[NoisySum]):
     """Sums of vectors, whose noise is for all declared reveals together."""
@@ -103,31 +113,35 @@ class SumsStatistic(Statistic[NoisySum]):
 
     @classmethod
     def domain_of_task(cls, domain: RecordDomain, most: Guarantee, model: SecurityModel) -> RecordDomain:
-        """Choose the vectors' grid, if none is declared: the finest for which there is noise of both kinds.
+        """Check the vectors' grid; choose it, if none is declared: the finest with noise of both kinds.
 
         It is no finer than needed: rounding adds at most 4 % to a norm. Noise is a table, or a sum of bits,
-        and both have an end: a coarser grid has less noise in its units.
+        and both have an end: a coarser grid has less noise in its units. A declared grid needs noise of one
+        kind, as a task's reveals have one kind.
         [test: tests/harness/releases/test_sums.py::test_a_task_has_a_grid_for_which_there_is_noise]
 
-        Raises OptionError if there is no noise for any grid.
+        Raises OptionError if there is no noise for any grid, or for the declared one.
         """
         vectors = domain.vectors
-        if vectors is None or vectors.units:
+        if vectors is None:
             return domain
-        parties = (model.parties, model.parties - model.corruptions)
+        if vectors.units:
+            if not any(_has_noise(vectors, most, model, is_distributed=kind) for kind in (True, False)):
+                raise OptionError(
+                    f"No noise at {named('epsilon', exact_text(most.epsilon))} is as large as a grid of "
+                    f"{vectors.units} units needs; declare fewer units, or leave them out for the usual grid."
+                )
+            return domain
         units = vectors.rule.units
         while True:
             tried = replace(vectors, units=units)
-            try:
-                for distributed in (parties, None):
-                    _noise_of(tried.rule, vectors.reveals, most, distributed)
+            if all(_has_noise(tried, most, model, is_distributed=kind) for kind in (True, False)):
                 return replace(domain, vectors=tried)
-            except ValueError:
-                if units == 1:
-                    raise OptionError(
-                        f"There is no noise for {vectors.reveals} reveals of such vectors at "
-                        f"{named('epsilon', exact_text(most.epsilon))}; declare fewer reveals, or more ε."
-                    ) from None
+            if units == 1:
+                raise OptionError(
+                    f"There is no noise for {vectors.reveals} reveals of such vectors at "
+                    f"{named('epsilon', exact_text(most.epsilon))}; declare fewer reveals, or more ε."
+                )
             units //= 2
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisySum]:

@@ -32,6 +32,7 @@ from fairshares.harness.online.client import read_invitation
 from fairshares.harness.party_reports import ClientsServed, Costs, line_of
 from fairshares.harness.privacy.ledger.accountants import noise_of
 from fairshares.harness.request.readers import parse_heads
+from fairshares.harness.training.client_round import read_round
 from fairshares.harness.training.features import read_features
 from fairshares.harness.uploads.aggregates import extract_values, read_header, read_uploads
 from fairshares.harness.uploads.keys import read_party
@@ -203,6 +204,12 @@ INVITATION = json.dumps(
     }
 ).encode()  # fmt: skip
 DOMAIN = b'{"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 9, "thresholds": [0.25, 0.5]}'
+ROUND = (
+    b'{"schema": 1, "task": "0", "reveal": 1, "groups": ["a", "b"], "labels": ["0", "1"], "features": '
+    b'{"age": {"low": 18, "high": 99}}, "parameters": [[0.5, 0.25]], "clip": 1.0, "largest_weight": 1.25, '
+    b'"weights": [[1.0, 1.0], [1.0, 1.0]], "fairness": {"definition": "accuracy_parity", "positive": 1, '
+    b'"step": 0.01, "share": 0.1}}'
+)
 FEATURES = b'{"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}'
 COINS = b'{"values": 4, "coins": [[1, 4], [3, 8]]}'
 DRAWN = (
@@ -237,6 +244,7 @@ TARGETS = [
     Target("hosts", file_of(read_hosts, "hosts"), [HOSTS]),
     Target("domain", file_of(read_domain, "domain"), [DOMAIN]),
     Target("features", file_of(read_features, "features"), [FEATURES]),
+    Target("round", file_of(read_round, "round.json"), [ROUND]),
     Target("heads", lambda data: parse_heads(data.decode(errors="replace")), [HEADS]),
     Target("noise-in-a-ledger", noise, [COINS, DRAWN]),
     Target("lines-of-mp-spdz", file_of(lines, LOG), [LINES]),

@@ -84,6 +84,9 @@ def test_a_task_has_a_grid_for_which_there_is_noise(coordinates: int, epsilon: i
         statistic_of(release).prepare(release, chosen)
     stated = domain(replace(GRID, units=7))
     assert SumsStatistic.domain_of_task(stated, most, get_model("ring")) == stated
+    too_fine = domain(replace(GRID, units=2**30))
+    with pytest.raises(OptionError, match="1073741824 units needs; declare fewer units"):
+        SumsStatistic.domain_of_task(too_fine, most, get_model("ring"))
     with pytest.raises(OptionError, match="There is no noise for 20 reveals"):
         SumsStatistic.domain_of_task(declared, Guarantee(Fraction(1, 10**7), most.delta), get_model("ring"))
 

@@ -1,0 +1,181 @@
+"""A client's part in a round of a training over hosts: its clipped update, from its own records."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from msgspec import UnsetType
+
+from fairshares.harness.errors import (
+    PYTHON,
+    FairSharesError,
+    OptionError,
+    RecordsError,
+    ResultFileError,
+    ShareError,
+    naming,
+)
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.inputs.records import read_singly
+from fairshares.harness.inputs.tables import TabularRecords
+from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
+from fairshares.harness.system.files import as_path
+from fairshares.harness.system.progress import Say
+from fairshares.harness.system.result_files import SCHEMA, result_path
+from fairshares.harness.training.fairness import FAIRNESS, FairGrad
+from fairshares.harness.training.features import Features, features_from_json
+from fairshares.harness.training.logistic import Examples
+from fairshares.harness.training.round_file import ROUND_FILE, RoundFile
+from fairshares.harness.uploads.task import Task
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from fairshares.protocols.arrays import Floats
+
+
+@dataclass(frozen=True)
+class TrainingRound:
+    """One round of a training over hosts, as its coordinator has published it.
+
+    What a client gives away does not depend on this file: the task alone says to which norm an update is
+    clipped, and how many are revealed.
+
+    Attributes:
+        task: The name of the task of vectors.
+        reveal: The number of the reveal for which a client seals its update.
+        domain: The groups and labels that records may have.
+        features: The model's features.
+        parameters: Of the model now, shape (k - 1, p + 1).
+        clip: The norm to which a record's gradient is shortened.
+        largest_weight: The bound on a record's weight.
+        weights: A record's weight by group and label; None if each weighs 1.
+        fairgrad: How the counts are made that follow an update, if any do.
+    """
+
+    task: str
+    reveal: int
+    domain: RecordDomain
+    features: Features
+    parameters: Floats
+    clip: float
+    largest_weight: float
+    weights: Floats | None
+    fairgrad: FairGrad | None
+
+    @classmethod
+    def load(cls, path: Path | str) -> TrainingRound:
+        """Read `round.json`.
+
+        Args:
+            path: The file, or its directory.
+        Raises:
+            ResultFileError: It is no such file.
+        """
+        with naming(PYTHON):
+            return read_round(result_path(path, ROUND_FILE))
+
+    def update(self, records: TabularRecords | Path | str) -> Floats:
+        """Return the update that one client's records make, shape (coordinates,).
+
+        Computes: the mean over records of the loss's gradient, each clipped, then weighed. Counts of what the
+        model gets right and wrong follow if groups are weighed while it is trained.
+        Guarantees: it is the row that a training on one machine has for this client.
+        [test: tests/harness/training/test_client_round.py]
+
+        Args:
+            records: A file or frame with the columns group and label and the model's features, of one client.
+        Raises:
+            RecordsError: The records are none, of several clients, or a feature can't be read in any.
+        """
+        with naming(PYTHON):
+            source = as_path(records, "records") if isinstance(records, str | Path) else records
+            sentences: list[str] = []
+            update = update_of(self, source, sentences.append)
+        for sentence in sentences:
+            warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
+        return update
+
+
+def update_of(asked: TrainingRound, records: TabularRecords, say: Say) -> Floats:
+    """Return the update of one client's records for a round, and say which values count as nothing."""
+    found, rows = read_singly(records, [*asked.features.by_name], asked.domain)
+    for sentence in asked.features.unreadable(rows, trained=True):
+        say(sentence)
+    if "client_id" in found.columns and found.clients > 1:
+        raise RecordsError(
+            f"The records are of {found.clients} clients, each of whom seals an update of its own: give "
+            "those of one, with a directory of its own."
+        )
+    examples = Examples(
+        features=asked.features.encode(rows.texts),
+        label=found.label,
+        client=np.zeros(len(found.label), dtype=np.int64),
+        clients=1,
+        labels=len(asked.domain.labels),
+        group=found.group,
+    )
+    updates = examples.updates(
+        asked.parameters,
+        asked.clip,
+        asked.largest_weight,
+        PrivacyUnit.CLIENT,
+        fairgrad=asked.fairgrad,
+        weights=asked.weights,
+    )
+    update: Floats = updates[0]
+    return update
+
+
+def check_task(asked: TrainingRound, task: Task) -> None:
+    """Raise ShareError unless a round is one of a task of vectors."""
+    if asked.task != task.name:
+        raise ShareError(
+            f"The round is of task {asked.task[:16]}, and this is task {task.name[:16]}; ask the coordinator "
+            "which one it trains by."
+        )
+
+
+def read_round(path: Path) -> TrainingRound:
+    """Return the round in a file, or raise ResultFileError."""
+    refusal = Refusal(
+        ResultFileError, str(path), "a round of a training", "fetch it again from the training's coordinator"
+    )
+    file = as_type(RoundFile, read_json(path, refusal, SCHEMA, DECLARATION), refusal)
+    try:
+        domain = RecordDomain(tuple(file.groups), tuple(file.labels))
+        features = features_from_json(file.features, str(path))
+        fairgrad = _fairgrad(file, domain)
+    except FairSharesError as error:
+        refusal.say(str(error).rstrip("."))
+    labels = len(domain.labels)
+    if [len(row) for row in file.parameters] != [features.columns + 1] * (labels - 1):
+        refusal.say("its parameters are not those of its features and labels")
+    weights: Floats | None = None
+    if not isinstance(file.weights, UnsetType):
+        if [len(row) for row in file.weights] != [labels] * len(domain.groups):
+            refusal.say("its weights are not those of its groups and labels")
+        weights = np.array(file.weights)
+    return TrainingRound(
+        file.task,
+        file.reveal,
+        domain,
+        features,
+        np.array(file.parameters),
+        file.clip,
+        file.largest_weight,
+        weights,
+        fairgrad,
+    )
+
+
+def _fairgrad(file: RoundFile, domain: RecordDomain) -> FairGrad | None:
+    """Return how the file's counts are made; OptionError if they can't be."""
+    stated = file.fairness
+    if isinstance(stated, UnsetType):
+        return None
+    if stated.definition not in FAIRNESS or stated.positive >= len(domain.labels) or stated.share >= 1:
+        raise OptionError("It weighs groups in a way that this version does not know.")
+    return FairGrad(
+        stated.definition, len(domain.groups), len(domain.labels), stated.positive, stated.step, stated.share
+    )

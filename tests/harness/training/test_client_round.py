@@ -1,0 +1,127 @@
+"""A client's part in a round over hosts: the row that a training on one machine has for it, and no other."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairshares.harness.errors import RecordsError, ResultFileError, ShareError
+from fairshares.harness.inputs.record_schema import RecordDomain
+from fairshares.harness.system.progress import nothing_said
+from fairshares.harness.training.client_round import TrainingRound, check_task, read_round, update_of
+from fairshares.harness.training.declared_training import DeclaredTraining
+from fairshares.harness.training.fairness import FairGrad
+from fairshares.harness.training.features import Category, Features, NumberInRange
+from fairshares.harness.training.logistic import Descent, Examples
+from fairshares.protocols.accounting.calibration import PrivacyUnit
+from tests.support.envelopes import made_task
+
+FEATURES = Features({"age": NumberInRange(0, 10), "sector": Category(("x", "y"))})
+DOMAIN = RecordDomain(("a", "b"), ("no", "yes"))
+RECORDS = pd.DataFrame(
+    {
+        "group": ["a", "b", "b"],
+        "label": ["yes", "no", "yes"],
+        "age": [10, 0, 5],
+        "sector": ["x", "y", "z"],
+    }
+)
+PLAIN = DeclaredTraining(DOMAIN, FEATURES, Descent(4, clip=0.5), None)
+FAIR = replace(
+    PLAIN,
+    descent=Descent(4, clip=0.5, largest_weight=1.25),
+    fairgrad=FairGrad("equalized_odds", 2, 2, positive=1),
+)
+TABLE = np.array([[0.5, 2.0], [1.5, 1.0]])
+
+
+def published(declared: DeclaredTraining, place: Path, **changes: Any) -> Path:
+    """Return the file of a second round, with some model and weights. Args: changes: of its fields."""
+    state = replace(declared.begun(), parameters=np.array([[0.5, -1.0, 0.25, 2.0]]), weights=TABLE, done=1)
+    fields = json.loads(declared.round_text("0" * 64, 2, state, None))
+    file = place / "round.json"
+    file.write_text(json.dumps({**fields, **changes}))
+    return file
+
+
+@pytest.mark.parametrize("declared", [PLAIN, FAIR])
+def test_an_update_is_the_row_of_this_client_among_all(declared: DeclaredTraining, tmp_path: Path) -> None:
+    """Beside another client, whose records come first."""
+    asked = TrainingRound.load(published(declared, tmp_path))
+    found = update_of(asked, RECORDS, nothing_said)
+    columns = {name: ["3", *map(str, RECORDS[name])] for name in ("age", "sector")}
+    together = Examples(
+        FEATURES.encode(columns),
+        np.array([0, 1, 0, 1]),
+        np.array([0, 1, 1, 1]),
+        2,
+        2,
+        group=np.array([1, 0, 1, 1]),
+    )
+    rows = together.updates(
+        np.array([[0.5, -1.0, 0.25, 2.0]]),
+        0.5,
+        declared.descent.largest_weight,
+        PrivacyUnit.CLIENT,
+        fairgrad=declared.fairgrad,
+        weights=TABLE if declared.fairgrad else None,
+    )
+    assert found == pytest.approx(rows[1], abs=1e-12)
+    assert len(found) == declared.bounds.coordinates
+    assert np.linalg.norm(found) < declared.bounds.norm
+    alone = update_of(asked, RECORDS[1:2], nothing_said)  # a wrong prediction, and the largest weight
+    assert np.linalg.norm(alone) == pytest.approx(declared.bounds.norm)
+
+
+def test_a_client_is_one_and_has_records(tmp_path: Path) -> None:
+    asked = read_round(published(PLAIN, tmp_path))
+    known = RECORDS.assign(sector="x")
+    with pytest.raises(RecordsError, match="of 3 clients, each of whom seals an update of its own"):
+        asked.update(known.assign(client_id=["c", "d", "e"]))
+    assert asked.update(known.assign(client_id="c")).tolist() == asked.update(known).tolist()
+    with pytest.raises(RecordsError, match="no records"):
+        asked.update(RECORDS[:0])
+    said: list[str] = []
+    update_of(asked, RECORDS, said.append)
+    assert len(said) == 1 and "sector: 1 of 3 values" in said[0]
+    with pytest.warns(UserWarning, match="sector: 1 of 3 values"):
+        asked.update(RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"reveal": 0}, "reveal"),
+        ({"parameters": [[1.0, 2.0]]}, "its parameters are not those of its features and labels"),
+        ({"weights": [[1.0, 2.0]]}, "its weights are not those of its groups and labels"),
+        ({"labels": ["no"]}, "at least two"),
+        ({"features": {}}, "1 to"),
+        ({"clip": 0}, "clip"),
+        (
+            {"fairness": {"definition": "justice", "positive": 1, "step": 0.01, "share": 0.1}},
+            "weighs groups in a way that this version does not know",
+        ),
+        (
+            {"fairness": {"definition": "accuracy_parity", "positive": 2, "step": 0.01, "share": 0.1}},
+            "weighs groups in a way",
+        ),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_what_is_no_round_is_refused_in_a_sentence(
+    changes: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ResultFileError, match=sentence):
+        TrainingRound.load(published(PLAIN, tmp_path, **changes))
+
+
+def test_a_round_of_another_task_is_refused(tmp_path: Path) -> None:
+    task = made_task(tmp_path / "task")
+    asked = read_round(published(PLAIN, tmp_path))
+    check_task(replace(asked, task=task.name), task)
+    with pytest.raises(ShareError, match="ask the coordinator which one it trains by"):
+        check_task(asked, task)
