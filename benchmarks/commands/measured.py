@@ -62,15 +62,10 @@ _OF_PROGRAMS = (
 )
 
 
-def _is_usual(options: RunOptions, name: str) -> bool:
-    """Return whether an option has its default value."""
-    return options.value_of(name) == options.declared[name].read(None)
-
-
 def run(options: RunOptions) -> None:
     """Run what is missing of an experiment, and show its results."""
     directory = directory_of(options, "bench.run")
-    names_of_program = [name for name in _OF_PROGRAMS if not _is_usual(options, name)]
+    names_of_program = [name for name in _OF_PROGRAMS if not options.is_usual(name)]
     of_program = options.written(*names_of_program)
     if of_program and not (options.experiment or "").endswith(".mpc"):
         flag = options.declared[names_of_program[0]].flag

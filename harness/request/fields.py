@@ -366,6 +366,10 @@ class Options:
         changed._settle({name})
         return changed
 
+    def is_usual(self, name: str) -> bool:
+        """Return whether an option has its default value."""
+        return self.value_of(name) == self.declared[name].read(None)
+
     @classmethod
     def names_of_runs(cls) -> list[str]:
         """Return the names of the options that are for runs alone."""
