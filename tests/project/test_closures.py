@@ -41,7 +41,7 @@ OURS = {
     "connected": "is_awaited",
     "share_and_add_up": "progress",
     "_between": "good",  # reads a number
-    "least_value": "function", "_reach": "inside",  # look for a number
+    "least_value": "function",  # looks for a number
     "_prefixes": "combine", "table": "count",  # combine secret values
 }  # fmt: skip
 AT_ONCE = PYTHONS | OURS.keys()
