@@ -240,7 +240,8 @@ class Unprepared(RunState, Generic[RunAhead]):
     ) -> Step[RunFacts]:
         """Compile the run's program, and lay out its party.
 
-        Guarantees: a refusal leaves the stock, the inputs and the run's directory as they were.
+        Guarantees: whatever keeps a party from being laid out, such as a full disk, leaves the stock, the
+        inputs and the run's directory as they were.
         [test: tests/harness/hosts/test_preparation.py::test_a_refused_run_takes_no_noise]
 
         Args:
