@@ -45,6 +45,7 @@ RATIOS = 8
 FIRST_ORDER = 0.1  # errors above it are only known to be large
 _DRAWS = 20_000  # of simulated errors
 _SEED = 20_220_524  # arbitrary; fixed so that plans are repeatable
+OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
 
 
@@ -303,10 +304,10 @@ TABLE_SIZES: Mapping[str, int] = {"groups": 2, "labels": 2}
 
 
 class TableTarget(AuditTarget):
-    """The target of a protocol that counts per group and label."""
+    """The target of a protocol that counts per group and label, or per group, label and bin of scores."""
 
     def cells(self, sizes: Mapping[str, int]) -> int:
-        return prod(sizes.values())
+        return prod(sizes.get(name, 1) for name in ("groups", "labels", "thresholds", "bins"))
 
 
 def table_of(spec: ProtocolSpec) -> TableTarget:

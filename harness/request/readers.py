@@ -288,6 +288,13 @@ def parse_unit(text: str, option: str = "privacy_unit") -> PrivacyUnit:
     return PrivacyUnit(parse_choice(option, text, list(map(str, PrivacyUnit))))
 
 
+def parse_unit_of_records(text: str, option: str = "privacy_unit") -> PrivacyUnit:
+    """Read the privacy unit of a release that protects records only."""
+    from fairshares.protocols.accounting.calibration import PrivacyUnit
+
+    return PrivacyUnit(parse_choice(option, text, [str(PrivacyUnit.RECORD)]))
+
+
 def parse_model(text: str, _option: str = "security") -> SecurityModel:
     """Read a security model."""
     from fairshares.harness.security_models import get_model

@@ -35,6 +35,7 @@ from fairshares.harness.request.readers import (
     parse_relation,
     parse_seconds,
     parse_unit,
+    parse_unit_of_records,
 )
 from fairshares.protocols.guarantee import Guarantee
 
@@ -133,6 +134,14 @@ class Protect(Spending):
     def bound(self) -> Cap | None:
         """The contribution bound, if one is named."""
         return None if isinstance(self.cap, str) else self.cap
+
+
+# The field `privacy_unit` of a release without a contribution bound, by which alone it could protect clients.
+# [test: tests/project/test_requests.py::test_a_release_offers_clients_if_something_bounds_what_one_adds]
+RECORDS_ALONE: Mapping[str, object] = {
+    "parse": parse_unit_of_records,
+    "help": "what is protected: record, one record of a client",
+}
 
 
 class Randomness(Options):
@@ -299,7 +308,7 @@ class Request(Options):
     capped_variants: ClassVar[Sequence[str]] = ()
     beside_training: ClassVar[BesideTraining | None] = None
 
-    protect = OptionGroup(Protect, without=("cap", "cap_epsilon"))
+    protect = OptionGroup(Protect, without=("cap", "cap_epsilon"), privacy_unit=RECORDS_ALONE)
     randomness = OptionGroup(Randomness, without=("noise", "offline"))
     inputs = OptionGroup(Inputs, without=("input_form",))
     trust = OptionGroup(Trust)

@@ -42,7 +42,7 @@ from fairshares.protocols.spec import (
     Sums,
 )
 from tests.support.every_program import CASES, Case, NoiseKind, opened_and_expected, parameters
-from tests.support.oracles import GROUPS, LABELS, ORACLES, Oracle
+from tests.support.oracles import GRID, GROUPS, LABELS, ORACLES, Oracle, made_up
 from tests.support.running import (
     model_parameters,
 )
@@ -67,6 +67,16 @@ def test_each_noise_that_a_program_offers_is_tried() -> None:
         if spec.name in ORACLES:
             assert (NoiseKind.DISTRIBUTED in tried) == spec.distributed_noise
             assert (NoiseKind.OFFLINE in tried) == spec.can_take_noise_made_ahead
+
+
+def test_each_column_of_few_and_each_bin_has_a_record() -> None:
+    """A circuit that leaves out one of them opens another integer."""
+    predicted = made_up(RecordKind.PREDICTION, None)
+    assert predicted.detail is not None
+    assert reference.confusion(predicted.group, predicted.label, predicted.detail, GROUPS, LABELS).min() > 0
+    scored = made_up(RecordKind.SCORE, None)
+    assert scored.detail is not None
+    assert set(scored.detail.tolist()) == set(range(len(GRID)))
 
 
 @pytest.mark.parametrize("case", parameters(CASES))

@@ -19,7 +19,8 @@ import fairshares
 from fairshares.harness import __version__
 from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.errors import FairSharesError, OptionError
-from fairshares.harness.inputs.record_schema import Cap
+from fairshares.harness.inputs.record_schema import Cap, RecordKind
+from fairshares.harness.releases.base import kind_of
 from fairshares.harness.releases.cap.request import CapRequest
 from fairshares.harness.releases.registry import CALLS, RELEASES, REQUESTS, request_from_json
 from fairshares.harness.releases.thresholds.request import EarlierCurves
@@ -143,6 +144,21 @@ def test_a_plan_refuses_a_unit_that_its_run_refuses() -> None:
     ):
         with pytest.raises(OptionError, match=r"^privacy_unit= must be record; got 'client'"):
             call()
+
+
+@pytest.mark.parametrize("task", REQUESTS)
+def test_a_release_offers_clients_if_something_bounds_what_one_adds(task: str) -> None:
+    """A cap, or the range of a client's value; else advice would end at an option that is not there."""
+    declared = REQUESTS[task].declared
+    if "privacy_unit" not in declared:
+        return
+    unit = declared["privacy_unit"]
+    if "cap" in declared or kind_of(task) is RecordKind.VALUE:
+        assert unit.read("client") is PrivacyUnit.CLIENT
+        return
+    with pytest.raises(OptionError, match=r"^privacy_unit= must be record; got 'client'\.$"):
+        unit.read("client")
+    assert unit.explained == "what is protected: record, one record of a client; default: record"
 
 
 def test_a_plan_of_a_fixed_unit_reads_the_unit() -> None:

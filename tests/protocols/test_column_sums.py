@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fairshares.harness.engines.parties.layouts import RingName, SumsOfColumn
+from fairshares.harness.inputs.encoding import columns_of
 from fairshares.harness.inputs.rings import FIELD, RING, Ring
 from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.gap.spec import PI_GAP
@@ -134,6 +135,18 @@ def test_what_parties_add_up_is_what_a_record_changes(spec: ProtocolSpec, ring: 
         summed = entry.with_noise(shares, np.zeros(queries.nodes, dtype=np.int64))
         expected = [queries.record(cell).get(node, 0) for node in range(queries.nodes)]
         assert to_integers(ring, ring.from_bytes(summed)) == expected
+
+
+@pytest.mark.parametrize("spec", REPLACED.values(), ids=REPLACED)
+def test_what_parties_add_up_is_what_the_oracle_counts(spec: ProtocolSpec) -> None:
+    """A fault of a circuit that only adds up shows here, in a second and without an engine."""
+    assert isinstance(spec.release, ColumnSums)
+    oracle = ORACLES[spec.name]
+    form = next(form for form in spec.input_forms.values() if form.summed_by_party)
+    records, sizes = made_up(oracle.kind, None), sizes_of(spec)
+    column = columns_of(records, form).sum(axis=1).tolist()
+    summed = [sum(column[at] for at in value) for value in spec.release.sums(sizes).values]
+    assert summed == oracle.opened(records, sizes, [0] * len(summed))
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 3), (1, 2, 6)])

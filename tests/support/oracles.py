@@ -63,7 +63,7 @@ def made_up(kind: RecordKind, cap: Cap | None) -> ClientRecords:
     ids, of_client = np.arange(CLIENTS).astype(str), rng.integers(0, GROUPS, CLIENTS)
     client = np.arange(RECORDS) % CLIENTS
     label, prediction = rng.integers(0, LABELS, (2, RECORDS))
-    score = rng.integers(0, len(GRID), RECORDS)
+    score = rng.permutation(np.arange(RECORDS) % len(GRID))  # each bin has a record
     if kind is RecordKind.VALUE:
         values = ValueGrid(0.0, 1.0, STEPS)
         domain = RecordDomain(groups, (), 1, kind=kind, values=values, cap=cap and Cap(1))

@@ -9,7 +9,7 @@ from fairshares.harness.request.commands import ReleaseOptions
 from fairshares.harness.request.fields import OptionGroup, usual
 from fairshares.harness.request.readers import Whole, in_module, parse_share
 from fairshares.harness.request.releases import ReleaseCall
-from fairshares.harness.request.request import Protect, Randomness, Request
+from fairshares.harness.request.request import RECORDS_ALONE, Protect, Randomness, Request
 
 if TYPE_CHECKING:
     from fairshares.protocols.mechanisms.shifted_log import ErrorTarget
@@ -26,6 +26,7 @@ class CountRequest(Request):
     protect = OptionGroup(
         Protect,
         without=("cap", "cap_epsilon"),
+        privacy_unit=RECORDS_ALONE,
         epsilon={
             "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
             "smaller"

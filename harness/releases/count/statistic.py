@@ -12,6 +12,7 @@ from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.postprocessing.confidence import CONFIDENCE
 from fairshares.harness.postprocessing.noisy_counts import read_unbiased
 from fairshares.harness.releases.base import (
+    OF_RECORDS,
     TABLE_SIZES,
     Answer,
     ExpectedResult,
@@ -26,7 +27,6 @@ from fairshares.harness.releases.count.spec import PI_COUNT
 from fairshares.harness.releases.files import ResultFile, domain_in, needed_file, table_in
 from fairshares.harness.request.request import Request
 from fairshares.harness.stated_privacy import StatedPrivacy
-from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.accounting.rounding import exact_text, float_up
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.circuits.coins import Coins
@@ -183,7 +183,7 @@ class CountStatistic(Statistic[GroupCounts]):
         "count": _LogarithmsTarget(
             spec=PI_COUNT,
             sizes=TABLE_SIZES,
-            relations=(NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE),
+            relations=OF_RECORDS,
         )
     }
 

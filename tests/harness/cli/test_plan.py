@@ -288,7 +288,7 @@ def test_a_plan_of_curves_says_which_noise_is_best_at_this_delta(capsys: pytest.
             "--error-to 900 is below the 2,000,000 records of",
         ),
         ({"task": "count", "epsilon": "0.01", "error_from": "1", "error_to": "2"}, "cannot be reached"),
-        ({"task": "count", "privacy_unit": "client"}, "--privacy-unit must be record; got 'client'"),
+        ({"task": "count", "privacy_unit": "client"}, "must be record; got 'client'"),
         ({**AUTO, "privacy_unit": "record"}, "say --privacy-unit client"),
         ({**OF_CAP, "release": "thresholds", "variant": "split"}, "--variant"),
         ({**OF_CAP, "variant": "records"}, "--variant goes with --release thresholds only"),

@@ -15,6 +15,7 @@ from fairshares.harness.privacy.audit.releases import (
     reference_set,
 )
 from fairshares.harness.privacy.audit.samplers import Audited, audit_coins
+from fairshares.harness.releases.base import OF_RECORDS, TABLE_SIZES, TableTarget
 from fairshares.harness.releases.cap.spec import PI_CAP
 from fairshares.harness.releases.confusion.spec import PI_CF_SLOTS
 from fairshares.harness.releases.count.spec import PI_COUNT
@@ -108,12 +109,22 @@ def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: Ne
     assert found.delta is not None and found.delta <= DELTA
 
 
+def test_cells_are_what_records_are_counted_by() -> None:
+    """Other sizes are a release's own numbers, such as the first bin that counts."""
+    target = TableTarget(spec=PI_RW, sizes=TABLE_SIZES)
+    assert target.cells({"groups": 3, "labels": 2}) == 6
+    assert target.cells({"groups": 3, "labels": 2, "bins": 5, "first_bin": 2}) == 30
+    assert target.cells({"groups": 3, "labels": 2, "thresholds": 7}) == 42
+
+
 def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mapping[str, Any]) -> None:
     """Those without an input open noise alone: their samplers are audited instead."""
+    of_records = {target.spec.name for target in AUDIT_TARGETS.values() if target.relations == OF_RECORDS}
+    assert PI_COUNT.name in of_records and not {PI_RW.name, PI_CAP.name, PI_GAP_SLOTS.name} & of_records
     for spec in PROTOCOLS.values():
         if NO_INPUT.name not in spec.input_forms:
             audited = {r for r in NeighboringRelation if f"{spec.name}.{r}.epsilon" in rows}
-            assert ZERO_OUT in audited or spec is PI_COUNT
+            assert ZERO_OUT in audited or spec.name in of_records
             assert {ADD, REPLACE} <= audited or spec in (PI_RW_SLOTS, PI_CF_SLOTS, PI_GAP_SLOTS, PI_CAP)
             changeable = any(form.exchangeable for form in spec.input_forms.values())
             dearer = changeable and spec is not PI_CAP  # an index costs the same
