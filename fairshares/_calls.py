@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Reweighing,
         Security,
         Unit,
+        UnitOfRecords,
     )
     from fairshares.harness.training.session import Number
 
@@ -328,7 +329,7 @@ def count(
     domain: Domain | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
-    privacy_unit: Unit = "record",
+    privacy_unit: UnitOfRecords = "record",
     neighboring_relation: Relation | None = None,
     security: Security | None = None,
     parties: int | None = None,
@@ -353,6 +354,7 @@ def count(
         relative_error: The expected error of a count as a share of it.
         error_from: The least count that keeps to `relative_error`.
         error_to: The largest.
+        privacy_unit: What is protected: a "record", one of a client.
     Returns:
         Counts and intervals by (group, label).
     Raises: as in `weights`.

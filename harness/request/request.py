@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from fairshares.harness.errors import OptionError, named
@@ -138,10 +139,9 @@ class Protect(Spending):
 
 # The field `privacy_unit` of a release without a contribution bound, by which alone it could protect clients.
 # [test: tests/project/test_requests.py::test_a_release_offers_clients_if_something_bounds_what_one_adds]
-RECORDS_ALONE: Mapping[str, object] = {
-    "parse": parse_unit_of_records,
-    "help": "what is protected: record, one record of a client",
-}
+RECORDS_ALONE = MappingProxyType(
+    {"parse": parse_unit_of_records, "help": "what is protected: record, one record of a client"}
+)
 
 
 class Randomness(Options):
