@@ -130,7 +130,8 @@ def test_a_training_by_the_programs_of_the_page(
     of_client, of_coordinator = (
         compile(snippet.text, str(PAGE), "exec")
         for snippet in read(PAGE).snippets
-        if any("tests/commands/test_sums_at_hosts.py" in said for said in snippet.said)
+        if snippet.language == "python"
+        and any("tests/commands/test_sums_at_hosts.py" in said for said in snippet.said)
     )
     told = []
 
