@@ -117,7 +117,6 @@ class ChosenTraining:
         descent: How the model's parameters are found.
         grid: The thresholds of scores.
         relation: The neighboring relation of the rounds and of what is released beside them.
-        fairness: The definition for which groups are weighed; None if they are not.
         weights: How weights are released before the rounds, with a budget of their own; None if they are not.
         thresholds: How thresholds are released after the rounds; likewise.
     """
@@ -128,7 +127,6 @@ class ChosenTraining:
     descent: Descent
     grid: Grid
     relation: NeighboringRelation
-    fairness: str | None = None
     weights: RunSettings | None = None
     thresholds: RunSettings | None = None
 
@@ -587,7 +585,7 @@ def _manifest_of_rounds(
     size = planned.rule.coordinates
     input_path = SHARES.described
     counted = ""
-    if chosen.fairness is not None:
+    if chosen.request.sought is not None:
         counted = " and of the records that the model gets right and wrong, by group and label"
     computations = 1  # each of which fails with a small probability
     if piece is not None:
@@ -605,7 +603,7 @@ def _manifest_of_rounds(
         "learning rate",
         "momentum",
     ]
-    if chosen.fairness is not None:
+    if chosen.request.sought is not None:
         public.append("fairness")
     if inferred:
         public.append(INFERRED)
@@ -723,7 +721,6 @@ def _chosen_training(
         grid = domain.thresholds
     guarantee = request.of_model
     descent = descent_of(request, is_weighed=request.part(BesideTraining.WEIGHING) is not None)
-    fairness = request.sought
     return ChosenTraining(
         request=request,
         account=account,
@@ -731,7 +728,6 @@ def _chosen_training(
         descent=descent,
         grid=grid,
         relation=relation,
-        fairness=fairness,
         weights=_settings_beside(request, relation, BesideTraining.WEIGHING),
         thresholds=_settings_beside(request, relation, BesideTraining.DECIDING),
     )

@@ -33,6 +33,7 @@ from fairshares.harness.online.client import read_invitation
 from fairshares.harness.pipeline.chains import add_up
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.system.documents import DECLARATION, Refusal, read_toml
+from fairshares.harness.training.client_round import read_round
 from fairshares.harness.training.features import read_features
 from fairshares.harness.uploads.aggregates import extract_values, read_header, read_uploads
 from fairshares.harness.uploads.counted_records import records_left
@@ -206,6 +207,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "<upload>.share": shares,
     "fairshares.toml": options,
     "features.json": read_features,
+    "round.json": read_round,
     "fingerprints": read_fingerprints,
     "ledger": lambda path: Ledger(path).populations(),
     "signatures.json of a chain": result_beside_signatures,

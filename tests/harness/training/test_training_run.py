@@ -322,11 +322,12 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
     monkeypatch.setattr(OpenSums, "add", told_of)
     monkeypatch.setattr(training_run, "fit", fitted)
     chosen = replace(
-        changed(chosen, privacy_unit=unit, positive_label="0"),
+        changed(
+            chosen, privacy_unit=unit, positive_label="0", with_="fairgrad", fairness="equal_opportunity"
+        ),
         weights=None,
         thresholds=None,
         descent=replace(chosen.descent, rounds=4),
-        fairness="equal_opportunity",
     )
     trained = train_on_records(of, FEATURES, encoded(of), chosen, tmp_path / "out", progress=nothing)
     (session,), ((examples, told),) = sessions, seen
