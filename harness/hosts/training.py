@@ -242,16 +242,18 @@ class TrainingAtHosts:
 
         Raises OptionError if the published round does not follow, as with other options than at first.
         """
-        published = self._published()
+        published = self._published_number()
         state = self.declared.begun()
         for number in range(1, min(self.reveals.next_reveal, self.declared.descent.rounds + 1)):
-            self._check_published(number, state, published)
+            if number == published:
+                self._check_published(number, state)
             if number in manifests:
                 file = read_file(self._directory(number) / SumsFile.file_name, SumsFile)
                 state = self._after(state, SumsStatistic.read_files([file]))
             else:
                 state = state.without_sum(self.declared.descent)
-        self._check_published(state.done + 1, state, published)
+        if state.done + 1 == published:
+            self._check_published(state.done + 1, state)
         return state
 
     def _after(self, state: Descending, noisy: NoisySum) -> Descending:
@@ -282,16 +284,18 @@ class TrainingAtHosts:
         return file.read_bytes() if file.exists() else b""
 
     def _published_number(self) -> int | None:
-        """Return the number of the reveal of the published round; None if the file is of no round."""
+        """Return the number of the reveal of the published round; None if there is none that can be read."""
+        file = self.reveals.out / ROUND_FILE
+        if not file.exists():
+            return None
         try:
-            return read_round(self.reveals.out / ROUND_FILE).reveal
+            return read_round(file).reveal
         except ResultFileError:
             return None
 
-    def _check_published(self, number: int, state: Descending, published: bytes) -> None:
-        """Raise OptionError if a round is published that has this number, and is another one."""
-        text = self._text(number, state)
-        if published and published != text and self._published_number() == number:
+    def _check_published(self, number: int, state: Descending) -> None:
+        """Raise OptionError if the round that is published for this number does not follow from the state."""
+        if self._published() != self._text(number, state):
             raise OptionError(
                 f"{self.reveals.out} has a training that began with another task or other options, or sums "
                 f"that were changed; repeat its options, or name another {named('out')}."
