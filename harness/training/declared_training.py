@@ -35,10 +35,11 @@ def descent_of(request: TrainRequest, *, is_weighed: bool) -> Descent:
     Raises:
         OptionError: Options on fairness conflict.
     """
+    fairness = request.sought  # refuses options that conflict, whatever weighs the records
     usual_largest_weight = 1.0
     if is_weighed:
         usual_largest_weight = _WEIGHED
-    elif request.sought:
+    elif fairness:
         usual_largest_weight = _FOR_FAIRNESS
     return Descent(
         rounds=request.rounds,
