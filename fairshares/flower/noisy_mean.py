@@ -93,15 +93,16 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
         left = self._rounds.reveals - self._rounds.next_reveal + 1
         if num_rounds > left:
             raise OptionError(f"{num_rounds} rounds take as many reveals, and {left} are left.")
-        return super().start(
-            grid,
-            initial_arrays,
-            num_rounds=num_rounds,
-            timeout=timeout,
-            train_config=train_config,
-            evaluate_config=evaluate_config,
-            evaluate_fn=evaluate_fn,
-        )
+        with self._rounds.under_way():
+            return super().start(
+                grid,
+                initial_arrays,
+                num_rounds=num_rounds,
+                timeout=timeout,
+                train_config=train_config,
+                evaluate_config=evaluate_config,
+                evaluate_fn=evaluate_fn,
+            )
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

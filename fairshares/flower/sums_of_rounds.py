@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,10 @@ class SessionRounds:
         """How many reveals there are in all."""
         return self.session.rounds
 
+    def under_way(self) -> AbstractContextManager[object]:
+        """Return the time of a training, for which the session is open already."""
+        return nullcontext()
+
     def total(self, reveal: int, changes: Sequence[Floats]) -> Floats | None:  # noqa: ARG002  # of the next
         """Return the noisy sum of changes, shape (coordinates,).
 
@@ -77,6 +82,10 @@ class HostsRounds:
     def reveals(self) -> int:
         """How many reveals the task declares."""
         return self.sums.reveals
+
+    def under_way(self) -> AbstractContextManager[object]:
+        """Return the time of a training, in which connections to hosts stay between reveals."""
+        return self.sums
 
     def total(self, reveal: int, changes: Sequence[Floats]) -> Floats | None:
         """Return the noisy sum of a reveal, shape (coordinates,), or None if it broke off and is used.

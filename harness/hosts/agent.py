@@ -36,6 +36,7 @@ from fairshares.harness.hosts.messages import (
     Forget,
     GetReport,
     Kind,
+    LeaveTurn,
     PartyEnd,
     Preprocess,
     Propose,
@@ -220,6 +221,7 @@ class Work(wire.Answers):
             Forget.answered_by(self.forget),
             Collect.answered_by(self.collect),
             Clean.answered_by(self.clean),
+            LeaveTurn.answered_by(self.leave_turn),
         ]
         handlers += self.host.handlers()
         handlers += [_Taking(self, stepping) for stepping in self.state.steps()]
@@ -310,6 +312,17 @@ class Work(wire.Answers):
         """End the run's party with the run's place, which the connection's end closes, or the next run."""
         with uninterrupted():
             self.state = self.state.ended(self.host.note_ended_party)
+
+    def leave_turn(self, _message: LeaveTurn) -> None:
+        """End this connection's run, and let other connections have the host's turn.
+
+        The connection stays, and may take the turn again, as any other does.
+        [test: tests/harness/hosts/test_turns.py]
+        """
+        self.state.close()
+        self.state = NoRun()
+        self.host.leave_turn()
+        self.note(Event.ANSWERED, LeaveTurn.name(), "Others may have the host's turn; the connection stays.")
 
     def forget(self, message: Forget) -> None:
         """Remove a run's opened values."""

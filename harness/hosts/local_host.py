@@ -112,10 +112,18 @@ class TurnAwaited:
 
 
 class HeldTurn:
-    """The host's turn, which a connection has until its end. It ends unless a run begins within an hour."""
+    """The host's turn, which a connection has until it leaves it, or its end.
 
-    def __init__(self, host: "LocalHost") -> None:
+    The connection ends unless a run begins within an hour.
+
+    Args:
+        host: This machine.
+        taken: What holds the turn until it is closed.
+    """
+
+    def __init__(self, host: "LocalHost", taken: ExitStack) -> None:
         self._host = host
+        self._taken = taken
         self._limit = self._limit_from_now()
 
     def run_begins(self) -> None:
@@ -126,6 +134,11 @@ class HeldTurn:
         """End the connection unless a run begins within an hour from now."""
         self._limit.cancel()
         self._limit = self._limit_from_now()
+
+    def leave(self) -> None:
+        """Let other connections have the turn."""
+        self._limit.cancel()
+        self._taken.close()
 
     def _limit_from_now(self) -> ContextTimer:
         why = f"No run began within {_IDLE_S:g} s, for which the host kept its turn, and the agent ended."
@@ -149,10 +162,12 @@ class LocalHost:
         self.stack = stack
         self.coordinator = coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
+        self._until_the_end.callback(self._end_turn)
         self.log = HostLog(directory, coordinator)
         self.turn: TurnNotTaken | TurnAwaited | HeldTurn = TurnNotTaken()
         self.ending = _BY_A_SIGNAL
         self._listening: list[socket.socket] = []
+        self._checked: tuple[str, str] | None = None  # the project's hashes at the connection's first check
 
     def handlers(self) -> list[Answering]:
         """Return the handlers of the requests that a host answers outside of a run."""
@@ -176,16 +191,31 @@ class LocalHost:
         """
         if isinstance(self.turn, HeldTurn):
             return self.turn
-        self._until_the_end.enter_context(turn_at(self.directory))
-        self._until_the_end.enter_context(signed(self.directory, self.coordinator))
+        with ExitStack() as refused:
+            refused.enter_context(turn_at(self.directory))
+            refused.enter_context(signed(self.directory, self.coordinator))
+            taken = refused.pop_all()
         if isinstance(self.turn, TurnAwaited):
             self.turn.limit.cancel()
-        taken = HeldTurn(self)
-        self.turn = taken
-        return taken
+        turn = HeldTurn(self, taken)
+        self.turn = turn
+        return turn
+
+    def leave_turn(self) -> None:
+        """Let other connections have the turn, if this one has it, and expect to take it again."""
+        self.stop_listening()
+        if isinstance(self.turn, HeldTurn):
+            self._end_turn()
+            self.expect_turn()
+
+    def _end_turn(self) -> None:
+        """Let other connections have the turn, if this one has it."""
+        if isinstance(self.turn, HeldTurn):
+            self.turn.leave()
+            self.turn = TurnNotTaken()
 
     def expect_turn(self) -> None:
-        """End this connection, which has just begun, unless it takes the turn within ten minutes.
+        """End this connection, which has no turn, unless it takes the turn within ten minutes.
 
         Otherwise connections that send signs of life and nothing else would take memory for ever.
         """
@@ -237,8 +267,19 @@ class LocalHost:
         end_agent(why)
 
     def check(self, message: Check) -> HostFacts:
-        """Take the turn, so that others meet this host's party; return the facts on which a run depends."""
+        """Take the turn, so that others meet this host's party; return the facts on which a run depends.
+
+        Raises HostUnfitError if the project was changed since the connection's first check. This process runs
+        what was there then, and a party's process would run what is there now.
+        [test: tests/harness/hosts/test_turns.py]
+        """
         now = time.time()
+        programs, code = (sources_hash(*COMPARED_FOLDERS[what]) for what in (PROGRAM_TEXTS, CODE))
+        if self._checked not in (None, (programs, code)):
+            raise HostUnfitError(
+                f"The project in {PROJECT} was changed since this connection began; connect to it again."
+            )
+        self._checked = (programs, code)
         chosen = get_model(message.security, message.parties)
         engine = engine_of(chosen)
         directory = _fault(lambda: check_directory(self.directory))
@@ -259,8 +300,8 @@ class LocalHost:
         ledger = self.directory / LEDGER
         return HostFacts(
             time=now,
-            programs=sources_hash(*COMPARED_FOLDERS[PROGRAM_TEXTS]),
-            code=sources_hash(*COMPARED_FOLDERS[CODE]),
+            programs=programs,
+            code=code,
             commit=git(PROJECT, "rev-parse", "HEAD") or "unknown",
             environment=environment(),
             machine=hardware(),

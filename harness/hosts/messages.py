@@ -230,7 +230,7 @@ def check_order(state: HostState, kind: Kind) -> None:
         return
     raise HostUnfitError(
         f"It does not answer {kind.name()!r} now, as {why}; nothing was changed: a connection is for one "
-        "run, whose requests have an order."
+        "run at a time, whose requests have an order."
     )
 
 
@@ -290,6 +290,12 @@ class Collect(
     """Asks for the signed statements of runs whose results nobody read."""
 
     STATES = ALL
+
+
+class LeaveTurn(Message[None], tag="leave_turn", frozen=True, kw_only=True):
+    """Has a host end this connection's run, and let others have its turn. The connection stays."""
+
+    STATES = NOT_RUNNING
 
 
 class Forget(Message[None], tag="forget", frozen=True, kw_only=True):
@@ -770,6 +776,7 @@ TO_AGENT = _by_name(
         Bye,
         Clean,
         Collect,
+        LeaveTurn,
         Forget,
         Check,
         Listen,

@@ -1,12 +1,20 @@
 """Reveals of a task of vectors at its hosts, one after another, on one charge for all of them."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.hosts.inventory import hosts_for, read_hosts
-from fairshares.harness.hosts.runner import HostsBackend, HostsRunner, HostsSource, preprocess, propose
+from fairshares.harness.hosts.runner import (
+    HostLinks,
+    HostsBackend,
+    HostsRunner,
+    HostsSource,
+    preprocess,
+    propose,
+)
 from fairshares.harness.pipeline.preprocessing import MadePiece
 from fairshares.harness.pipeline.run import Run, RunSettings, check_supported, run_release
 from fairshares.harness.privacy.ledger.charge import Account, chosen_account
@@ -35,7 +43,7 @@ class RevealsAtHosts:
 
     Attributes:
         task: The task of vectors.
-        hosts: The hosts of the task's parties.
+        hosts: The connections to the hosts of the task's parties.
         account: Who is charged, a population.
         request: What each reveal is asked for, but for its number.
         timeout_s: Seconds for the parties of a reveal to start and compute.
@@ -43,7 +51,7 @@ class RevealsAtHosts:
     """
 
     task: Task
-    hosts: HostsBackend
+    hosts: HostLinks
     account: Account
     request: RevealRequest
     timeout_s: float
@@ -75,7 +83,7 @@ class RevealsAtHosts:
         request = call.request
         check_supported(request, SumsStatistic(request.spec).spec, backend)
         out = call.where.out or default_out(request.task)
-        return cls(task, backend, account, request, call.where.timeout, out)
+        return cls(task, HostLinks(backend), account, request, call.where.timeout, out)
 
     @property
     def reveals(self) -> int:
@@ -95,6 +103,10 @@ class RevealsAtHosts:
         rounds = self._prepared(self.request).plan.rounds
         assert rounds is not None  # as the statistic plans them
         return rounds
+
+    def staying_connected(self) -> AbstractContextManager[None]:
+        """Have the connections stay between the reveals of a block, as `HostLinks.staying`."""
+        return self.hosts.staying()
 
     def run(self, number: int, progress: Progress = nothing_said) -> Run[NoisySum]:
         """Have the hosts reveal a noisy sum, and write what they signed into a directory below `out`.

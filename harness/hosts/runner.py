@@ -9,7 +9,7 @@ The coordinator goes from value to value: `HostsBackend` before it is connected,
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -26,7 +26,7 @@ from fairshares.harness.engines.execution import (
     Runner,
 )
 from fairshares.harness.engines.parties.certificates import fingerprint
-from fairshares.harness.errors import HostUnfitError, StockError, named
+from fairshares.harness.errors import FairSharesError, HostUnfitError, StockError, named
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import ask_all, at_once, connected, fit_hosts
 from fairshares.harness.hosts.inventory import Host
@@ -35,6 +35,7 @@ from fairshares.harness.hosts.messages import (
     CheckUploads,
     Forget,
     Keep,
+    LeaveTurn,
     Preprocess,
     Propose,
     ReadList,
@@ -89,8 +90,88 @@ class HostsBackend(Backend):
             HostUnfitError: Hosts are unfit; the error has all faults.
         """
         with connected(self.hosts, progress) as connections:
-            fit_hosts(connections, self.model, progress, " No party was started.")
+            self.check_fit(connections, progress)
             yield ConnectedHosts(self.model, connections)
+
+    def check_fit(self, connections: Sequence[HostConnection], progress: Progress) -> None:
+        """Have hosts take their turns for a run; HostUnfitError, with all faults, if some are unfit."""
+        fit_hosts(connections, self.model, progress, " No party was started.")
+
+
+class HostLinks:
+    """The connections to hosts for runs one after another: new ones for each, or ones that stay between runs.
+
+    Between runs no host keeps its turn for them, so that others may use it, and each next run asks again
+    whether the host is fit, and its owner's policy.
+
+    Guarantees: a run that fails leaves no connection, so that nothing of it is in the next one. A host that
+    went away meanwhile is connected to again.  [test: tests/harness/hosts/test_turns.py]
+
+    Args:
+        backend: The hosts.
+    """
+
+    def __init__(self, backend: HostsBackend) -> None:
+        self._backend = backend
+        self._stay = False
+        self._open = ExitStack()
+        self._kept: ConnectedHosts | None = None
+
+    @contextmanager
+    def staying(self) -> Iterator[None]:
+        """Have connections stay between the runs of a block, and close them after it.
+
+        After a block within another one they stay.
+        """
+        stayed = self._stay
+        self._stay = True
+        try:
+            yield
+        finally:
+            self._stay = stayed
+            if not stayed:
+                self._close()
+
+    @contextmanager
+    def connected(self, progress: Progress) -> Iterator[ConnectedHosts]:
+        """Yield the hosts with a connection to each, if all of them are fit; else as the backend's."""
+        try:
+            hosts = self._fit(progress)
+            yield hosts
+        except BaseException:
+            self._close()
+            raise
+        if not self._stay or not _left(hosts):
+            self._close()
+
+    def _fit(self, progress: Progress) -> ConnectedHosts:
+        """Return connected hosts that are fit: by the connections that are there, or by new ones."""
+        if self._kept is not None:
+            progress("connect")
+            connections = self._kept.connections
+            try:
+                self._backend.check_fit(connections, progress)
+            except HostUnfitError:
+                if not any(connection.lost for connection in connections):
+                    raise
+            else:
+                return self._kept
+            self._close()
+        self._kept = self._open.enter_context(self._backend.connected(progress))
+        return self._kept
+
+    def _close(self) -> None:
+        self._kept = None
+        self._open.close()
+
+
+def _left(hosts: ConnectedHosts) -> bool:
+    """Have all hosts let others have their turns; return whether all did."""
+    try:
+        hosts.ask_each(LeaveTurn())
+    except FairSharesError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,17 @@ class AtHosts:
         self.next_reveal = 1
         self._sums = sums
         self._ends = ends or {}
+        self.is_connected = False
+
+    def __enter__(self) -> Any:
+        self.is_connected = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_connected = False
 
     def reveal(self, number: int) -> Any:
         assert number == self.next_reveal
+        assert self.is_connected  # between reveals, too
         if number not in self._ends:
             self.next_reveal += 1
             return np.array(self._sums[number])

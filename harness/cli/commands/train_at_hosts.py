@@ -87,7 +87,7 @@ def train_at_hosts(options: TrainOptions) -> None:
     if over.weights is not None:
         released = ReleasedWeights.read(over.weights, declared, reveals.account.population or "")
     training = TrainingAtHosts(declared, reveals, over.clients, released, cli.announce)
-    with cli.steps(view.STEPS_AT_HOSTS) as begin:
+    with reveals.staying_connected(), cli.steps(view.STEPS_AT_HOSTS) as begin:
         found = training.go_on(begin, over.wait)
     if isinstance(found, AwaitedRound):
         cli.say(

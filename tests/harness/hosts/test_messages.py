@@ -41,6 +41,7 @@ from fairshares.harness.hosts.messages import (
     Go,
     Keep,
     Kill,
+    LeaveTurn,
     Listen,
     Listener,
     Message,
@@ -96,6 +97,7 @@ TOLD: tuple[Message[Any], ...] = (
     Bye(),
     Clean(),
     Collect(),
+    LeaveTurn(),
     Forget(run=NAME),
     Check(party=0, security=MODEL.name, port=9000, client_ports=[9001, 9002]),
     Listen(port=9000),
@@ -239,7 +241,7 @@ def fields_of(message: Message[Any]) -> dict[str, Any]:
 
 
 def test_each_kind_of_messages_is_here_once() -> None:
-    assert len(BY_NAME) == len(TOLD) == 29
+    assert len(BY_NAME) == len(TOLD) == 30
     assert {name: type(message) for name, message in BY_NAME.items()} == {**TO_AGENT, **TO_SETUP}
     assert set(TO_AGENT) & set(TO_SETUP) == {Bye.name()}
     assert all(kind.STATES for kind in TO_AGENT.values())
@@ -385,7 +387,7 @@ def test_messages_leave_nothing_behind() -> None:
 def test_the_table_says_when_each_request_is_answered() -> None:
     """As it was before there were classes: by the states, written as the other way round."""
     at_rest = {"bye", "forget", "collect", "clean", "stop_listening"}
-    between = at_rest | {"check", "listen", "reach", "time_links", "preprocess", "benchmark"}
+    between = at_rest | {"check", "listen", "reach", "time_links", "leave_turn", "preprocess", "benchmark"}
     with_party = between | {"kill"}
     allowed = {
         State.NO_RUN: between | {"propose"},

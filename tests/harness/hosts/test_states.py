@@ -253,6 +253,8 @@ def leads_to(state: HostState, request: str) -> set[State]:
     onward = ONWARD[state.NAME]
     if request in onward:
         return onward[request]
+    if request == "leave_turn" and state.NAME is not State.RUNNING:
+        return {State.NO_RUN}
     if request in ALWAYS or (request in AT_REST and state.NAME is not State.RUNNING):
         return {state.NAME}
     if state.NAME is not State.RUNNING and AGAIN.get(state.kind) == AS_SENT.get(request, request):
