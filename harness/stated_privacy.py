@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairshares.harness.bounds import NotNegative, Size
-from fairshares.harness.inputs.record_schema import MAX_CAP
+from fairshares.harness.inputs.record_schema import MAX_CAP, MOST_REVEALS
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee
 
@@ -60,6 +60,7 @@ class StatedPrivacy(Struct, frozen=True, kw_only=True):
     shifted: str | UnsetType = UNSET
     made_ahead: bool | UnsetType = UNSET
     assumed: str | UnsetType = UNSET
+    participations: Annotated[int, Meta(ge=1, le=MOST_REVEALS)] | UnsetType = UNSET
     public: list[str]
     end_to_end: str
 

@@ -468,11 +468,12 @@ class VectorGrid:
     Attributes:
         coordinates: The length of a vector.
         clip: The largest norm before weighing, above 0.
-        reveals: How many sums may be revealed together. A client may be in each of them.
+        reveals: How many sums may be revealed together.
         largest_weight: A bound on weights.
         units: Steps of the grid per clipping norm; 0 for those at which rounding adds at most 4 % to a norm,
             if there is noise for so many.
         reveal: The number of the reveal that a vector is for, from 1 on; 0 for all of them.
+        participations: In how many of the reveals a client may be; 0 for all. Its own program keeps to that.
     """
 
     coordinates: int
@@ -481,6 +482,7 @@ class VectorGrid:
     largest_weight: float = 1.0
     units: int = 0
     reveal: int = 0
+    participations: int = 0
 
     def __post_init__(self) -> None:
         refuse(
@@ -495,6 +497,11 @@ class VectorGrid:
                 "used, make another task, which is charged by itself.",
             ),
             (
+                not 0 <= self.participations <= self.reveals,
+                f"A client takes part in 1 to {self.reveals} of {self.reveals} reveals, not "
+                f"{self.participations}.",
+            ),
+            (
                 not 0 <= self.units <= MOST_UNITS,
                 f"The grid of vectors has 1 to {MOST_UNITS} units per clipping norm, not {self.units}.",
             ),
@@ -503,6 +510,11 @@ class VectorGrid:
             self._rule(1)
         except OptionError as error:
             raise RecordDomainError(str(error)) from None
+
+    @property
+    def most_of_a_client(self) -> int:
+        """In how many of the reveals a client may be, for whose sums together noise is made."""
+        return self.participations or self.reveals
 
     @property
     def rule(self) -> UpdateRule:
@@ -528,6 +540,8 @@ class VectorGrid:
             "largest_weight": self.largest_weight,
             "units": self.rule.units,
         }
+        if self.participations:
+            fields["participations"] = self.participations
         if self.reveal:
             fields["reveal"] = self.reveal
         return JsonFields(fields)

@@ -39,6 +39,10 @@ HONEST_CLIENTS = (
     "clients share true counts, as one that shares a number far beyond them can get a cell's exact counts "
     "revealed"
 )
+IN_SOME_REVEALS = (
+    "Reveals: the guarantee is for a client that takes part in at most {} of them. Its own program keeps it "
+    "to that; hosts cannot tell, and a client that takes part in more loses its own protection alone."
+)
 MOVED_RECORDS = (
     "replaced records, twice that for left-out ones, as a party can move a record to another cell or fill an "
     "empty slot"
@@ -229,6 +233,8 @@ class PrivacyStatement:
             trusted = [f"{parties} ({model.name})"]
         if self.stated.assumed:
             trusted.append("clients, to share counts of records")
+        if self.stated.participations:
+            trusted.append(f"each client's own program, to keep it to {self.stated.participations} reveals")
         if self.stated.cap_kept_by == HONEST:
             trusted.append("clients, to keep to the cap")
         if self.distributed_noise is not None:
@@ -253,6 +259,8 @@ class PrivacyStatement:
         sentences += self._on_noise()
         if stated.assumed:
             sentences.append(f"Assumed: {stated.assumed}.")
+        if stated.participations:
+            sentences.append(IN_SOME_REVEALS.format(stated.participations))
         sentences += [
             f"Public: {', '.join(stated.public)}.",
             f"Taking part is not protected: the number of clients is public, and with {named('records')} "
@@ -445,6 +453,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         shifted=distributed.shifted if distributed else UNSET,
         made_ahead=True if attempts else UNSET,
         assumed=HONEST_CLIENTS if assumes else UNSET,
+        participations=(domain.vectors.participations or UNSET) if domain.vectors else UNSET,
         public=public,
         end_to_end=end_to_end(model, exact, bits, input_path=form.path.described, assumes=assumes),
     )

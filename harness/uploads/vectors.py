@@ -39,7 +39,8 @@ class UpdateClient:
     one vector in a reveal.
 
     Guarantees: of a reveal one vector at most is sealed, also by several processes, and its bytes are the
-    same whenever they are sent.  [test: tests/harness/uploads/test_vectors.py]
+    same whenever they are sent. If the task keeps a client to some of the reveals, no more are sealed for.
+    [test: tests/harness/uploads/test_vectors.py]
 
     Args:
         task: The file of a task of vectors, or the task.
@@ -69,6 +70,14 @@ class UpdateClient:
         """How many reveals the task declares."""
         return self._declared.reveals
 
+    @property
+    def left(self) -> int:
+        """For how many more reveals the client may seal: those of the task, or as many as it allows a client.
+
+        A reveal that the client has sealed for counts, whether it was revealed or broke off.
+        """
+        return self._declared.most_of_a_client - self._sealed_reveals()
+
     def seal(self, reveal: int, update: Floats, weight: float = 1.0) -> SealedUpdate:
         """Seal the client's vector for a reveal, once.
 
@@ -83,8 +92,8 @@ class UpdateClient:
         Raises:
             RecordDomainError: The task declares fewer reveals.
             OptionError: The vector has another length, or numbers that are not finite; or the weight is none.
-            ShareError: A vector was sealed for this reveal before, the task is over, a party's keys have
-                expired, or the record cannot be written.
+            ShareError: A vector was sealed for this reveal before, or for as many reveals as the task allows;
+                the task is over, a party's keys have expired, or the record cannot be written.
         """
         with naming(PYTHON):
             task = self.task.of_reveal(reveal)
@@ -96,6 +105,12 @@ class UpdateClient:
                     raise ShareError(
                         f"A vector for reveal {reveal} was sealed before, in {place}, and a client has one "
                         "in a reveal: send that one."
+                    )
+                most = self._declared.most_of_a_client
+                if self._sealed_reveals() >= most:
+                    raise ShareError(
+                        f"A client takes part in at most {most} of this task's {self.reveals} reveals, and "
+                        f"this one has sealed for as many: send no vector in reveal {reveal}."
                     )
                 identity, envelopes = seal_upload(task, encoded, None)
                 with scratch_directory(self._directory) as partial:
@@ -165,6 +180,9 @@ class UpdateClient:
                 for end, number in of_party.items():
                     stored[str(end)] = stored.get(str(end), 0) + number
             return stored
+
+    def _sealed_reveals(self) -> int:
+        return len([*self._directory.glob("reveal-*")])
 
     def _place(self, reveal: int) -> Path:
         return self._directory / f"reveal-{reveal}"

@@ -71,6 +71,11 @@ def _of_vectors(vectors: VectorGrid) -> Iterator[str]:
         f"{vectors.clip:g}{weighed}, in steps of 1/{vectors.rule.units} of it; one of a client in a reveal."
     )
     yield f"At most {counted(vectors.reveals, 'sum')} of them are revealed, and spend ε once, together."
+    if vectors.participations:
+        yield (
+            f"A client takes part in at most {vectors.participations} of them, for which ε is. Its own "
+            "program keeps a record of that, and hosts cannot tell: without it a client loses its protection."
+        )
 
 
 def planned(costs: UploadCosts, uploads: int) -> Table:

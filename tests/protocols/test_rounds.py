@@ -210,3 +210,57 @@ def test_moves_as_large_as_the_noise_waste_little() -> None:
     """At ε = 20 a vector moves a coordinate by more than the noise's deviation."""
     plan = plan_rounds(1_090_000, 2000, 10, Fraction(20), DELTA)
     assert DELTA / 2 < plan.exact.delta <= DELTA and plan.loss.lost_at(EPSILON) < DELTA / 100
+
+
+ROUNDS = 3
+
+
+def takes_part_after(threshold: int, most: int, outcomes: np.ndarray) -> np.ndarray:
+    """Return in which of three rounds a client takes part, by what was revealed before, shape (n, 3).
+
+    It does where the sum so far is at most a threshold, and in the rounds that are left if it has to hurry.
+    """
+    number = len(outcomes)
+    parts = np.zeros((number, ROUNDS), dtype=int)
+    for i in range(ROUNDS):
+        willing = outcomes[:, :i].sum(axis=1) <= threshold
+        must = ROUNDS - i <= most - parts.sum(axis=1)
+        parts[:, i] = (willing | must) & (parts.sum(axis=1) < most)
+    return parts
+
+
+def exact_delta(masses: np.ndarray, moved: int, threshold: int, most: int, epsilon: float) -> float:
+    """Return δ of three rounds, in at most so many of which a client moves a sum, by enumeration."""
+    edge = masses.size // 2 + moved
+    padded = np.pad(masses, moved)
+    axis = np.arange(-edge, edge + 1)
+    outcomes = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, ROUNDS)
+    parts = takes_part_after(threshold, most, outcomes)
+    shifted = outcomes - moved * parts
+    inside = np.abs(shifted) <= edge
+    with_client = np.where(inside, padded[np.clip(shifted, -edge, edge) + edge], 0).prod(axis=1)
+    without = padded[outcomes + edge].prod(axis=1)
+    assert with_client.sum() == pytest.approx(1) == without.sum()
+    more, less = (
+        np.clip(one - math.exp(epsilon) * other, 0, None).sum()
+        for one, other in ((with_client, without), (without, with_client))
+    )
+    return max(float(more), float(less))
+
+
+@pytest.mark.parametrize("threshold", [-100, 0, 4, 100])
+@pytest.mark.parametrize("own", KINDS[:2])
+def test_a_client_in_some_rounds_loses_what_as_many_rounds_lose(
+    own: tuple[int, int] | None, threshold: int
+) -> None:
+    """Also where earlier sums decide in which it is (theorem 4); once more would be too often.
+
+    Noise is for two rounds at ε = 2, and three are revealed; a client moves a sum by 3.
+    """
+    epsilon, delta = Fraction(2), Fraction(1, 100)
+    plan = plan_rounds(9, 1, 2, epsilon, delta, distributed=own)
+    masses = masses_of(plan.noise)
+    kept = np.flatnonzero(masses > 1e-9)
+    masses = masses[kept[0] : kept[-1] + 1]
+    assert exact_delta(masses, 3, threshold, 2, 2.0) <= float(plan.exact.delta) * 1.001 + 1e-6
+    assert exact_delta(masses, 3, threshold, 3, 2.0) > 1.5 * delta

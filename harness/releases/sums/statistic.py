@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fairshares.harness.bounds import Count, Positive, Size
 from fairshares.harness.errors import OptionError, OutputError, ShareError, named
@@ -44,6 +44,7 @@ class SumsFile(Struct, frozen=True, kw_only=True):
     schema: Literal[1] = 1
     reveal: Annotated[int, Meta(ge=1, le=MOST_REVEALS)]
     reveals: Annotated[int, Meta(ge=1, le=MOST_REVEALS)]
+    participations: Annotated[int, Meta(ge=1, le=MOST_REVEALS)] | UnsetType = UNSET
     clip: Positive
     largest_weight: Positive
     units: Annotated[int, Meta(ge=1, le=MOST_UNITS)]
@@ -71,6 +72,7 @@ class NoisySum:
         file = SumsFile(
             reveal=self.declared.reveal,
             reveals=self.declared.reveals,
+            participations=self.declared.participations or UNSET,
             clip=self.declared.clip,
             largest_weight=self.declared.largest_weight,
             units=self.declared.rule.units,
@@ -83,11 +85,11 @@ class NoisySum:
 
 @lru_cache(maxsize=8)  # a host asks at each step of a run
 def _noise_of(
-    rule: UpdateRule, reveals: int, total: Guarantee, distributed: tuple[int, int] | None
+    rule: UpdateRule, most_of_a_client: int, total: Guarantee, distributed: tuple[int, int] | None
 ) -> RoundsPlan:
-    """Return the noise of a task's reveals, whose vectors keep to a rule; else as `plan_rounds`."""
+    """Return the noise of reveals, of which a client is in so many, by a rule; else as `plan_rounds`."""
     return plan_rounds(
-        rule.squares, rule.coordinates, reveals, total.epsilon, total.delta, distributed=distributed
+        rule.squares, rule.coordinates, most_of_a_client, total.epsilon, total.delta, distributed=distributed
     )
 
 
@@ -95,7 +97,7 @@ def _has_noise(vectors: VectorGrid, most: Guarantee, model: SecurityModel, *, is
     """Return whether there is noise of a kind for all reveals of vectors on their grid."""
     parties = (model.parties, model.parties - model.corruptions) if is_distributed else None
     try:
-        _noise_of(vectors.rule, vectors.reveals, most, parties)
+        _noise_of(vectors.rule, vectors.most_of_a_client, most, parties)
     except ValueError:
         return False
     return True
@@ -139,7 +141,7 @@ class SumsStatistic(Statistic[NoisySum]):
                 return replace(domain, vectors=tried)
             if units == 1:
                 raise OptionError(
-                    f"There is no noise for {vectors.reveals} reveals of such vectors at "
+                    f"There is no noise for {vectors.most_of_a_client} reveals of such vectors at "
                     f"{named('epsilon', exact_text(most.epsilon))}; declare fewer reveals, or more ε."
                 )
             units //= 2
@@ -148,7 +150,8 @@ class SumsStatistic(Statistic[NoisySum]):
         """Work out the noise of one reveal.
 
         Guarantees: the exact loss is that of all declared reveals together, however later vectors depend on
-        earlier sums, and whichever of them are used.
+        earlier sums, and whichever of them are used. Where the task keeps a client to some of them, it is
+        the loss of a client that is in no more, whichever they are (theorem 4).
         [test: tests/harness/releases/test_sums.py, tests/protocols/test_rounds.py]
 
         Raises:
@@ -169,7 +172,7 @@ class SumsStatistic(Statistic[NoisySum]):
             distributed = (own.parties, own.parties - own.tolerated)
         total = release.protect.guarantee
         with fitting(total.epsilon, total.delta):
-            planned = _noise_of(rule, vectors.reveals, total, distributed)
+            planned = _noise_of(rule, vectors.most_of_a_client, total, distributed)
         rate = Fraction(0)
         noise_of_party = None
         if isinstance(planned.noise, DistributedNoise):
@@ -218,6 +221,7 @@ class SumsStatistic(Statistic[NoisySum]):
             coordinates=len(file.noisy_sum),
             clip=file.clip,
             reveals=file.reveals,
+            participations=file.participations or 0,
             largest_weight=file.largest_weight,
             units=file.units,
             reveal=file.reveal,

@@ -145,6 +145,8 @@ def test_a_request_is_read_as_it_was_written_and_names_a_task() -> None:
         ({"units": 1 << 41}, "units per clipping norm"),
         ({"largest_weight": 0}, "largest weight"),
         ({"reveal": 3}, "declares 2 reveals, and 3 is none"),
+        ({"participations": 3}, "takes part in 1 to 2 of 2 reveals, not 3"),
+        ({"participations": -1}, "takes part in 1 to 2 of 2 reveals, not -1"),
     ],
 )
 def test_what_is_no_declaration_of_vectors_is_refused(changes: dict[str, Any], sentence: str) -> None:
@@ -169,3 +171,32 @@ def test_vectors_go_with_no_other_records() -> None:
             domain_from_json({"vectors": declared, **more}, "it")
     with pytest.raises(RecordDomainError, match="numbered from 1"):
         read.of_reveal(0)
+
+
+def test_noise_is_for_as_many_reveals_as_a_client_is_in() -> None:
+    """Two of four reveals have the noise of two, and the failures of four computations."""
+    release = request(security="spdz2k")
+    some = domain(replace(GRID, participations=2))
+    prepared = SumsStatistic().prepare(release, some)
+    assert prepared.plan == SumsStatistic().prepare(release, domain(replace(GRID, reveals=2))).plan
+    assert prepared.plan != SumsStatistic().prepare(release, domain()).plan
+    stated = state_privacy(prepared, 0)
+    assert stated.stated.participations == 2 and stated.stated.mpc_statistical_security_bits == 38
+    assert "each client's own program, to keep it to 2 reveals" in stated.in_short()[-1]
+    (sentence,) = [one for one in stated.in_full() if one.startswith("Reveals: ")]
+    assert "takes part in at most 2 of them. Its own program keeps it to that; hosts cannot tell" in sentence
+    in_all = state_privacy(SumsStatistic().prepare(release, domain()), 0)
+    assert not in_all.stated.participations
+    assert not any("own program" in one for one in (*in_all.in_short(), *in_all.in_full()))
+
+
+def test_files_say_in_how_many_reveals_a_client_is() -> None:
+    declared = {"coordinates": 2, "clip": 1, "reveals": 3, "participations": 2}
+    read = domain_from_json({"vectors": declared}, "it")
+    assert domain_from_json(read.to_json(), "it").to_json() == read.to_json()
+    assert read.of_reveal(3).in_all_reveals == read
+    assert read.vectors is not None and read.vectors.to_json()["participations"] == 2
+    some = domain(replace(GRID, participations=2, reveal=1))
+    prepared = SumsStatistic().prepare(request(), some)
+    (file,) = prepared.read({"sums": (16, -32, 0)}, 5).files(state_privacy(prepared, 0).stated)
+    assert file.participations == 2 and SumsStatistic.read_files([file]).declared == some.vectors

@@ -102,18 +102,39 @@ def test_what_is_not_known_to_be_stored_is_sent_again_by_the_same_bytes(
     assert sorted(heard) == sorted(expected)
 
 
-def sealing(task: Task, place: Path) -> bool:
-    """Return whether another process sealed."""
+def sealing_for(task: Task, place: Path, reveal: int) -> bool:
+    """Return whether another process sealed for a reveal."""
     try:
-        UpdateClient(task, place).seal(1, np.ones(3))
+        UpdateClient(task, place).seal(reveal, np.ones(3))
     except ShareError:
         return False
     return True
 
 
-def test_of_processes_that_race_one_seals(task: Task, tmp_path: Path) -> None:
+def test_of_processes_that_race_one_seals_for_a_reveal_and_no_more_than_may(
+    keys: Path, tmp_path: Path
+) -> None:
+    """For one reveal, and for two of eight."""
+    task = task_of_vectors(keys / "race", replace(GRID, reveals=8, participations=2))
+    one_reveal = [(task, tmp_path / "one", 1)] * 8
+    of_eight = [(task, tmp_path / "some", number) for number in range(1, 9)]
     with get_context("forkserver").Pool(4) as pool:
-        assert sum(pool.starmap(sealing, [(task, tmp_path / "sent")] * 8)) == 1
+        assert sum(pool.starmap(sealing_for, one_reveal)) == 1
+        assert sum(pool.starmap(sealing_for, of_eight)) == 2
+
+
+def test_a_client_seals_for_as_many_reveals_as_the_task_allows_it(keys: Path, tmp_path: Path) -> None:
+    """For two of three, whichever; by another process, too. What it has sealed is sent again as ever."""
+    task = task_of_vectors(keys / "some", replace(GRID, participations=2))
+    client = UpdateClient(task, tmp_path / "sent")
+    assert client.left == 2
+    sealed = client.seal(1, np.ones(3))
+    client.seal(3, np.ones(3))
+    for again in (client, UpdateClient(task, tmp_path / "sent")):
+        assert again.left == 0 and again.sealed(1) == sealed and again.sealed(2) is None
+        with pytest.raises(ShareError, match=r"at most 2 of this task's 3 reveals, .* no vector in reveal 2"):
+            again.seal(2, np.ones(3))
+    assert UpdateClient(replace(task, until="2998-01-01"), tmp_path / "sent").left == 2  # another task
 
 
 @pytest.mark.parametrize(
