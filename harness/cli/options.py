@@ -523,10 +523,12 @@ class HostsLogOptions(Options):
 
 
 class VerifyOptions(Options):
-    """Check the results of a run on hosts against what each host signed."""
+    """Check the results of a run on hosts, or a model trained over hosts, against what each host signed."""
 
     first = "results"
-    results = required(parse_path, "the directory that a run on hosts wrote", "runs/weights")
+    results = required(
+        parse_path, "the directory that a run on hosts, or train --hosts, wrote", "runs/weights"
+    )
     fingerprints = optional(
         parse_path, "a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners"
     )

@@ -12,6 +12,7 @@ from msgspec import UNSET, structs
 from fairshares.harness.engines.execution import Progress
 from fairshares.harness.errors import FairSharesError, OptionError, ResultFileError, WriteError, cannot, named
 from fairshares.harness.hosts.signed_results import verify
+from fairshares.harness.inputs.record_schema import VectorGrid
 from fairshares.harness.pipeline.earlier_results import read_files
 from fairshares.harness.pipeline.manifest_of_run import combined_manifest, with_costs_of
 from fairshares.harness.pipeline.run import Run
@@ -28,6 +29,7 @@ from fairshares.harness.releases.files import files_to_json, needed_file, read_f
 from fairshares.harness.releases.sums.statistic import NoisySum, SumsFile, SumsStatistic
 from fairshares.harness.releases.weights.statistic import WeightsFile, WeightsStatistic
 from fairshares.harness.reweighing.formulas import GroupWeights
+from fairshares.harness.stated_privacy import StatedPrivacy
 from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import in_turn, write_whole
 from fairshares.harness.system.places import make_own_directory
@@ -41,6 +43,37 @@ from fairshares.harness.training.training_run import TRAIN
 from fairshares.harness.uploads.task import Task
 from fairshares.protocols.accounting.rounds import RoundsPlan
 from fairshares.protocols.arrays import Floats
+
+TRAINING_PART = "training"
+"""The name of the rounds among the parts of a training's manifest."""
+
+
+def directory_of(out: Path, number: int) -> Path:
+    """Return the directory of a reveal in that of a training."""
+    return out / f"reveal-{number}"
+
+
+def privacy_of_rounds(of_reveal: StatedPrivacy, grid: VectorGrid, *, has_counts: bool) -> StatedPrivacy:
+    """Return the privacy of all rounds, which a single reveal's states already, in the words of a training.
+
+    Args:
+        of_reveal: The privacy of one of the reveals.
+        grid: What their task declares.
+        has_counts: Whether counts by group and label follow each update.
+    """
+    counted = ""
+    public = [*of_reveal.public, "features and their ranges", "learning rate", "momentum"]
+    if has_counts:
+        counted = " and of the records that the model gets right and wrong, by group and label"
+        public.append("fairness")
+    return structs.replace(
+        of_reveal,
+        revealed=[
+            f"{grid.reveals} noisy sums of {grid.coordinates} numbers each, of clients' updates of the "
+            f"model{counted}"
+        ],
+        public=public,
+    )
 
 
 class Reveals(Protocol):
@@ -270,7 +303,7 @@ class TrainingAtHosts:
             return None
 
     def _directory(self, number: int) -> Path:
-        return self.reveals.out / f"reveal-{number}"
+        return directory_of(self.reveals.out, number)
 
     def _text(self, number: int, state: Descending) -> bytes:
         weights: Floats | None = None
@@ -334,33 +367,17 @@ class TrainingAtHosts:
         declared = self.declared
         of_reveals = [manifests[number] for number in sorted(manifests)]
         last = of_reveals[-1]
-        size = declared.bounds.coordinates
-        counted = ""
-        public = [
-            *last.privacy.public,
-            "features and their ranges",
-            "learning rate",
-            "momentum",
-        ]
-        if declared.fairgrad is not None:
-            counted = " and of the records that the model gets right and wrong, by group and label"
-            public.append("fairness")
         rounds = structs.replace(
             with_costs_of(of_reveals),
-            task="training",
-            privacy=structs.replace(
-                last.privacy,
-                revealed=[
-                    f"{declared.descent.rounds} noisy sums of {size} numbers each, of clients' updates of "
-                    f"the model{counted}"
-                ],
-                public=public,
+            task=TRAINING_PART,
+            privacy=privacy_of_rounds(
+                last.privacy, self.reveals.task.vectors, has_counts=declared.fairgrad is not None
             ),
             inputs=StatedInputs(clients=self.clients, in_training=self.clients),
             request=UNSET,
             hosts=UNSET,
         )
-        parts = {"training": rounds}
+        parts = {TRAINING_PART: rounds}
         if self.released is not None:
             parts = {self.released.manifest.task: self.released.manifest, **parts}
         whole = combined_manifest(TRAIN, parts)

@@ -9,7 +9,7 @@ from typing import Protocol
 from fairshares.harness.computation import HostsRun
 from fairshares.harness.engines.parties.certificates import fingerprint
 from fairshares.harness.privacy.ledger.populations import Population, runs_text, spent_text
-from fairshares.harness.privacy.manifest import StatedInputs, given
+from fairshares.harness.privacy.manifest import StatedInputs, TrainingSettings, given
 from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.parts import Bad, Good, Line, Paragraph, Part, Sentences, Table
@@ -34,6 +34,7 @@ CLEAN_STEPS = {"connect": "Connecting", "clean": "Cleaning"}
 _RIGHT = Good("✓")
 _WRONG = Bad("✗")
 _NOT_CHECKED = "–"
+_NUMBERS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -500,19 +501,7 @@ def signers(
     left_out = given(inputs.excluded_because) or {}
     for why, uploads in left_out.items():
         yield Line("Left out", f"{uploads} uploads {why}")
-    if compared:
-        caption = "These are the certificates that --fingerprints names."
-    else:
-        caption = (
-            "Compare these with what each host's owner says of its certificate, or name a file by "
-            "--fingerprints."
-        )
-    yield Table(
-        ["party", "ended (UTC)", "SHA-256 of its certificate"],
-        [[str(statement.party), statement.ended, statement.sha256] for statement in statements],
-        "lll",
-        caption=caption,
-    )
+    yield _certificates(statements, compared=compared)
     if by_1_0:
         yield (
             "Version 1.0 ran this. Its intervals were wider than this version's for the same counts, and are "
@@ -521,6 +510,70 @@ def signers(
     yield (
         "Nobody signed what else manifest.json says, as times, sizes and the coordinator's ledger, nor "
         "pictures and reports."
+    )
+
+
+def trained(
+    statements: Sequence[Signer],
+    what: str,
+    *,
+    spent: Guarantee,
+    ran: HostsRun,
+    reveals: int,
+    lost: Sequence[int],
+    clients: int,
+    settings: TrainingSettings,
+    compared: bool,
+) -> Iterator[Part]:
+    """Show who signed the sums of a training, and what of its model follows from them.
+
+    Args:
+        statements: What is shown of each signer of the last reveal.
+        what: The release and the model of security.
+        spent: What all reveals were charged.
+        ran: What hosts signed of the last reveal.
+        reveals: The number of signed sums.
+        lost: The numbers of the rounds that count as lost.
+        clients: The number by which sums were divided.
+        settings: How the model was trained.
+        compared: Whether the signers' certificates are known.
+    """
+    yield (
+        f"The model follows from {reveals} sums that all {len(statements)} hosts signed: {what}, "
+        f"{spent_text(spent)} for all of them."
+    )
+    yield Line("Last run", f"{ran.run}, started {ran.started}")
+    yield Line("Population", ran.population or "none was named")
+    if lost:
+        yield Line("Lost", f"{_counted(len(lost), 'round', 'rounds')} without a signed sum: {_some(lost)}")
+    yield _certificates(statements, compared=compared)
+    yield (
+        f"Nobody signed by what the coordinator trains on the sums: {clients} clients, the learning rate "
+        f"{settings.learning_rate:g}, the momentum {settings.momentum:g}, features and labels; nor what else "
+        "manifest.json says, as times and sizes."
+    )
+
+
+def _some(numbers: Sequence[int]) -> str:
+    """Return the first of some numbers in words."""
+    first = ", ".join(map(str, numbers[:_NUMBERS_SHOWN]))
+    return f"{first}, …" if len(numbers) > _NUMBERS_SHOWN else first
+
+
+def _certificates(statements: Sequence[Signer], *, compared: bool) -> Table:
+    """Return the table of signers. Args: compared: Whether their certificates are known."""
+    if compared:
+        caption = "These are the certificates that --fingerprints names."
+    else:
+        caption = (
+            "Compare these with what each host's owner says of its certificate, or name a file by "
+            "--fingerprints."
+        )
+    return Table(
+        ["party", "ended (UTC)", "SHA-256 of its certificate"],
+        [[str(statement.party), statement.ended, statement.sha256] for statement in statements],
+        "lll",
+        caption=caption,
     )
 
 

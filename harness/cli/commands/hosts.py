@@ -37,6 +37,7 @@ from fairshares.harness.hosts.policy import (
 from fairshares.harness.hosts.restoring import LostRuns, restore
 from fairshares.harness.hosts.setup import exported, set_up_here
 from fairshares.harness.hosts.signed_results import InputSource, verify as verified, what_hosts_ran
+from fairshares.harness.hosts.verified_training import VerifiedTraining, is_training, verify_training
 from fairshares.harness.privacy.ledger.entries import Ledger
 from fairshares.harness.privacy.ledger.populations import spent_text
 from fairshares.harness.security_models import SecurityModel
@@ -236,6 +237,9 @@ def restored(options: HostsRestoredOptions) -> None:
 def verify(options: VerifyOptions) -> None:
     """Check the signatures of a run's results."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
+    if is_training(options.results):
+        _show_training(verify_training(options.results, known), compared=known is not None)
+        return
     signers = verified(options.results, known)
     hosts = [view.Signer(statement.ran.party, text, statement.ended) for statement, text in signers]
     first = signers[0][0]
@@ -258,6 +262,41 @@ def verify(options: VerifyOptions) -> None:
             source=InputSource(first.ran.source).described,
             compared=known is not None,
             by_1_0=first.ran.by_1_0,
+        )
+    )
+
+
+def _show_training(found: VerifiedTraining, *, compared: bool) -> None:
+    """Show a model that follows from the sums that hosts signed."""
+    hosts = [
+        view.Signer(statement.ran.party, text, statement.ended) for statement, text in found.last.signers
+    ]
+    loss = found.last.privacy.exact
+    if cli.output.json:
+        cli.print_json(
+            {
+                "signed_by": [as_json(host) for host in hosts],
+                "epsilon": str(loss.epsilon),
+                "delta": str(loss.delta),
+                "reveals": sorted(found.reveals),
+                "lost": found.lost,
+                "clients": found.clients,
+                "learning_rate": found.settings.learning_rate,
+                "momentum": found.settings.momentum,
+            }
+        )
+        return
+    cli.show(
+        *view.trained(
+            hosts,
+            "{task} in model {security}".format(**found.last.first.ran.asked),
+            spent=loss,
+            ran=what_hosts_ran(found.last.first.ran),
+            reveals=len(found.reveals),
+            lost=found.lost,
+            clients=found.clients,
+            settings=found.settings,
+            compared=compared,
         )
     )
 
