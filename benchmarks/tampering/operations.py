@@ -179,6 +179,7 @@ _SCORE = np.array([2, 0, 1, 2, 1])
 _VALUE = np.array([-5, 0, 3, 5, -1])
 _EXCEEDED = np.array([0, 2, 1, 3, 0])
 _RECORDS = len(_GROUP)
+_OWN_NOISE = np.array([3, -1, 0, 2])  # of both parties together, each value of a vector
 _COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 
@@ -285,6 +286,13 @@ def _programs(family: NoiseFamily) -> tuple[Operation, ...]:
             _plus(_COUNTS),
             values=_COUNTS.ravel(),
             gaussian=_GAUSSIAN,
+        ),
+        make(
+            "pi_rounds distributed",
+            (2, 1, 4, NoiseDistribution.GAUSSIAN, "1/8", 30),
+            0,
+            lambda _: (_COUNTS.ravel() + _OWN_NOISE).tolist(),
+            values=np.concatenate([_COUNTS.ravel(), _OWN_NOISE]),
         ),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *table), 4, _plus(_COUNTS), values=_COUNTS.ravel()),
         make(

@@ -48,7 +48,11 @@ EACH_PROGRAM = (*SIGNED_PROGRAMS, *SYMMETRIC_PROGRAMS)
 ALL = {operation.name: operation for operation in (*OPERATIONS, *EACH_PROGRAM)} | {
     f"noise {family.value}": NOISE[family][0] for family in NoiseFamily
 }
-QUICK = [operation for operation in EACH_PROGRAM if operation.program in ("pi_rw", "pi_rw_slots", "pi_cap")]
+QUICK = [
+    operation
+    for operation in EACH_PROGRAM
+    if operation.program in ("pi_rw", "pi_rw_slots", "pi_cap", "pi_rounds")
+]
 
 Make = Callable[[str, str, int], Attack]
 
@@ -152,7 +156,7 @@ def test_bits_that_become_integers_are_checked_by_a_check_point_alone(
 
 
 @pytest.mark.parametrize(
-    "operation", ["opening", "pi_rw split", "pi_rw split symmetric", "noise signed", "noise symmetric"]
+    "operation", ["opening", "pi_rw split", "pi_rounds distributed", "noise signed", "noise symmetric"]
 )
 @pytest.mark.mpspdz("ring")
 def test_a_passive_model_takes_what_it_is_sent(operation: str, make: Make) -> None:

@@ -2,11 +2,14 @@
 
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fairshares.harness.errors import (
     FairSharesError,
@@ -15,15 +18,19 @@ from fairshares.harness.errors import (
     PopulationError,
     RecordDomainError,
     ShareError,
+    SignatureError,
     UsedRevealError,
 )
 from fairshares.harness.hosts.agent import Work
+from fairshares.harness.hosts.messages import PartyEnd
 from fairshares.harness.hosts.policy import LEDGER
-from fairshares.harness.hosts.signed_results import verify
+from fairshares.harness.hosts.signed_results import Statement, read_signed, sign, verify
 from fairshares.harness.security_models import get_model
-from tests.support.coordinators import write_rules
+from fairshares.harness.system.documents import Refusal
+from tests.support.coordinators import Loopback, write_rules
 from tests.support.vectors import GRID, RULES, Reveals
 
+REFUSED = Refusal(SignatureError, "it", "signed", "do not use it")
 CLIENTS = 40
 VECTOR = (0.6, -0.8, 0.0)
 FAR = 14  # noise beyond that, of a standard deviation of 1.7 at most, has a probability below 1e-12
@@ -178,3 +185,53 @@ def test_another_tasks_reveal_is_refused(reveals: Reveals) -> None:
     with pytest.raises(ShareError, match="was asked for a reveal of task 0000"):
         reveals.reveal(1, upload_task="0" * 64)
     assert reveals.charges() == [(), (), (), ()]
+
+
+class Liar:
+    """Says of its party's end what a host of its party does not: it signs something else, by its own key.
+
+    Attributes: signed: what the host signed itself, in order; change: of the statement that it would sign.
+    """
+
+    def __init__(self, own: Path) -> None:
+        self.own, self.signed = own, list[Statement]()
+        self.change: Callable[[Statement], Statement] = lambda statement: statement
+
+    def says(self, end: PartyEnd | None) -> PartyEnd | None:
+        if end is None or end.signed is None:
+            return end
+        statement = read_signed(Statement, end.signed, REFUSED)
+        if statement not in self.signed:
+            self.signed.append(statement)
+        return structs.replace(end, signed=sign(self.change(statement), self.own))
+
+
+def test_a_host_that_signs_another_sum_is_named_and_nothing_is_written(
+    reveals: Reveals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it makes up, and where it is the sum of an earlier reveal. The reveal is used."""
+    liar = Liar(reveals.hosts[1] / "keys" / "embedded" / "P1.pem")
+    honest = Loopback.party_end
+    monkeypatch.setattr(
+        Loopback, "party_end", lambda one: liar.says(honest(one)) if one.host.party == 1 else honest(one)
+    )
+    lies: list[tuple[Callable[[Statement], Statement], str]] = [
+        (
+            lambda statement: replace(statement, outputs={"sums": [0, 0, 0]}),
+            "signed other values than its party printed",
+        ),
+        (lambda _: liar.signed[0], "signed another run than the one that it had agreed to"),
+    ]
+    for number, (change, says) in enumerate(lies, 1):
+        liar.change = change
+        reveals.send(number, [VECTOR])
+        with pytest.raises(
+            HostUnfitError, match="What the hosts signed is not the end of this run"
+        ) as refused:
+            reveals.reveal(number, out=tmp_path / "refused")
+        assert says in str(refused.value) and not (tmp_path / "refused").exists()
+        with pytest.raises(UsedRevealError):
+            reveals.reveal(number)
+    liar.change = lambda statement: statement
+    reveals.send(3, [VECTOR])
+    assert reveals.reveal(3).found.vectors == 1
