@@ -193,7 +193,8 @@ def test_a_training_by_commands(hosts: Federation, tmp_path: Path) -> None:
     assert "Logistic regression of 2 labels by 1 noisy sums of updates of 3 clients." in said
     trained = fs.LogisticModel.load(home / "trained")
     assert trained.parameters.shape == (1, 2) and np.abs(trained.parameters).max() < FAR / 3
-    succeed("verify", "trained/reveal-1", cwd=home)
+    said = succeed("verify", "trained", cwd=home)
+    assert f"The model follows from 1 sums that all {MODEL.parties} hosts signed" in said
     manifest = json.loads((home / "trained/manifest.json").read_text())
     assert manifest["privacy"]["epsilon_exact"] == "8" and manifest["inputs"]["clients"] == 3
     assert [len(of_host) for of_host in hosts.charges("by-commands")] == [1] * MODEL.parties

@@ -15,6 +15,7 @@ from fairshares.harness.security_models import MODELS, SecurityModel
 from fairshares.harness.uploads.task import Task, task_from_bytes
 from fairshares.protocols.spec import REPLICATED
 from tests.support.envelopes import CAPPED, made_task
+from tests.support.vectors import task_of_vectors
 from tests.support.web_client import Refused, WebClient
 
 
@@ -286,3 +287,9 @@ def test_a_release_that_is_unknown_is_refused(base: Task, web: WebClient) -> Non
     fields = json.loads(base.text)
     fields["policy"]["tasks"] = ["weights", "medians"]
     assert not is_read_here(web, as_file(fields))
+
+
+def test_a_task_of_vectors_is_none_that_a_page_takes(web: WebClient, place: Path) -> None:
+    """Training takes a program that keeps a record of what it has sealed; a page has records alone."""
+    task = task_of_vectors(place / "vectors")
+    assert is_read_by_python(task.text) and not is_read_here(web, task.text)
