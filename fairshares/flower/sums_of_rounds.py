@@ -45,7 +45,7 @@ class SessionRounds:
         """How many reveals there are in all."""
         return self.session.rounds
 
-    def under_way(self) -> AbstractContextManager[object]:
+    def under_way(self) -> AbstractContextManager[None]:
         """Return the time of a training, for which the session is open already."""
         return nullcontext()
 
@@ -83,7 +83,7 @@ class HostsRounds:
         """How many reveals the task declares."""
         return self.sums.reveals
 
-    def under_way(self) -> AbstractContextManager[object]:
+    def under_way(self) -> AbstractContextManager[SumsAtHosts]:
         """Return the time of a training, in which connections to hosts stay between reveals."""
         return self.sums
 
