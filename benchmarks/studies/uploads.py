@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fairshares.harness.forecast.upload_costs import costs_of
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.system.worker_pools import worker_pool
 from fairshares.harness.uploads.client import seal_upload
-from fairshares.harness.uploads.counting import Opener, UploadCount
+from fairshares.harness.uploads.counting import Opener, UploadCount, kept_count
 from fairshares.harness.uploads.keys import SealingParty, secrets_in, signing_key
 from fairshares.harness.uploads.lists import read_lists, write_uploads
 from fairshares.harness.uploads.task import ANYONE, Task
@@ -135,27 +135,29 @@ def _most_of_all_parties(
     return max(megabytes), max(seconds)
 
 
-def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> UploadCount:
-    count = UploadCount(Opener(task, party, secrets_in(place / f"keys-{party}"), task.allowed), accepted)
-    count.add(place / f"party-{party}", 0)
-    return count
+def _opener(task: Task, place: Path, party: int) -> Opener:
+    return Opener(task, party, secrets_in(place / f"keys-{party}"), task.allowed)
 
 
 def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
+    """Do what `./inv uploads` does, in one process: open all uploads, and keep their sum beside the list."""
     started = time.process_time()
-    write_uploads(
-        _counted(task, place, party).report(),
-        place / "lists" / f"party-{party}.uploads",
-        signing_key(place / f"keys-{party}"),
-    )
+    count = UploadCount(_opener(task, place, party))
+    count.add(place / f"party-{party}", 0)
+    key = signing_key(place / f"keys-{party}")
+    write_uploads(count.report(), place / "lists" / f"party-{party}.uploads", key)
+    count.keep(place / "kept" / f"{party}")
     return _most_mb(), time.process_time() - started
 
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
+    """Do what `./inv aggregate` does with what is kept, where all parties list all uploads."""
     started = time.process_time()
     agreement = read_lists(place / "lists", task)
-    out = place / "aggregates" / f"party-{party}.aggregate"
-    _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)
+    kept = place / "kept" / f"{party}"
+    count = kept_count(_opener(task, place, party), place / f"party-{party}", kept, agreement.accepted)
+    assert count is not None
+    count.write(place / "aggregates" / f"party-{party}.aggregate", agreement.left_out)
     return _most_mb(), time.process_time() - started
 
 

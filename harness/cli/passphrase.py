@@ -23,10 +23,11 @@ def asked_passphrase(*, twice: bool) -> str:
         OptionError: There is none, it cannot be read, or the two that were typed differ.
     """
     credentials = os.environ.get(_DIRECTORY, "")
-    if credentials and (Path(credentials) / CREDENTIAL).exists():
-        file = Path(credentials) / CREDENTIAL
+    if credentials:
+        file = Path(credentials, CREDENTIAL)
         with cannot(f"read {file}", OptionError):
-            return _text(read_bounded(file, _MOST_BYTES))
+            if file.exists():
+                return _text(read_bounded(file, _MOST_BYTES))
     if not sys.stdin.isatty():
         return _text(sys.stdin.buffer.readline(_MOST_BYTES))
     first = getpass.getpass("Passphrase: ")

@@ -14,8 +14,8 @@ from types import TracebackType
 
 from fairshares.harness.errors import FairSharesError
 from fairshares.harness.hosts import host_keys
-from fairshares.harness.hosts.expiries import Expiring, Expiry, certificates_of, soon
-from fairshares.harness.hosts.host_log import LOG_FILE, OLDER, read_log
+from fairshares.harness.hosts.expiries import Expiring, Expiry, certificates_of, invalid, soon
+from fairshares.harness.hosts.host_log import LOG_FILE, OLDER, read_log, why_unwritten
 from fairshares.harness.hosts.listed_uploads import SEALING, SHARES
 from fairshares.harness.hosts.local_host import check_directory
 from fairshares.harness.hosts.policy import LEDGER, read_policy
@@ -114,12 +114,9 @@ def look_at(directory: Path) -> HostHealth:
         notices += read_policy(directory).notices
     with _noting(faults, "certificates"):
         expiries += certificates_of(directory)
-    expired = [expiry for expiry in expiries if expiry.ends < now]
-    if expired:
-        faults["certificates"] = (
-            f"{expired[0].title} expired on {expired[0].ends:%Y-%m-%d}; its owner renews it by "
-            "./inv hosts.setup --renew."
-        )
+    reason = invalid(expiries, now)
+    if reason is not None:
+        faults["certificates"] = f"{reason}; its owner renews it by ./inv hosts.setup --renew."
     with _noting(faults, "sealing"):
         expiries += _sealing_keys(directory)
     expiries.sort(key=lambda expiry: expiry.ends)
@@ -129,15 +126,14 @@ def look_at(directory: Path) -> HostHealth:
         ledger = Ledger(directory / LEDGER).size()
     if ledger.last and datetime.fromisoformat(ledger.last) > now + timedelta(seconds=_SKEW_S):
         faults["clock"] = (
-            f"This machine's clock says {now:%FT%TZ}, and its ledger has an entry of {ledger.last}; set the "
-            "clock, by NTP for example."
+            f"This machine's clock says {now:%FT%TZ}, and its ledger has a last entry of {ledger.last}; set "
+            "the clock, by NTP for example, unless it was ahead then: the next charge ends this fault."
         )
     with _noting(faults, "log"):
-        found = read_log(directory)
-        if found.is_open:
-            notices.append(
-                f"Others can open {directory / LOG_FILE}, so nothing is written to it; chmod 600 it."
-            )
+        read_log(directory)  # raises where it cannot be read
+        unwritten = why_unwritten(directory)
+        if unwritten is not None:
+            notices.append(unwritten)
     uploads = None
     with _noting(faults, "uploads"):
         uploads = _uploads(directory)
@@ -206,7 +202,12 @@ def _disk(directory: Path, faults: dict[str, str]) -> _Disk:
         room = shutil.disk_usage(directory)
         files = os.statvfs(directory)
         disk = _Disk(room.free, files.f_favail, room.total)
-        if disk.free_bytes < LEAST_FREE_BYTES:
+        if files.f_flag & os.ST_RDONLY:
+            faults["disk"] = (
+                f"The disk of {directory} takes no writes now, as after an error of its own; look at the "
+                "system's messages, and mount it again."
+            )
+        elif disk.free_bytes < LEAST_FREE_BYTES:
             faults["disk"] = (
                 f"{disk.free_bytes // 10**6} MB are free for {directory}, less than "
                 f"{LEAST_FREE_BYTES / 1e6:.0f} MB; make room."

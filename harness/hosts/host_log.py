@@ -7,6 +7,7 @@ was told, too, or name a run, a charge, a key that was renewed, or what ended a 
 import fcntl
 import json
 import os
+import stat
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -197,6 +198,25 @@ def _is_open(file: Path) -> bool:
         return bool(file.stat().st_mode & OF_OTHERS)
     except OSError:  # it is not there
         return False
+
+
+def why_unwritten(directory: Path) -> str | None:
+    """Return a sentence on why agents of this user write nothing to a host's log, or None if they do.
+
+    A file that is not there can be made, as far as this tells.
+    """
+    file = directory / LOG_FILE
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return f"{file} is no file of its own, so nothing is written to it; move it away."
+    if status.st_mode & OF_OTHERS:
+        return f"Others can open {file}, so nothing is written to it; chmod 600 it."
+    if not is_own_alone(status) or not os.access(file, os.W_OK):
+        return f"This user cannot write to {file}, so its agents note nothing; chown it to this user."
+    return None
 
 
 def _contents(directory: Path) -> list[bytes]:

@@ -515,7 +515,15 @@ class Ready(Waiting[RunAhead]):
         port = _held_port(read_policy(place.host.directory).port)
         place.stack.callback(port.close)
         agreed = Agreed(
-            place, self.planned, self.prepared, self.process, self.own_certificate, intent, port, owners
+            place=place,
+            planned=self.planned,
+            prepared=self.prepared,
+            process=self.process,
+            own_certificate=self.own_certificate,
+            intent=intent,
+            port=port,
+            owners=owners,
+            clock_offset_s=_clock_offset_s(),
         )
         return Step(agreed, signed)
 
@@ -527,6 +535,28 @@ def _check_clock(started: datetime) -> None:
         raise HostUnfitError(
             f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
             "set both clocks, by NTP for example."
+        )
+
+
+def _clock_offset_s() -> float:
+    """Return how far this host's clock is ahead of its monotonic clock, in seconds."""
+    return time.time() - time.monotonic()
+
+
+def _check_clock_since(offset_s: float) -> None:
+    """Raise HostUnfitError if this host's clock was set by more than `MAX_SKEW_S`.
+
+    Its party would take the other parties' certificates for expired, or for not yet valid, after the charge.
+
+    Args:
+        offset_s: What `_clock_offset_s` returned before.
+    """
+    set_by_s = _clock_offset_s() - offset_s
+    if abs(set_by_s) > MAX_SKEW_S:
+        direction = "ahead" if set_by_s > 0 else "back"
+        raise HostUnfitError(
+            f"Its clock was set {direction} by {abs(set_by_s):.0f} s after it signed the run; set it, by NTP "
+            "for example, and start the run again."
         )
 
 
@@ -552,12 +582,14 @@ class Agreed(Waiting[RunAhead], Chargeable):
         intent: What this host signed.
         port: The party's port, which is held until the party begins.
         owners: The certificates of the other parties' owners, by party.
+        clock_offset_s: How far the clock was ahead of the monotonic clock as this host signed, in seconds.
     """
 
     own_certificate: str
     intent: RunAhead
     port: socket.socket = field(compare=False)
     owners: Mapping[int, str]
+    clock_offset_s: float
 
     NAME = State.AGREED
 
@@ -584,8 +616,10 @@ class Agreed(Waiting[RunAhead], Chargeable):
         party, and no other. No certificate comes from the coordinator.
         [test: tests/harness/hosts/test_run_certificates.py]
 
-        Raises HostUnfitError, CertificateError, PolicyError, or as `check_agreement` and `PlannedRun.begin`.
+        Raises HostUnfitError, also if its clock was set since `agree`; CertificateError, PolicyError, or as
+        `check_agreement` and `PlannedRun.begin`.
         """
+        _check_clock_since(self.clock_offset_s)
         others = check_agreement(self.intent, host_keys.by_party(message.agreed), self.owners)
         certificates = run_certificates(others, self.place.common_name)
         limit: TimeLimit | Unlimited = Unlimited()

@@ -86,7 +86,7 @@ class GatewayPlace:
         parties: The number of parties.
         number: The number by which its virtual machine knows the gateway.
         data: The directory of the party's and the gateway's keys.
-        started: When the party's process started, in seconds since 1970.
+        started: When the party's process started, by the monotonic clock, which all processes share.
     """
 
     party: int
@@ -177,7 +177,7 @@ class Front:
 
     def _seconds_to_come(self) -> float:
         """Return the seconds that are left for clients to come."""
-        return float(self._place.started + self._config.seconds - time.time())
+        return float(self._place.started + self._config.seconds - time.monotonic())
 
     def _listen(self) -> socket.socket:
         """Return a socket that listens for clients, or raise ClientFailure."""

@@ -619,12 +619,14 @@ class UploadCount:
         if self.opener.summed:
             if len(others) > len(identities):
                 return None
-            removed = UploadCount(self.opener, others)
-            size = self.opener.task.envelope_bytes(self.opener.party)
-            removed.add(place, _processes_for(len(others), size))
-            if removed.identities != others:
-                return None
-            values = self.opener.task.ring.subtract(self.values, removed.values)
+            values = self.values
+            if others:  # otherwise all files would be read for nothing
+                removed = UploadCount(self.opener, others)
+                size = self.opener.task.envelope_bytes(self.opener.party)
+                removed.add(place, _processes_for(len(others), size))
+                if removed.identities != others:
+                    return None
+                values = self.opener.task.ring.subtract(values, removed.values)
         else:
             values = self.values[:, wanted.has(self.identities.digests)]
         made = UploadCount(self.opener, wanted)

@@ -25,6 +25,7 @@ from fairshares.harness.online.gateway import Front, GatewayPlace
 from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.online.session import Server
 from tests.commands.test_clients import SENT, are_counts, job, needs_proc, nothing_is_left, run
+from tests.support.clocks import YEAR, SetClock
 from tests.support.fronts import RunningMachine
 
 FILES = 256  # that a gateway may have open, less than what attackers hold at a time
@@ -103,8 +104,18 @@ def gateway(directory: Path) -> tuple[Front, Server, Path]:
         seconds_to_send=75.0,
         most_failures=1,
     )
-    place = GatewayPlace(party=0, parties=1, number=1, data=directory / "data", started=time.time())
+    place = GatewayPlace(party=0, parties=1, number=1, data=directory / "data", started=time.monotonic())
     return Front(config, place, RunningMachine(0)), Server("", port, own.read_text()), client
+
+
+def test_time_for_clients_is_not_moved_by_a_clock_that_jumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A year ahead it would be over at once, and a year back it would not end for a year."""
+    front, _, _ = gateway(tmp_path)
+    clock = SetClock(monkeypatch)
+    for clock.ahead in (-YEAR, YEAR):
+        assert 0 < front._seconds_to_come() <= 600
 
 
 async def greeted(server: Server, client: Path) -> wire.Channel:

@@ -5,6 +5,7 @@ that the tutorial has root make. The packages are those of `requirements.lock`.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,20 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from fairshares.harness.engines.registry import PREFERRED, choose_model
 from tests.conftest import PROJECT
-from tests.support.documents import read
+from tests.support.documents import RUN, prints, read, snippets
 from tests.support.fresh_environment import fresh_invoke
+from tests.support.plain_debian import drive, with_a_clone
 
 USER = 1234
 HOME, CLONE, HOST = "/srv/home", "/srv/FairShares", "/srv/fairshares"
 NOT_CLONED = {"docs", "tests", "web"}  # and what has a name with a dot: no environment is there
 TIMEOUT_S = 600
-
-
-def snippets(page: str, *beginnings: str) -> list[str]:
-    """Return, of a page's blocks, the text of the first that begins so, for each of these beginnings."""
-    blocks = [block.text for block in read(PROJECT / "docs" / page).snippets if block.language == "sh"]
-    return [next(block for block in blocks if block.startswith(start)) for start in beginnings]
 
 
 def as_plain_user(script: str) -> subprocess.CompletedProcess[str]:
@@ -99,3 +96,60 @@ def test_an_owner_sets_up_a_host_as_a_user_of_its_own() -> None:
     assert "Permission denied" not in done.stderr and "Traceback" not in done.stderr
     for name in ("keys", "policy.toml", "party-0.certificates"):
         assert name in done.stdout
+
+
+# Three machines' networks, with an sshd each, whose hosts have directories of their own; and a coordinator.
+MACHINES = """
+ip link set lo up
+ip link add bridge type bridge
+ip addr add 10.0.0.254/24 dev bridge
+ip link set bridge up
+ssh-keygen -A > /dev/null
+mkdir -p /run/sshd
+adduser --quiet --disabled-password --gecos "" alice
+as alice 'mkdir -m 700 .ssh; cd .ssh
+    ssh-keygen -q -t ed25519 -N "" -f id_ed25519
+    cp id_ed25519 fairshares'
+as fairshares 'mkdir -m 700 .ssh'
+install -o fairshares -m 600 ~alice/.ssh/id_ed25519.pub ~fairshares/.ssh/authorized_keys
+for i in 0 1 2; do
+    ip netns add host-$i
+    ip link add to-$i type veth peer name eth0 netns host-$i
+    ip link set to-$i master bridge up
+    ip -n host-$i addr add 10.0.0.1$i/24 dev eth0
+    ip -n host-$i link set lo up
+    ip -n host-$i link set eth0 up
+    ip netns exec host-$i bash -euc '
+        mount --make-rprivate /
+        mount -t tmpfs -o mode=700,uid=fairshares,gid=fairshares tmpfs /srv/fairshares
+        exec /usr/sbin/sshd'
+    as alice "ssh-keyscan -t ed25519 10.0.0.1$i >> .ssh/known_hosts 2> /dev/null"
+done
+as alice 'ln -s /srv/FairShares/inv inv'
+install -o alice -g alice -t ~alice /given/steps/*
+"""
+
+
+def test_the_tutorial_of_hosts_runs_as_written_on_three_machines(tmp_path: Path) -> None:
+    """By the user `fairshares` of each, and by a coordinator that owns nothing there but a key for ssh."""
+    given, work = tmp_path / "given", tmp_path / "work"
+    (given / "steps").mkdir(parents=True)
+    work.mkdir()
+    page = read(PROJECT / "docs" / "tutorials" / "hosts.md")
+    (hosts,) = [snippet.text for snippet in page.snippets if snippet.language == "toml"]
+    (given / "steps" / "hosts.toml").write_text(hosts)
+    steps = [snippet for snippet in page.snippets if snippet.language in RUN and not snippet.not_run]
+    script = MACHINES
+    for number, step in enumerate(steps):
+        name = f"step-{number}.{step.language}"
+        (given / "steps" / name).write_text(step.text)
+        program = "bash -euo pipefail" if step.language == "sh" else "/srv/FairShares/.venv/bin/python"
+        script += f"echo '== {name}'\nas alice 'export PYTHONPATH=/srv/FairShares; {program} {name} 2>&1'\n"
+    done = drive(with_a_clone() + script, given, work)
+    assert done.code == 0, done.said
+    printed = re.split("^== .*\n", done.said, flags=re.MULTILINE)[1:]
+    preferred = choose_model(None).name
+    for step, found in zip(steps, printed, strict=True):
+        if step.output is not None:
+            shown = re.sub(rf"\b{PREFERRED}\b", preferred, step.output.text)
+            assert prints(shown, found, exact=False), f"{page}:{step.line} prints:\n{found}"

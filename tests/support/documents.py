@@ -111,6 +111,12 @@ def read(path: Path) -> Page:
     return page
 
 
+def snippets(page: str, *beginnings: str) -> list[str]:
+    """Return, of the commands on a page of the site, the first block that begins so, for each beginning."""
+    blocks = [block.text for block in read(PROJECT / "docs" / page).snippets if block.language == "sh"]
+    return [next(block for block in blocks if block.startswith(start)) for start in beginnings]
+
+
 def _line(token: Token) -> int:
     return (token.map or [0])[0] + 1
 

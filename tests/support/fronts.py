@@ -120,7 +120,7 @@ class Run:
                 seconds_to_send=self.to_send,
                 most_failures=self.most_failures,
             )
-            place = GatewayPlace(party=i, parties=3, number=99, data=data, started=time.time())
+            place = GatewayPlace(party=i, parties=3, number=99, data=data, started=time.monotonic())
             self.served.append(Front(config, place, RunningMachine(0)))
             self.fronts.append(asyncio.create_task(_telling(self.served[-1])))
 

@@ -96,6 +96,7 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
         raise CertificateError(f"{called} is not a certificate.") from None
     now = datetime.now(UTC)
     day = "%-d %B %Y"
+    unless = f", unless the clock is wrong, which says {now:{day}}"
     refuse(
         CertificateError,
         (not alone, f"{called} is not one certificate alone: OpenSSL would trust all in its file."),
@@ -107,16 +108,17 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
             lasts is not None and last - first > lasts + _EARLIER,
             f"{called} is valid for longer than a run, so its key is not for this run alone.",
         ),
-        (now > last, f"{called} expired on {last:{day}}."),
-        (now < first, f"{called} is not valid before {first:{day}}."),
+        (now > last, f"{called} expired on {last:{day}}{unless}."),
+        (now < first, f"{called} is not valid before {first:{day}}{unless}."),
     )
     return certificate
 
 
-def last_valid(pem: bytes) -> datetime:
-    """Return the end of a certificate's validity, in UTC, or raise CertificateError."""
+def validity(pem: bytes) -> tuple[datetime, datetime]:
+    """Return the beginning and the end of a certificate's validity, in UTC, or raise CertificateError."""
     try:
-        return x509.load_pem_x509_certificate(pem).not_valid_after_utc
+        certificate = x509.load_pem_x509_certificate(pem)
+        return certificate.not_valid_before_utc, certificate.not_valid_after_utc
     except _UNREADABLE:
         raise CertificateError("What should be a certificate is none.") from None
 

@@ -234,7 +234,7 @@ class LocalParty(LaidOutParty["LocalProcess"]):
         if (self._directory / CLAIM).exists():
             raise UsedDirectoryError(_used(self._directory))
         process = subprocess.Popen(
-            [sys.executable, "-m", self._module(), str(time.time())],
+            [sys.executable, "-m", self._module(), str(time.monotonic())],
             cwd=self._directory,
             env={
                 **_environment(),

@@ -265,9 +265,11 @@ class Ledger(Database):
     def size(self) -> "LedgerSize":
         """Return how much the ledger has."""
         with self.reading() as connection:
-            (charges, last) = connection.execute("SELECT COUNT(*), MAX(time) FROM charges").fetchone()
+            (charges,) = connection.execute("SELECT COUNT(*) FROM charges").fetchone()
+            newest = connection.execute("SELECT time FROM charges ORDER BY id DESC LIMIT 1").fetchone()
+            last = str(newest[0]) if newest else ""
             (uploads,) = connection.execute("SELECT COUNT(*) FROM uploads").fetchone()
-            return LedgerSize(charges=int(charges), uploads=int(uploads), last=str(last or ""))
+            return LedgerSize(charges=int(charges), uploads=int(uploads), last=last)
 
     def head(self) -> str:
         """Return the digest of all charges, or ""."""

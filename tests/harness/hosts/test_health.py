@@ -90,7 +90,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "ledger": (damage_ledger, "restore it from a copy"),
     "directory": (open_directory, "Other users can write to"),
     "policy": (lose_policy, "It has no policy"),
-    "clock": (charge_later, "its ledger has an entry of .*; set the clock"),
+    "clock": (charge_later, "its ledger has a last entry of .*; set the clock"),
 }
 
 
@@ -138,6 +138,53 @@ def test_what_will_need_care_is_a_notice(host: Path) -> None:
     (expiry, log, garbage) = found.notices
     assert f"own certificate of {name}, party 0 expires on " in expiry
     assert "Others can open" in log and garbage.startswith("2 files among the uploads")
+
+
+def be_a_link(log: Path) -> None:
+    log.symlink_to(log.with_name("elsewhere"))
+
+
+def be_of_another_user(log: Path) -> None:
+    log.touch(mode=0o600)
+    os.chown(log, 1, -1)
+
+
+def be_open(log: Path) -> None:
+    log.touch()
+    log.chmod(0o640)
+
+
+UNWRITTEN: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a link": (be_a_link, "is no file of its own, so nothing is written to it; move it away"),
+    "another user's": (be_of_another_user, "This user cannot write to .*; chown it to this user"),
+    "open": (be_open, "Others can open .*; chmod 600 it"),
+}
+
+
+@pytest.mark.parametrize("kind", UNWRITTEN)
+def test_a_log_that_cannot_be_written_is_a_notice(kind: str, host: Path) -> None:
+    """Where an agent tried to write, too, and went on without a word."""
+    make, said = UNWRITTEN[kind]
+    if kind == "another user's" and os.geteuid():
+        pytest.skip("it takes root to give a file away")
+    (host / LOG_FILE).unlink(missing_ok=True)
+    make(host / LOG_FILE)
+    HostLog(host, "").write(Event.REFUSED, "propose", "why")
+    (notice,) = look_at(host).notices
+    assert re.search(said, notice)
+    assert not (host / LOG_FILE).exists() or (host / LOG_FILE).read_bytes() == b""
+    (host / LOG_FILE).unlink()
+    HostLog(host, "").write(Event.REFUSED, "propose", "why")
+    assert look_at(host).notices == () and (host / LOG_FILE).stat().st_size
+
+
+def test_a_disk_that_takes_no_writes_is_a_fault(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the system mounts a disk anew after an error of its own; it still has room then."""
+    told = os.statvfs(host)
+    read_only = os.statvfs_result((*told[:8], told.f_flag | os.ST_RDONLY, told.f_namemax))
+    monkeypatch.setattr(os, "statvfs", lambda _place: read_only)
+    (fault,) = look_at(host).faults.items()
+    assert fault[0] == "disk" and "takes no writes now" in fault[1]
 
 
 LINE = re.compile(r'(fairshares_[a-z_]+)\{host="[^"]*"(?:,[a-z]+="(?:[^"\\]|\\.)*")*\} (\d+)')

@@ -177,6 +177,9 @@ class Pipe:
 
 def test_where_a_passphrase_comes_from(monkeypatch: pytest.MonkeyPatch, known: Path) -> None:
     assert asked_passphrase(twice=True) == SECRET
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "x" * 5000)  # of which the system tells nothing
+    with pytest.raises(OptionError, match=r"Cannot read x.*: File name too long"):
+        asked_passphrase(twice=True)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY")
     monkeypatch.setattr("sys.stdin", Pipe(b"from a pipe\nand more"))
     assert asked_passphrase(twice=True) == "from a pipe"
