@@ -94,23 +94,23 @@ class Agent(wire.Endpoint):
         except OSError:
             self.lose()
 
-    def lose(self, why: str = "") -> None:
+    def lose(self, why: str | None = None) -> None:
         """End this process, as the coordinator is gone, or else as `why` says. Later calls do nothing."""
         with self._losing:
             if self.over.is_set():
                 return
             self.over.set()
-        if why:
+        if why is not None:
             self._note_end(f"The host ended the connection: {why}.")
-        self._work.ends("", _BROKE)
+        self._work.ends(None, _BROKE)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _note_end(self, why: str) -> None:
-        self._work.note(Event.ENDED, "", why)
-        self._work.ends("", local_host.BY_HOST)
+        self._work.note(Event.ENDED, None, why)
+        self._work.ends(None, local_host.BY_HOST)
 
     def _listen(self, incoming: BinaryIO) -> None:
-        why = ""
+        why: str | None = None
         try:
             for line in self.messages(incoming):
                 request = ReceivedRequest.of_line(line.fields, line.size)
@@ -262,10 +262,10 @@ class Work(wire.Answers):
     def limit_s(self, kind: Kind | None) -> float:
         return limit_s(self.state.NAME, kind)
 
-    def note(self, event: Event, request: str, said: str) -> None:
+    def note(self, event: Event, request: str | None, said: str) -> None:
         self.host.log.write(event, request, said, self.state.run)
 
-    def ends(self, request: str, how: str) -> None:
+    def ends(self, request: str | None, how: str) -> None:
         self.host.ends(request, how)
 
     def enter(self, state: HostState) -> None:

@@ -59,10 +59,7 @@ Token = Annotated[str, Meta(pattern=_TOKEN)]
 """A name that nobody can guess: of a run, a host's nonce, or an agent's greeting at its port."""
 
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-"""A SHA-256 in hexadecimal digits, such as a head of a ledger."""
-
-PieceName = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{64})?\Z")]
-"""The name of a piece of noise made ahead, or "" for none."""
+"""A SHA-256 in hexadecimal digits: a head of a ledger, or the name of a piece of noise made ahead."""
 
 Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, a name, or a certificate (PEM)."""
@@ -600,7 +597,7 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
         run: The run's name.
         party: The host's party.
         addresses: Where this party finds all parties. It listens at its own port.
-        piece: The name of the piece of noise made ahead that the run takes, or "" for none.
+        piece: The name of the piece of noise made ahead that the run takes, None for none.
     """
 
     STATES = frozenset({State.FED})
@@ -611,7 +608,7 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
     run: Token
     party: Party
     addresses: Annotated[list[Address], Meta(max_length=64)]
-    piece: PieceName = ""
+    piece: Digest | None = None
 
 
 class PrepareInvited(Message[RunFacts], tag="prepare_invited", frozen=True, kw_only=True):
@@ -731,8 +728,8 @@ class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):
         renew: Whether the host makes new keys in any case.
         policy_text: A new policy. Without such a text, a policy that exists stays.
         models: The names of the models that a new policy accepts, if there is no such text.
-        port: The party's port for a new policy, or 0 for none.
-        client_port: The gateway's port for a new policy, or 0 for none.
+        port: The party's port for a new policy; None for the default one.
+        client_port: The gateway's port for a new policy; None for no gateway.
     """
 
     LONGEST = LONGEST
@@ -741,8 +738,8 @@ class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):
     renew: bool
     policy_text: Annotated[str, Meta(max_length=1 << 20)] | None
     models: Annotated[list[Text], Meta(max_length=64)]
-    port: Port
-    client_port: Port = 0
+    port: Port | None
+    client_port: Port | None = None
 
 
 class GetSuccessors(Message[Successors], tag="successors", frozen=True, kw_only=True):

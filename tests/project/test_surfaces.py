@@ -308,7 +308,7 @@ def test_an_error_of_a_form_names_keywords_that_the_call_has(asked: dict[str, st
     """A call chooses the form by other names than a command: by its variant, for example."""
     request = ThresholdsRequest(epsilon=1, variant="records", **asked)
     domain = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3) if unit else None).with_kind(RecordKind.SCORE)
-    form = replace(request.form, capped="")  # as one that keeps no client to a cap
+    form = replace(request.form, capped=None)  # as one that keeps no client to a cap
     with naming(PYTHON), pytest.raises(OptionError, match="leave out what asks for this form") as raised:
         relation_for(domain, form, request.protect.neighboring_relation, request.protect.privacy_unit)
     named_keywords = set(re.findall(r"\b([a-z_]+)=", str(raised.value)))

@@ -205,6 +205,7 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("prepare", {"addresses": [["127.0.0.1", 1]] * 65}),
     ("prepare", {"addresses": [["127.0.0.1:1\n127.0.0.1", 1]]}),
     ("prepare", {"piece": "../piece"}),
+    ("prepare", {"piece": ""}),
     ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": 1}}),
     ("prepare_invited", {"addresses": [["127.0.0.1", 1]] * 65}),
     ("prepare_invited", {"piece": DIGEST}),
