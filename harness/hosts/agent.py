@@ -166,11 +166,12 @@ class Agent(wire.Endpoint):
                 self._say(EndFrame(end=ended))
 
     def _answer(self, request: ReceivedRequest) -> AnswerFrame | ErrorFrame:
-        """Return what was asked for, or the error that refuses it."""
+        """Return what was asked for, or the error that refuses it, as the coordinator's user writes options."""
         shown = request.name[:_SHOWN]
         kind: type[Exception] = HostUnfitError
         try:
-            return AnswerFrame(answer=self._answer_to(request))
+            with naming(request.surface.used):
+                return AnswerFrame(answer=self._answer_to(request))
         except FairSharesError as error:
             kind = type(error)
             message = str(error)
@@ -382,8 +383,8 @@ class CoordinatorLink:
 def connected() -> Iterator[CoordinatorLink]:
     """Yield the connection of this process, which serves nothing else.
 
-    Messages are for a shell, as coordinators and owners start this process by commands. An interrupt ends the
-    process with exit code 1.
+    Messages are for a shell, as owners start this process by commands, but answers are for whoever asks. An
+    interrupt ends the process with exit code 1.
     """
     take_interrupts()
     os.umask(0o077)

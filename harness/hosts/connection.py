@@ -23,6 +23,7 @@ from fairshares.harness.errors import (
     HostUnreachableError,
     named_call,
     named_command,
+    surface_name_now,
 )
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.frames import (
@@ -127,7 +128,7 @@ class HostConnection(wire.Endpoint):
         return self.over.is_set()
 
     def ask(self, message: Message[T]) -> T:
-        """Return the answer to a message.
+        """Return the answer to a message, written for whoever reads messages of this process now.
 
         Raises:
             HostUnreachableError: The host went away, or gives no answer within the message's time.
@@ -138,7 +139,7 @@ class HostConnection(wire.Endpoint):
         with self._patient(message.patience_s):
             with self.writing:
                 self._awaited.append(awaited)
-                self.write(wire.encode(message))
+                self.write(wire.encode(message.line(surface_name_now())))
             if self.lost:
                 awaited.put(None)
             frame = awaited.get()

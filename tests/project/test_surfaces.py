@@ -70,7 +70,8 @@ DECLARING = {
 # A stated guarantee stays as it was signed, word by word: another text would fail to verify.
 KEPT = {"harness/privacy/statement.py"}
 # What is said at a host alone, by an agent or to its owner. A host is a checkout, which its owner uses from a
-# shell, and agents write all messages for a shell (`agent.connected`). By file, what these texts are about.
+# shell, and agents write what its owner reads for a shell (`agent.connected`). By file, what these texts are
+# about.
 AT_HOSTS = {
     # What the host's shell runs, and why that failed, in `hosts.setup` alone.
     "harness/hosts/connection.py": {"./inv --list >/dev/null", ": ./inv could not make .venv"},
