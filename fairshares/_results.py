@@ -380,7 +380,7 @@ class ThresholdsResult(Result[Thresholds]):
                 deterministic=deterministic,
             )
             curves = as_curves(self._earlier, Path("an earlier call"))
-            choice, manifest, files = choose_again(curves, choice_of(request), request.positive_label or "")
+            choice, manifest, files = choose_again(curves, choice_of(request), request.positive_label)
             notes = [thresholds_view.chosen_again(curves.run)]
             return ThresholdsResult(EarlierFiles(manifest, files), choice, notes)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePath
 
 EXTRAS = {
@@ -139,6 +140,26 @@ def surface_now() -> Surface:
 def write_for(surface: Surface) -> None:
     """Have messages written for a surface from now on: of a process that does nothing else."""
     _SURFACE.set(surface)
+
+
+class SurfaceName(StrEnum):
+    """A surface, by the name that a request to another machine's process has."""
+
+    SHELL = "shell"
+    """That of whoever types commands."""
+
+    PYTHON = "python"
+    """That of whoever calls functions."""
+
+    @property
+    def used(self) -> Surface:
+        """The surface."""
+        return PYTHON if self is SurfaceName.PYTHON else SHELL
+
+
+def surface_name_now() -> SurfaceName:
+    """Return the name of the surface that messages are written for now."""
+    return SurfaceName.PYTHON if _SURFACE.get() == PYTHON else SurfaceName.SHELL
 
 
 def named_call(name: str, **fields: Written) -> str:

@@ -55,7 +55,7 @@ class InputForm:
         summed_by_party: Whether each party adds up the clients' shares of each column before the run.
         public: The public facts that an execution shows besides the domain.
         path: The path on which values come to the parties.
-        capped: Who enforces the contribution bound, if clients can be the unit; else empty.
+        capped: Who enforces the contribution bound, if clients can be the unit; else None.
         shares_bits: Whether values are bits, shared by XOR.
         a_value_per_record: Whether each record is a value by itself, so that a program takes the number of
             records.
@@ -66,7 +66,7 @@ class InputForm:
     summed_by_party: bool
     public: tuple[str, ...]
     path: InputPath = SHARES
-    capped: str = ""
+    capped: str | None = None
     shares_bits: bool = False
     a_value_per_record: bool = False
 

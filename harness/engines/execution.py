@@ -322,12 +322,13 @@ class PrivateJob(Job):
 
     Attributes:
         values: Where clients' values are.
-        piece_at_hosts: The name of the piece of noise made ahead that all hosts take for it, or "" for none.
+        piece_at_hosts: The name of the piece of noise made ahead that all hosts take for it, None
+            for none.
     """
 
     values: ClientValues
     _: KW_ONLY
-    piece_at_hosts: str = ""
+    piece_at_hosts: str | None = None
 
     def __post_init__(self) -> None:
         if self.spec.made_up and not isinstance(self.values, ValuesElsewhere):

@@ -95,23 +95,23 @@ class Agent(wire.Endpoint):
         except OSError:
             self.lose()
 
-    def lose(self, why: str = "") -> None:
+    def lose(self, why: str | None = None) -> None:
         """End this process, as the coordinator is gone, or else as `why` says. Later calls do nothing."""
         with self._losing:
             if self.over.is_set():
                 return
             self.over.set()
-        if why:
+        if why is not None:
             self._note_end(f"The host ended the connection: {why}.")
-        self._work.ends("", _BROKE)
+        self._work.ends(None, _BROKE)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _note_end(self, why: str) -> None:
-        self._work.note(Event.ENDED, "", why)
-        self._work.ends("", local_host.BY_HOST)
+        self._work.note(Event.ENDED, None, why)
+        self._work.ends(None, local_host.BY_HOST)
 
     def _listen(self, incoming: BinaryIO) -> None:
-        why = ""
+        why: str | None = None
         try:
             for line in self.messages(incoming):
                 request = ReceivedRequest.of_line(line.fields, line.size)
@@ -167,11 +167,12 @@ class Agent(wire.Endpoint):
                 self._say(EndFrame(end=ended))
 
     def _answer(self, request: ReceivedRequest) -> AnswerFrame | ErrorFrame:
-        """Return what was asked for, or the error that refuses it."""
+        """Return what was asked for, or the error that refuses it, in the words of whoever reads it."""
         shown = request.name[:_SHOWN]
         kind: type[Exception] = HostUnfitError
         try:
-            return AnswerFrame(answer=self._answer_to(request))
+            with naming(request.surface.used):
+                return AnswerFrame(answer=self._answer_to(request))
         except FairSharesError as error:
             kind = type(error)
             message = str(error)
@@ -264,10 +265,10 @@ class Work(wire.Answers):
     def limit_s(self, kind: Kind | None) -> float:
         return limit_s(self.state.NAME, kind)
 
-    def note(self, event: Event, request: str, said: str) -> None:
+    def note(self, event: Event, request: str | None, said: str) -> None:
         self.host.log.write(event, request, said, self.state.run)
 
-    def ends(self, request: str, how: str) -> None:
+    def ends(self, request: str | None, how: str) -> None:
         self.host.ends(request, how)
 
     def enter(self, state: HostState) -> None:
@@ -395,8 +396,8 @@ class CoordinatorLink:
 def connected() -> Iterator[CoordinatorLink]:
     """Yield the connection of this process, which serves nothing else.
 
-    Messages are for a shell, as coordinators and owners start this process by commands. An interrupt ends the
-    process with exit code 1.
+    Messages are for a shell, as owners start this process by commands, but answers are for whoever asks. An
+    interrupt ends the process with exit code 1.
     """
     take_interrupts()
     os.umask(0o077)

@@ -23,6 +23,7 @@ from fairshares.harness.errors import (
     HostUnreachableError,
     named_call,
     named_command,
+    surface_name_now,
 )
 from fairshares.harness.hosts import wire
 from fairshares.harness.hosts.frames import (
@@ -127,7 +128,7 @@ class HostConnection(wire.Endpoint):
         return self.over.is_set()
 
     def ask(self, message: Message[T]) -> T:
-        """Return the answer to a message.
+        """Return the answer to a message, written for whoever reads messages of this process now.
 
         Raises:
             HostUnreachableError: The host went away, or gives no answer within the message's time.
@@ -138,7 +139,7 @@ class HostConnection(wire.Endpoint):
         with self._patient(message.patience_s):
             with self.writing:
                 self._awaited.append(awaited)
-                self.write(wire.encode(message))
+                self.write(wire.encode(message.line(surface_name_now())))
             if self.lost:
                 awaited.put(None)
             frame = awaited.get()
@@ -213,7 +214,7 @@ class HostConnection(wire.Endpoint):
             self._channel.sendall(line)
 
     def _listen(self, incoming: BinaryIO) -> None:
-        why = ""
+        why: str | None = None
         try:
             with incoming:
                 self._take_all(self.messages(incoming))
@@ -256,8 +257,8 @@ class HostConnection(wire.Endpoint):
             else:
                 raise _UnaskedError
 
-    def lose(self, why: str = "") -> None:
-        if why:
+    def lose(self, why: str | None = None) -> None:
+        if why is not None:
             self._end_by(HostUnreachableError(f"{self.host.title} went away: {why}."))
         self.over.set()
         self._hello.put(None)
@@ -299,15 +300,15 @@ def _open(host: Host) -> Ssh:
     """Return an open ssh connection to a host, or raise HostUnreachableError."""
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # our own messages tell its errors
     options: dict[str, object] = {"banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
-    if host.key_file:  # then no other key is tried
+    if host.key_file is not None:  # then no other key is tried
         options["key_filename"] = str(Path(host.key_file).expanduser())
         options["look_for_keys"] = False
         options["allow_agent"] = False
     known = Path(host.known_hosts or "~/.ssh/known_hosts").expanduser()
     ssh = Ssh(
         host.address,
-        user=host.ssh_user or None,
-        port=host.ssh_port or None,
+        user=host.ssh_user,
+        port=host.ssh_port,
         connect_timeout=int(_CONNECT_S),
         connect_kwargs=options,
     )
@@ -376,7 +377,7 @@ def _command(host: Host, role: Role) -> str:
     """Return the command that starts a role's process on a host, for any login shell there."""
     project = shlex.quote(host.project)
     directory = shlex.quote(host.directory)
-    home = shlex.quote(host.mp_spdz_home)
+    home = shlex.quote(host.mp_spdz_home or "")
     make_environment = "./inv --list >/dev/null" if role is Role.SETUP else "false"
     starts = (
         f"cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {_NO_PROJECT}; "

@@ -58,8 +58,8 @@ class Rule:
         stated_per_run: The most of one run as the policy states it, which may exceed the total.
         tasks: The names of the allowed tasks.
         security: The names of the allowed security models.
-        unit: The name of the only allowed unit, or "" for any.
-        relation: The name of the only allowed neighboring relation, or "" for any.
+        unit: The name of the only allowed unit; None for any.
+        relation: The name of the only allowed neighboring relation; None for any.
         chains: Whether runs may be of a chain.
         upload_tasks: The digests of the tasks whose uploads count; without any, uploads of any task count.
     """
@@ -69,8 +69,8 @@ class Rule:
     stated_per_run: Guarantee
     tasks: tuple[str, ...]
     security: tuple[str, ...]
-    unit: str = ""
-    relation: str = ""
+    unit: str | None = None
+    relation: str | None = None
     chains: bool = False
     upload_tasks: tuple[str, ...] = ()
 
@@ -116,7 +116,8 @@ class HostRules:
         benchmark_security: Names of models for these; None for those that any rule accepts.
         benchmark_programs: The digests of coordinators' own programs that it runs in these.
         port: Where its party listens.
-        client_port: Where its gateway listens, and on the next port its virtual machine; 0 for nowhere.
+        client_port: Where its gateway listens, and on the next port its virtual machine; None for
+            nowhere.
         attempts: The most attempts to make one piece of noise.
     """
 
@@ -126,7 +127,7 @@ class HostRules:
     benchmark_security: tuple[str, ...] | None = None
     benchmark_programs: tuple[str, ...] = ()
     port: int = 0
-    client_port: int = 0
+    client_port: int | None = None
     attempts: int = 10
 
     @property
@@ -183,6 +184,7 @@ class Release:
 
     Attributes:
         population: As the coordinator names it; None without a name.
+        chain: The chain that it is of, if it is of one.
         clients_send: Whether clients send while it runs, so that no upload is counted later.
         upload_task: The digest of the task of its uploads; None before they are read, or without any.
         event: What it would reveal; None before that follows from its inputs.
@@ -192,7 +194,7 @@ class Release:
     model: str
     unit: str
     population: str | None = None
-    chain: str = ""
+    chain: str | None = None
     clients_send: bool = False
     upload_task: str | None = None
     event: PrivacyEvent | None = None
@@ -308,7 +310,7 @@ def _refused_model(rules: HostRules, action: Look) -> Refused | None:
 def _refused_ports(rules: HostRules, action: Ports) -> Refused | None:
     own: tuple[int, ...] = (rules.port,)
     if action.field == "client_port":
-        own = (rules.client_port, rules.client_port + 1) if rules.client_port else ()
+        own = () if rules.client_port is None else (rules.client_port, rules.client_port + 1)
     if not action.ports or action.ports == own:
         return None
     where = f"{action.field} = {own[0]}" if own else f"no {action.field}"
@@ -382,7 +384,7 @@ def _refused_kind(rule: Rule, action: Release) -> Refused | None:
     asked: tuple[tuple[Ground, str, Sequence[str]], ...] = (
         (Ground.TASKS, action.task, rule.tasks),
         (Ground.SECURITY, action.model, rule.security),
-        (Ground.UNIT, action.unit, [rule.unit or action.unit]),
+        (Ground.UNIT, action.unit, [action.unit if rule.unit is None else rule.unit]),
     )
     for ground, value, accepted in asked:
         if value not in accepted:
@@ -391,7 +393,7 @@ def _refused_kind(rule: Rule, action: Release) -> Refused | None:
                 f"Its policy does not allow {value!r} for population {rule.name!r} ({ground}: "
                 f"{listed([*accepted])}); ask its owner, or choose another one.",
             )
-    if action.chain and not rule.chains:
+    if action.chain is not None and not rule.chains:
         return Refused(
             Ground.CHAINS,
             f"Its policy allows no chains for population {rule.name!r}; ask its owner for chains = true "
@@ -414,7 +416,7 @@ def _refused_uploads(rule: Rule, task: str | None) -> Refused | None:
 def _refused_loss(rule: Rule, event: PrivacyEvent | None) -> Refused | None:
     if event is None:
         return None
-    if rule.relation and event.relation != rule.relation:
+    if rule.relation is not None and event.relation != rule.relation:
         return Refused(
             Ground.RELATION,
             f"Its policy wants relation = {rule.relation!r} for population {rule.name!r}, this run would be "

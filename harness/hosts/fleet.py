@@ -356,7 +356,7 @@ class Finding:
         marks = {"ssh": True}
         if self.answer is not None:
             marks = dict.fromkeys(LOOKED_AT, True)
-            if not self.host.client_port:
+            if self.host.client_port is None:
                 del marks["clients"]  # it takes no clients
         for name in self.faults:
             marks[name] = False
@@ -449,7 +449,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
         answered = check_connected(reached, model, progress)
         _find_early_acceptance(answered, engine_of(model))
         progress("clients")
-        at_once(_reach_as_clients, [host for host in answered if host.host.client_port])
+        at_once(_reach_as_clients, [host for host in answered if host.host.client_port is not None])
     return [host.finding if isinstance(host, ReachedHost) else host for host in looked_at]
 
 
@@ -631,7 +631,8 @@ def _reach_as_clients(reached: ReachedHost) -> None:
     if {"clients", "directory", "policy"} & reached.faults.keys():
         return
     address, port = host.client_reached
-    while_it_listens = reach(address, port, reached.connection.ask(Listen(port=host.client_port)))
+    listened_at = host.client_ports[0]  # which may be another one than callers reach
+    while_it_listens = reach(address, port, reached.connection.ask(Listen(port=listened_at)))
     reached.connection.ask(StopListening())
     if not isinstance(while_it_listens, AgentGreets):
         reached.faults["clients"] = (

@@ -21,7 +21,13 @@ from fairshares.harness.hosts import policy
 from fairshares.harness.hosts.decision import Attempt, Release, Rule
 from fairshares.harness.hosts.ledger_heads import compare_heads, lost_piece, seen_of
 from fairshares.harness.hosts.messages import Agree
-from fairshares.harness.hosts.signed_results import InputSource, Intent, PreparedParty, UploadList
+from fairshares.harness.hosts.signed_results import (
+    SIGNED_AS_NONE,
+    InputSource,
+    Intent,
+    PreparedParty,
+    UploadList,
+)
 from fairshares.harness.inputs.record_schema import RecordDomain
 from fairshares.harness.online.session import ClientInputs
 from fairshares.harness.pipeline.jobs import make_job
@@ -101,14 +107,15 @@ class Guard:
             unit=str(release.protect.privacy_unit),
             population=release.population,
             # The runs of a series may count the same clients, so nothing is declared of these.
-            chain="" if release.number_in_series else release.charged_with,
+            chain=release.chain_name,
             clients_send=release.form.path is CLIENTS,
         )
         policy.ask_about_release(directory, coordinator, facts)
         ledger = Ledger(directory / policy.LEDGER)
-        if release.number_in_series and facts.charged_to is not None:  # first, and again as it is charged
-            last = ledger.last_reveal(facts.charged_to, release.charged_with)
-            refuse_used_reveal(release.number_in_series, release.charged_with, last)
+        series = release.series
+        if series is not None and facts.charged_to is not None:  # first, and again as it is charged
+            last = ledger.last_reveal(facts.charged_to, series.task)
+            refuse_used_reveal(series.number, series.task, last)
         statistic = statistic_of(release)
         RunSettings(release).check_supported(statistic.spec)
         return cls(
@@ -164,8 +171,7 @@ class Guard:
 
         Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
         """
-        chain = self.release.charged_with
-        counted = self.ledger.counted(self.facts.charged_to, chain, report.sound)
+        counted = self.ledger.counted(self.facts.charged_to, self.release.charged_with, report.sound)
         report = new_uploads(report, counted)
         event = event_of(self.prepared(domain), self.statistic.name, self.directory)
         return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))
@@ -175,8 +181,8 @@ class Guard:
 
         Raises RecordDomainError if a run is of a reveal that the task does not declare.
         """
-        number = self.release.number_in_series
-        return task.of_reveal(number) if number else task
+        series = self.release.series
+        return task if series is None else task.of_reveal(series.number)
 
     def with_task(self, task: Task) -> Self:
         """Return the guard of the same run on uploads of a task.
@@ -187,10 +193,11 @@ class Guard:
         ShareError if the run is of another task's reveals.
         """
         declared = task.declared.name
-        if self.release.number_in_series and declared != self.release.charged_with:
+        series = self.release.series
+        if series is not None and declared != series.task:
             raise ShareError(
                 f"Its uploads are for task {declared[:16]}, and it was asked for a reveal of task "
-                f"{self.release.charged_with[:16]}; have its owner bring that task and its uploads."
+                f"{series.task[:16]}; have its owner bring that task and its uploads."
             )
         facts = replace(self.facts, upload_task=declared)
         policy.ask_about_release(self.directory, self.coordinator, facts)
@@ -344,7 +351,7 @@ class GuardedJob:
             engine_version=prepared.engine_version,
             compared=self.job.compared,
             lists={str(other): listed.digest for other, listed in heard.items()},
-            piece=self.event.piece,
+            piece=self.event.piece or SIGNED_AS_NONE,
             attempts=self.attempts,
         )
 
@@ -372,7 +379,7 @@ class GuardedJob:
 
     def _check_head(self) -> None:
         """Raise HostUnfitError if the ledger is another than when the run took noise made ahead."""
-        if self.event.piece and self.guard.ledger.head() != self.head:
+        if self.event.piece is not None and self.guard.ledger.head() != self.head:
             raise HostUnfitError(
                 "Its ledger was changed since this run took its noise, which may have been used before; "
                 f"start it again.{lost_piece('it', self.event.piece)}"

@@ -30,7 +30,7 @@ from fairshares.protocols.json_values import JsonObject
 LEAST_FREE_BYTES = 1 << 29  # that a run takes
 _LEAST_FREE_INODES = 10_000  # of files that can still be made
 _SKEW_S = 60.0  # by which an entry of a ledger may be later than the clock
-_NO_LEDGER = LedgerSize(charges=0, uploads=0, last="")
+_NO_LEDGER = LedgerSize(charges=0, uploads=0, last=None)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def look_at(directory: Path) -> HostHealth:
     ledger = _NO_LEDGER
     with _noting(faults, "ledger"):
         ledger = Ledger(directory / LEDGER).size()
-    if ledger.last and datetime.fromisoformat(ledger.last) > now + timedelta(seconds=_SKEW_S):
+    if ledger.last is not None and datetime.fromisoformat(ledger.last) > now + timedelta(seconds=_SKEW_S):
         faults["clock"] = (
             f"This machine's clock says {now:%FT%TZ}, and its ledger has a last entry of {ledger.last}; set "
             "the clock, by NTP for example, unless it was ahead then: the next charge ends this fault."

@@ -60,6 +60,8 @@ class LogLine:
         request: What the coordinator asked for; "" where nothing was asked.
         said: What was done, or why, in the sentences that the coordinator was told.
         run: The name of the run that the line is about; "" if it has none yet, or the line is about no run.
+
+    In the file "" is no request and no run. All other code says None.
     """
 
     time: str
@@ -88,7 +90,7 @@ class HostLog:
         self._requests = 0
         self._writing = threading.Lock()  # time limits end in threads of their own
 
-    def write(self, event: Event, request: str, said: str, run: str = "") -> None:
+    def write(self, event: Event, request: str | None, said: str, run: str | None = None) -> None:
         """Add a line about this connection, unless it is about one request too many."""
         with self._writing:
             if event in _AT_WILL:
@@ -99,7 +101,7 @@ class HostLog:
                     said = _NO_MORE
             time = datetime.now(UTC).isoformat(timespec="seconds")
             text = " ".join(said.split())[:_LONGEST_TEXT]
-            line = LogLine(time, event, self._coordinator, os.getpid(), request, text, run)
+            line = LogLine(time, event, self._coordinator, os.getpid(), request or "", text, run or "")
             with suppress(OSError):
                 self._append(json.dumps(asdict(line)).encode() + b"\n")
 

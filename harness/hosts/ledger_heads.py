@@ -17,7 +17,7 @@ def seen_of(party: int, said: Mapping[int, Intent]) -> dict[int, str]:
     """
     seen: dict[int, str] = {}
     for other, intent in said.items():
-        head = intent.seen.get(str(party), "")
+        head = intent.seen.get(str(party))
         if other != party and head:
             seen[other] = head
     return seen
@@ -51,14 +51,14 @@ def compare_heads(said: Mapping[int, Intent]) -> None:
             raise HostUnfitError(_contradiction(party, lost))
 
 
-def lost_piece(who: str, piece: str) -> str:
+def lost_piece(who: str, piece: str | None) -> str:
     """Return a sentence on the piece of noise that a refused run has taken, "" for a run without one.
 
     Args:
         who: Who had taken it, as the sentence names them: "it", or "the hosts".
-        piece: The name of the piece, or "" for none.
+        piece: The name of the piece, None for none.
     """
-    if not piece:
+    if piece is None:
         return ""
     return f" The noise made ahead that {who} had taken, piece {piece[:_SHOWN]}, was removed."
 

@@ -317,13 +317,15 @@ def _counted(directory: Path, opener: Opener, accepted: Collection[str] | None =
     return _counted(directory, opener, accepted)
 
 
-def _noise_ahead(guard: Guard, place: RunPlace, party: int, domain: RecordDomain) -> tuple[str, list[str]]:
+def _noise_ahead(
+    guard: Guard, place: RunPlace, party: int, domain: RecordDomain
+) -> tuple[str | None, list[str]]:
     """Return the name of the noise made ahead that a release takes, and the names of its pieces here.
 
-    For a release that takes none, the name is "", and there are no pieces.
+    For a release that takes none, the name is None, and there are no pieces.
     """
     if not guard.release.randomness.offline:
-        return "", []
+        return None, []
     noise_terms = terms_of(joint_noise_of(guard.prepared(domain)), place.keys.fingerprints(party))
     return noise_terms, guard.stock.pieces(noise_terms, party)
 

@@ -80,15 +80,15 @@ class ConnectionEnd:
     """How a connection ends.
 
     Attributes:
-        request: The request by which it ends, or "" for none.
+        request: The request by which it ends; None if it ends without one.
         how: The end of a sentence about it.
     """
 
-    request: str
+    request: str | None
     how: str
 
 
-_BY_A_SIGNAL = ConnectionEnd("", "by a signal to its agent")
+_BY_A_SIGNAL = ConnectionEnd(None, "by a signal to its agent")
 """A signal comes from another connection's `clean`, or from this machine. It tells nobody that it comes.
 
 So a connection of which nobody has told how it ends, ends like this.
@@ -222,7 +222,7 @@ class LocalHost:
         why = f"The connection did not take the host's turn within {_TURNLESS_S:g} s, and the agent ended."
         self.turn = TurnAwaited(self.limit(_TURNLESS_S, why))
 
-    def ends(self, request: str, how: str) -> None:
+    def ends(self, request: str | None, how: str) -> None:
         """Learn how the connection ends, as `Answers.ends`.
 
         Guarantees: the process is gone some time later, and with it its party and the host's turn, whatever
@@ -237,7 +237,7 @@ class LocalHost:
 
     def _kill(self) -> None:
         """Kill this process, which did not end by itself, with a line in the log if that can be written."""
-        noting = ContextThread(target=self.log.write, args=(Event.ENDED, "", _STUCK), daemon=True)
+        noting = ContextThread(target=self.log.write, args=(Event.ENDED, None, _STUCK), daemon=True)
         noting.start()
         noting.join(_NOTING_S)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -262,8 +262,8 @@ class LocalHost:
 
     def _end(self, why: str) -> None:
         """End this connection, as `why` says in the host's log and to the coordinator."""
-        self.log.write(Event.ENDED, "", why)
-        self.ends("", BY_HOST)
+        self.log.write(Event.ENDED, None, why)
+        self.ends(None, BY_HOST)
         end_agent(why)
 
     def check(self, message: Check) -> HostFacts:

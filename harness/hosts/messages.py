@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, ClassVar, Generic, Self, TypeVar, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from fairshares.harness.bounds import Address, HostName, NumberOfParties, Port, Positive, Seconds, Size
 from fairshares.harness.engines.parties.handle import PartyState
 from fairshares.harness.engines.parties.sandbox import Protection
-from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.errors import HostUnfitError, SurfaceName
 from fairshares.harness.hosts.states import (
     ALL,
     ALL_KINDS,
@@ -33,7 +33,7 @@ from fairshares.harness.hosts.trials import Trial
 from fairshares.harness.pipeline.manifest_of_run import Hardware
 from fairshares.harness.privacy.manifest import Environment
 from fairshares.harness.request.wire_form import RequestTexts
-from fairshares.harness.system.documents import Refusal, as_type
+from fairshares.harness.system.documents import Refusal, as_type, number_as_text
 from fairshares.harness.system.files import larger_than
 from fairshares.harness.system.spelling import similar
 from fairshares.harness.uploads.signatures import Signed
@@ -59,10 +59,7 @@ Token = Annotated[str, Meta(pattern=_TOKEN)]
 """A name that nobody can guess: of a run, a host's nonce, or an agent's greeting at its port."""
 
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-"""A SHA-256 in hexadecimal digits, such as a head of a ledger."""
-
-PieceName = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{64})?\Z")]
-"""The name of a piece of noise made ahead, or "" for none."""
+"""A SHA-256 in hexadecimal digits: a head of a ledger, or the name of a piece of noise made ahead."""
 
 Text = Annotated[str, Meta(max_length=1 << 16)]
 """A sentence, a name, or a certificate (PEM)."""
@@ -80,6 +77,7 @@ Successors = Annotated[dict[str, list[Signed]], Meta(max_length=64)]
 
 
 _TAG = "do"
+_SURFACE_FIELD = "surface"
 
 
 class Message(
@@ -117,6 +115,15 @@ class Message(
         """Return the handler by which a function of a state answers this kind of messages."""
         return StepHandler(cls, function)
 
+    def line(self, surface: SurfaceName) -> JsonObject:
+        """Return the object of this message's line, which names the surface that the answer is written for.
+
+        Guarantees: a host names options to whoever types commands, and keywords to whoever calls functions.
+        [test: tests/harness/hosts/test_messages.py]
+        """
+        fields: JsonObject = to_builtins(self, enc_hook=number_as_text)
+        return {**fields, _SURFACE_FIELD: surface.value}
+
     @property
     def patience_s(self) -> float:
         """The seconds for which the coordinator waits for the answer to this message."""
@@ -132,19 +139,31 @@ class ReceivedRequest:
 
     Attributes:
         name: The name of what is asked for, "" without a name. There may be no such kind of messages.
-        fields: The other fields.
+        fields: The other fields, without the name of the surface.
         size: The bytes of the line.
+        surface: The surface that the answer is written for: that of commands, unless the line names another.
     """
 
     name: str
     fields: JsonObject
     size: int
+    surface: SurfaceName = SurfaceName.SHELL
 
     @classmethod
     def of_line(cls, line: JsonObject, size: int) -> Self:
-        """Return the request that a line's object is, and that took so many bytes."""
+        """Return the request that a line's object is, and that took so many bytes.
+
+        A surface that this version does not know stays among the fields, where every kind of messages refuses
+        it.
+        """
         fields = {field: value for field, value in line.items() if field != _TAG}
-        return cls(str(line.get(_TAG, "")), fields, size)
+        surface = SurfaceName.SHELL
+        for known in SurfaceName:
+            if fields.get(_SURFACE_FIELD) == known.value:
+                surface = known
+                del fields[_SURFACE_FIELD]
+                break
+        return cls(str(line.get(_TAG, "")), fields, size, surface)
 
 
 class Answering(ABC):
@@ -606,7 +625,7 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
         run: The run's name.
         party: The host's party.
         addresses: Where this party finds all parties. It listens at its own port.
-        piece: The name of the piece of noise made ahead that the run takes, or "" for none.
+        piece: The name of the piece of noise made ahead that the run takes, None for none.
     """
 
     STATES = frozenset({State.FED})
@@ -617,7 +636,7 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
     run: Token
     party: Party
     addresses: Annotated[list[Address], Meta(max_length=64)]
-    piece: PieceName = ""
+    piece: Digest | None = None
 
 
 class PrepareInvited(Message[RunFacts], tag="prepare_invited", frozen=True, kw_only=True):
@@ -737,8 +756,8 @@ class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):
         renew: Whether the host makes new keys in any case.
         policy_text: A new policy. Without such a text, a policy that exists stays.
         models: The names of the models that a new policy accepts, if there is no such text.
-        port: The party's port for a new policy, or 0 for none.
-        client_port: The gateway's port for a new policy, or 0 for none.
+        port: The party's port for a new policy; None for the default one.
+        client_port: The gateway's port for a new policy; None for no gateway.
     """
 
     LONGEST = LONGEST
@@ -747,8 +766,8 @@ class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):
     renew: bool
     policy_text: Annotated[str, Meta(max_length=1 << 20)] | None
     models: Annotated[list[Text], Meta(max_length=64)]
-    port: Port
-    client_port: Port = 0
+    port: Port | None
+    client_port: Port | None = None
 
 
 class GetSuccessors(Message[Successors], tag="successors", frozen=True, kw_only=True):

@@ -823,13 +823,13 @@ class Running(RunState):
 
     def note_done(self, said: str) -> None:
         """Tell the host's owner that the party has ended well, and what that has left at the host."""
-        self.place.host.log.write(Event.DONE, "", said, self.name)
+        self.place.host.log.write(Event.DONE, None, said, self.name)
 
     def _note_failure(self, code: int) -> None:
         """Tell the host's owner why the party that has ended failed, if it failed."""
         if code:
             why = why_failed(code, self.last_state().lines)
-            self.place.host.log.write(Event.FAILED, "", why, self.name)
+            self.place.host.log.write(Event.FAILED, None, why, self.name)
 
 
 @dataclass(frozen=True)

@@ -101,13 +101,17 @@ PopulationEntry = TypedDict(  # noqa: UP013  # the keys that the file has of a p
         "upload_tasks": list[str],
     },
 )
+# In the file, and in what `to_json` returns, "" is any unit, relation or bound of a run, and 0 is no port of
+# clients, as in version 1.0. All other code says None.
+_ANY = ""
+_NO_PORT = 0
 _UNLESS_GIVEN: dict[str, JsonValue] = {
-    "epsilon_per_run": "",
-    "delta_per_run": "",
+    "epsilon_per_run": _ANY,
+    "delta_per_run": _ANY,
     "tasks": [*OF_UPLOADS],
     "security": [*MODELS],
-    "unit": "",
-    "relation": "",
+    "unit": _ANY,
+    "relation": _ANY,
     "chains": False,
     "upload_tasks": [],
 }
@@ -117,13 +121,13 @@ def _rule(table: PopulationEntry) -> Rule:
     """Return the rule that a table states. Raises PolicyError for a value that the table may not have."""
     total = Guarantee(_limit(table, "epsilon"), _limit(table, "delta"))
     stated = Guarantee(
-        epsilon=_limit(table, "epsilon_per_run") if table["epsilon_per_run"] != "" else total.epsilon,
-        delta=_limit(table, "delta_per_run") if table["delta_per_run"] != "" else total.delta,
+        epsilon=_limit(table, "epsilon_per_run") if table["epsilon_per_run"] != _ANY else total.epsilon,
+        delta=_limit(table, "delta_per_run") if table["delta_per_run"] != _ANY else total.delta,
     )
     check_names("task", table["tasks"], [*OF_UPLOADS])
     check_models(table["security"])
-    check_names("unit", [table["unit"]], ["", *PrivacyUnit])
-    check_names("relation", [table["relation"]], ["", *NeighboringRelation])
+    check_names("unit", [table["unit"]], [_ANY, *PrivacyUnit])
+    check_names("relation", [table["relation"]], [_ANY, *NeighboringRelation])
     for name in table["upload_tasks"]:
         if not SHA256.fullmatch(name):
             raise PolicyError(
@@ -136,8 +140,8 @@ def _rule(table: PopulationEntry) -> Rule:
         stated_per_run=stated,
         tasks=tuple(table["tasks"]),
         security=tuple(table["security"]),
-        unit=table["unit"],
-        relation=table["relation"],
+        unit=table["unit"] or None,
+        relation=table["relation"] or None,
         chains=table["chains"],
         upload_tasks=tuple(table["upload_tasks"]),
     )
@@ -150,8 +154,8 @@ def _rule_to_json(rule: Rule) -> JsonObject:
         "delta_per_run": str(rule.per_run.delta),
         "tasks": [*rule.tasks],
         "security": [*rule.security],
-        "unit": rule.unit,
-        "relation": rule.relation,
+        "unit": _ANY if rule.unit is None else rule.unit,
+        "relation": _ANY if rule.relation is None else rule.relation,
         "chains": rule.chains,
         "upload_tasks": [*rule.upload_tasks],
         "name": rule.name,
@@ -211,7 +215,7 @@ class Policy:
     coordinators: list[str] | None = None
     benchmark: bool = False
     port: int = DEFAULT_PORT
-    client_port: int = 0
+    client_port: int = _NO_PORT
     attempts: int = 10
     benchmark_security: list[str] | None = None
     benchmark_programs: list[str] | None = None
@@ -256,7 +260,7 @@ class Policy:
             benchmark_security=benchmark_security,
             benchmark_programs=tuple(self.benchmark_programs or ()),
             port=self.port,
-            client_port=self.client_port,
+            client_port=self.client_port or None,
             attempts=self.attempts,
         )
 
@@ -338,14 +342,14 @@ def checked_policy(path: Path, called: str) -> Policy:
     return as_type(Policy, fields, refusal)
 
 
-def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
+def write_policy(directory: Path, text: str, port: int | None = None, client_port: int | None = None) -> None:
     """Write a policy, if it is valid.
 
     Args:
         directory: The host's own directory.
         text: The policy.
-        port: The port of the party, unless it is 0 or the text has one.
-        client_port: The port of the gateway, unless it is 0 or the text has one.
+        port: The port of the party, if the text has none; None for the default one.
+        client_port: The port of the gateway, if the text has none; None for no gateway.
 
     Raises:
         PolicyError: The text is no valid policy.
@@ -356,6 +360,6 @@ def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0
     stated = tomllib.loads(text)
     added = ""  # before the text, as lines after a table would belong to the table
     for name, number in (("port", port), ("client_port", client_port)):
-        if number and name not in stated:
+        if number is not None and name not in stated:
             added += f"{name} = {number}\n"
     write_whole(directory / POLICY_FILE, (added + text).encode())

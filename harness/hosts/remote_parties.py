@@ -63,7 +63,7 @@ def refusal_at_hosts(
     hosts: Sequence[Host], spec: ProtocolSpec, model: SecurityModel, form: InputForm
 ) -> str | None:
     """Return why hosts cannot run a protocol soundly with this input form, or None if they can."""
-    without_port = [host.name for host in hosts if not host.client_port]
+    without_port = [host.name for host in hosts if host.client_port is None]
     if form.path is CLIENTS and without_port:
         return (
             f"Clients that send need a client_port of every host in hosts.toml; {without_port[0]} has none."
@@ -174,9 +174,10 @@ class AgreedParties:
 
         Raises PartyFailedError, PartyTimeoutError, ClientError or OutputError.
         """
-        addresses = [host.client_reached for host in self.hosts]
+        sending = self.prepared.job.sending
+        addresses = [] if sending is None else [host.client_reached for host in self.hosts]
         check_permission(permission, self.prepared.job)
-        states = self.waiting.finish(permission, self.prepared.job.sending, addresses, self.agreed)
+        states = self.waiting.finish(permission, sending, addresses, self.agreed)
         seconds = time.monotonic() - self.began
         return engine_of(self.prepared.model).result(self.prepared, states, seconds)
 
@@ -226,7 +227,7 @@ class ConnectedHosts:
         job: Job,
         timeout_s: float,
         progress: Progress,
-        piece: str = "",
+        piece: str | None = None,
         kind: type[Intent | BenchmarkIntent] = Intent,
     ) -> Iterator[AgreedParties]:
         """Have hosts prepare and start their parties, and agree to the run; then the parties wait.
@@ -239,7 +240,7 @@ class ConnectedHosts:
             job: What the hosts run, as they have worked it out themselves.
             timeout_s: The seconds for the parties to start and compute.
             progress: Is told each step.
-            piece: The name of the piece of noise made ahead that the run takes, or "" for none.
+            piece: The name of the piece of noise made ahead that the run takes, None for none.
             kind: What hosts sign before the run.
 
         Raises:
@@ -258,7 +259,7 @@ class ConnectedHosts:
             self._check_agreed(agreed, kind, piece)
             yield AgreedParties(self._program(job, facts), waiting, agreed, self.hosts, began)
 
-    def _prepare(self, job: Job, timeout_s: float, piece: str) -> list[RunFacts]:
+    def _prepare(self, job: Job, timeout_s: float, piece: str | None) -> list[RunFacts]:
         """Have all hosts prepare the same program; return each host's facts about the run, by party."""
         run = secrets.token_hex(_RUN_NAME_BYTES)
 
@@ -312,14 +313,16 @@ class ConnectedHosts:
         attempts = max(fact.attempts for fact in facts)
 
         def agree(connection: HostConnection) -> Signed:
-            seen = {fact.seen.get(str(connection.host.party), "") for fact in facts}
-            message = Agree(nonces=nonces, started=now, attempts=attempts, heads=sorted(seen - {""}))
+            own = str(connection.host.party)
+            seen = {fact.seen.get(own) for fact in facts}
+            heads = sorted(head for head in seen if head)
+            message = Agree(nonces=nonces, started=now, attempts=attempts, heads=heads)
             return connection.ask(message)
 
         return dict(enumerate(at_once(agree, self.connections)))
 
     def _check_agreed(
-        self, agreed: Mapping[int, Signed], kind: type[Intent | BenchmarkIntent], piece: str
+        self, agreed: Mapping[int, Signed], kind: type[Intent | BenchmarkIntent], piece: str | None
     ) -> None:
         """Refuse a run that a host would refuse to let begin, by what all of them signed.
 

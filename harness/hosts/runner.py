@@ -240,8 +240,8 @@ class HostsSource(Source):
             piece_at_hosts=piece,
         )
 
-    def _common_piece(self, pieces_of_hosts: Sequence[Sequence[str]]) -> str:
-        """Return the first name of a piece of noise that all hosts have, or "" if there is none.
+    def _common_piece(self, pieces_of_hosts: Sequence[Sequence[str]]) -> str | None:
+        """Return the first name of a piece of noise that all hosts have, None if there is none.
 
         Args:
             pieces_of_hosts: The names of the pieces that each host has for this release, by party.
@@ -262,7 +262,7 @@ class HostsSource(Source):
                 f"For this release no piece of noise is at all hosts ({', '.join(numbers)}). Make some "
                 f"beforehand by {named('preprocess')}, or leave out {named('offline')}."
             )
-        return ""
+        return None
 
 
 def _list_uploads(connections: Sequence[HostConnection]) -> None:

@@ -22,7 +22,7 @@ from fairshares.harness.engines.execution import Job, parse_outputs
 from fairshares.harness.engines.parties.handle import LocalProcess, PartyState
 from fairshares.harness.engines.parties.sandbox import missing
 from fairshares.harness.engines.registry import engine_of
-from fairshares.harness.errors import HostUnfitError, OutputError
+from fairshares.harness.errors import HostUnfitError, OutputError, StockError
 from fairshares.harness.hosts import host_keys, local_host
 from fairshares.harness.hosts.guard import Guard, GuardedCharge, GuardedJob
 from fairshares.harness.hosts.host_log import Event
@@ -123,7 +123,7 @@ class UploadedInputs(RunInputs[Intent]):
         values: The file with this party's shares of the sums.
         source: Whether the inputs are uploads or an aggregate.
         heard: All hosts' lists of the uploads, by party. There are none for an aggregate.
-        noise_terms: The name of the noise made ahead that the release takes, or "" for none.
+        noise_terms: The name of the noise made ahead that the release takes, None for none.
     """
 
     guard: Guard
@@ -131,12 +131,17 @@ class UploadedInputs(RunInputs[Intent]):
     values: Path
     source: InputSource
     heard: Mapping[int, UploadList]
-    noise_terms: str
+    noise_terms: str | None
 
     def planned(self, message: Prepare, place: RunPlace) -> PlannedRun[Intent]:
         release = ReleaseOfUploads(place, self.guard.job(self.inputs), self.source, self.heard, self.values)
-        if not self.noise_terms:
+        if self.noise_terms is None:
             return release
+        if message.piece is None:  # which no other name of a piece may stand for
+            raise StockError(
+                "The release takes noise made ahead, and whoever starts it named no piece of it; start it "
+                "again."
+            )
         return ReleaseWithPiece.of_terms(release, self.noise_terms, message.piece)
 
 
@@ -311,7 +316,7 @@ class BegunRelease(Begun):
                 outputs={name: list(values) for name, values in outputs.items()},
             )
         except OutputError as error:
-            self.place.host.log.write(Event.FAILED, "", str(error), running.name)
+            self.place.host.log.write(Event.FAILED, None, str(error), running.name)
             return Step(after, None)
         kept = local_host.place_of(self.place.host.directory, self.own.run)
         with suppress(OSError):  # no room for it; the coordinator gets it in any case

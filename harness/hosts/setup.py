@@ -43,7 +43,7 @@ class Setup(wire.Answers):
         ]
         return {handler.name: handler for handler in handlers}
 
-    def note(self, event: Event, request: str, said: str) -> None:
+    def note(self, event: Event, request: str | None, said: str) -> None:
         """Write into the host's log, once this is a host's directory."""
         if (self._directory / policy.POLICY_FILE).exists():
             self._log.write(event, request, said)

@@ -44,6 +44,12 @@ T = TypeVar("T")
 
 SCHEMA = 1
 
+SIGNED_AS_NONE = ""
+"""The text of a signed statement in place of a piece of noise, a head or a certificate that there is not.
+
+Version 1.0 signed it, and signatures and the heads of ledgers follow from it. All other code says None.
+"""
+
 
 class InputSource(StrEnum):
     """Where a run's inputs come from, as statements name it."""
@@ -89,7 +95,8 @@ class Intent:
     """A run that a host begins only if all others sign the same.
 
     `source` is an `InputSource`, or what another version has in its place. `run_certificate` (PEM) is of the
-    party's key for this run alone; statements of version 1.0 have none.
+    party's key for this run alone; statements of version 1.0 have none. `SIGNED_AS_NONE` stands for no piece,
+    head or certificate.
     """
 
     nonces: list[str]
@@ -105,23 +112,31 @@ class Intent:
     engine_version: str
     compared: int
     lists: dict[str, str] = field(default_factory=dict)
-    piece: str = ""
+    piece: str = SIGNED_AS_NONE
     attempts: int = 0
-    head: str = ""
+    head: str = SIGNED_AS_NONE
     seen: dict[str, str] = field(default_factory=dict)
     had: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
-    run_certificate: str = ""
+    run_certificate: str = SIGNED_AS_NONE
 
     @property
     def by_1_0(self) -> bool:
         """Whether hosts of version 1.0 ran it, which had no keys of runs."""
-        return not self.run_certificate
+        return self.run_certificate == SIGNED_AS_NONE
 
     @property
     def alike(self) -> "Intent":
         """All fields but each host's own."""
-        return replace(self, party=0, head="", seen={}, had=[], lacks=[], run_certificate="")
+        return replace(
+            self,
+            party=0,
+            head=SIGNED_AS_NONE,
+            seen={},
+            had=[],
+            lacks=[],
+            run_certificate=SIGNED_AS_NONE,
+        )
 
     @property
     def digest(self) -> str:
@@ -149,7 +164,7 @@ class BenchmarkIntent:
     @property
     def alike(self) -> "BenchmarkIntent":
         """All fields but each host's own."""
-        return replace(self, party=0, run_certificate="")
+        return replace(self, party=0, run_certificate=SIGNED_AS_NONE)
 
 
 @dataclass(frozen=True)
@@ -532,7 +547,7 @@ def what_hosts_ran(ran: Intent) -> HostsRun:
 
 def noise_of(ran: Intent) -> Preprocessing | None:
     """Return a manifest's entry on the noise made ahead that a run used, or None if it used none."""
-    if not ran.piece:
+    if ran.piece == SIGNED_AS_NONE:
         return None
     return Preprocessing(piece=ran.piece, attempts=ran.attempts)
 

@@ -70,9 +70,9 @@ class HostState(ABC):
         """The kind of the connection's run."""
 
     @property
-    def run(self) -> str:
-        """The name of the connection's run, "" while it has none."""
-        return ""
+    def run(self) -> str | None:
+        """The name of the connection's run, None while it has none."""
+        return None
 
     @abstractmethod
     def steps(self) -> Sequence["Stepping"]:

@@ -99,14 +99,14 @@ class Answers:
         """Return the most seconds that an answer to a request may take before the connection ends."""
         return 3600.0
 
-    def note(self, event: Event, request: str, said: str) -> None:
+    def note(self, event: Event, request: str | None, said: str) -> None:
         """Tell this machine's owner what was refused, failed or ended, and why."""
 
-    def ends(self, request: str, how: str) -> None:
+    def ends(self, request: str | None, how: str) -> None:
         """Learn how the connection ends, before what it holds is closed. Of several calls the first counts.
 
         Args:
-            request: The coordinator's request that ends it, or "".
+            request: The coordinator's request that ends it; None if none does.
             how: The end of a sentence about what is ended with the connection.
         """
 
@@ -137,8 +137,8 @@ class Endpoint(ABC):
         """Send a line while holding `writing`; raise nothing."""
 
     @abstractmethod
-    def lose(self, why: str = "") -> None:
-        """End the connection."""
+    def lose(self, why: str | None = None) -> None:
+        """End the connection, for a reason if there is more to say than that it broke."""
 
     @abstractmethod
     def _listen(self, incoming: BinaryIO) -> None:

@@ -236,13 +236,13 @@ class WantedColumns:
 
     Attributes:
         names: The columns.
-        optional: The one among them that may be missing; "" for none.
+        optional: The one among them that may be missing; None for none.
         can_be_named: Whether a caller can name another column in the place of each. A message on a missing
             column then says so.
     """
 
     names: tuple[str, ...]
-    optional: str = ""
+    optional: str | None = None
     can_be_named: bool = False
 
     def present_in(self, path: str, header: Sequence[str]) -> list[str]:
@@ -256,7 +256,7 @@ class WantedColumns:
             RecordsError: There is no header, a column is there twice, or one that is not optional is missing.
         """
         names = list(self.names)
-        if _plain(self.optional) not in map(_plain, header):
+        if self.optional is not None and _plain(self.optional) not in map(_plain, header):
             names = [name for name in names if name != self.optional]
         refuse(
             RecordsError,

@@ -210,10 +210,10 @@ class ClientRecords:
 
 @dataclass(frozen=True)
 class ScoreCut:
-    """Predicts the positive label, by default the last, from a threshold on."""
+    """Predicts the positive label from a threshold on: `label`, or the last one if that is None."""
 
     threshold: float
-    label: str = ""
+    label: str | None = None
 
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
         """Return the positive label's index; raise RecordsError unless there are two labels."""
@@ -253,7 +253,7 @@ def read_records(
     [test: tests/harness/inputs/test_frames.py]
     """
     names = _columns(kind, cut, domain)
-    table = table_at(source, names, "" if say else "client_id")
+    table = table_at(source, names, None if say else "client_id")
     if domain is not None and say is None:
         domain = _in_order_of(table, domain)
         names = _columns(kind, cut, domain)

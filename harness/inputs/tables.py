@@ -328,7 +328,7 @@ TabularRecords: TypeAlias = "Path | IntoFrame | Named | None"
 """What `table_at` reads; it refuses None, as calls have where shares take the records' place."""
 
 
-def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -> RecordTable:
+def table_at(source: TabularRecords, names: Sequence[str], optional: str | None = None) -> RecordTable:
     """Return records as a table with these columns, of which one may be missing.
 
     Only headers and schemas are read.
@@ -337,7 +337,7 @@ def table_at(source: TabularRecords, names: Sequence[str], optional: str = "") -
         source: A path, directory or glob of CSV or Parquet files, a frame that narwhals knows, or either of
             them as `Named`.
         names: The columns.
-        optional: The column that may be missing; "" for none.
+        optional: The column that may be missing; None for none.
 
     Raises:
         RecordsError: The source is none, cannot be read, or lacks a column.
@@ -372,7 +372,7 @@ def _renamed(source: Named, wanted: WantedColumns) -> RecordTable:
     each_once = dict.fromkeys(chain.from_iterable(theirs.values()))
     optional = wanted.optional
     if optional in source.names:  # whoever names a column has it
-        optional = ""
+        optional = None
     table = _table(source.records, WantedColumns(tuple(each_once), optional, can_be_named=True))
     read: dict[str, str] = {}  # their names of the columns of our frame
     dtypes: dict[str, str] = {}
@@ -651,7 +651,7 @@ def _of_parquet(where: str, files: Sequence[str], wanted: WantedColumns) -> Reco
     ).fetchall()
     header = [name for file, name, _ in schema if file == schema[0][0]][1:]
     names = wanted.present_in(where, header)
-    absent = {wanted.optional} - {*names, ""}
+    absent = set[str]() if wanted.optional is None else {wanted.optional} - {*names}
     kinds = dict.fromkeys(absent, (schema[0][0], "none"))
     for file, name, kind in schema:
         first, same = kinds.setdefault(name, (file, kind))

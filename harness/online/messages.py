@@ -198,7 +198,7 @@ class Channel:
         self.sent += _LENGTH.size + len(payload)
         await self.writer.drain()
 
-    async def receive(self, length: int, instead: bytes = b"") -> bytes:
+    async def receive(self, length: int, instead: bytes | None = None) -> bytes:
         """Return a message of this length, or of the length of a message that may come instead.
 
         Args:
@@ -210,7 +210,7 @@ class Channel:
             asyncio.IncompleteReadError: The other side left.
         """
         lengths = [length]
-        if instead:
+        if instead is not None:
             lengths.append(len(instead))
         return await self._receive(lengths)
 

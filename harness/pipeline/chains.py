@@ -201,7 +201,7 @@ def _run_of(manifest: Manifest, file: WeightsFile) -> _Run | None:
     domain = replace(domain_in(file.groups, file.labels, file.privacy), max_count=max_count)
     plan = statistic.prepare(request, domain).plan
     is_as_charged = file.privacy == manifest.privacy and manifest.privacy.exact == plan.exact
-    if not is_as_charged or not request.charged_with:
+    if not is_as_charged or request.charged_with is None:
         return None
     terms = _ChainTerms(
         ledger=manifest.ledger.path,

@@ -66,11 +66,11 @@ def as_curves(earlier: EarlierFiles, directory: Path) -> ReleasedCurves:
 
 
 def choose_again(
-    released: ReleasedCurves, choice: ThresholdChoice, positive: str
+    released: ReleasedCurves, choice: ThresholdChoice, positive: str | None
 ) -> tuple[Thresholds, ChoiceManifest, Sequence[ResultFile]]:
     """Choose thresholds on released curves; return them, their manifest, and their other files.
 
-    An empty `positive` keeps the run's label.
+    None as `positive` keeps the run's label.
     Guarantees: the same options give the run's own thresholds, to the last bit on one machine.
     [test: tests/harness/pipeline/test_earlier_curves.py]
 

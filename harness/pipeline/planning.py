@@ -76,11 +76,11 @@ def event_of(prepared: PreparedRelease[Answer], task: str, out: Path) -> Privacy
     elif plan.queries and plan.largest == 1:
         noise = NoiseEvent(plan.noise, plan.changed)
     chain: RunChain | None = None
-    if release.charged_with:
+    if release.charged_with is not None:
         domain = json.dumps(prepared.domain.in_all_reveals.to_json(), sort_keys=True)
         chain = RunChain(release.charged_with, domain)
-        if release.number_in_series:
-            chain = RevealOfTask(release.charged_with, domain, release.number_in_series)
+        if release.series is not None:
+            chain = RevealOfTask(release.series.task, domain, release.series.number)
     return PrivacyEvent(
         task=task,
         model=release.model.title,

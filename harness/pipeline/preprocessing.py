@@ -174,10 +174,10 @@ def taken(noise: NoiseToMake, stock: Stock, target: Path) -> Piece:
 
 
 @contextmanager
-def charging_for(stock: Stock, piece: str) -> Iterator[None]:
+def charging_for(stock: Stock, piece: str | None) -> Iterator[None]:
     """Wrap the charge of a run that has taken this piece, so that errors say that the piece is gone.
 
-    The name is empty if the run has taken none. If the ledger says that the piece was used before, the whole
+    The name is None if the run has taken none. If the ledger says that the piece was used before, the whole
     stock is destroyed.
     """
     try:
@@ -186,6 +186,6 @@ def charging_for(stock: Stock, piece: str) -> Iterator[None]:
         stock.destroy()
         raise UsedNoiseError(f"{error} All of it was removed; make new noise.") from None
     except FairSharesError as error:
-        if piece:
+        if piece is not None:
             error.args = (f"{error} The noise made ahead that it had taken was removed.",)
         raise

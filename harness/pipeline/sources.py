@@ -71,15 +71,15 @@ class PartyInputs:
         rows: The number of clients or records, each with a value in each column.
         values: Where the values are. A source that has not delivered them yet says that they are elsewhere.
         batches: The identities of uploads that parties keep.
-        upload_task: The digest of these uploads' task, or "" without uploads.
+        upload_task: The digest of these uploads' task; None without uploads.
         uploaded: The bytes that clients sent to each party; empty if unknown.
         share_s: The seconds in which this machine shared the values.
         excluded: The number of left-out uploads, by reason.
         policies: Clients' policies, by upload.
-        admission: The clients that the task's servers let upload, a name in `uploads.task.ADMISSIONS`; "" for
-            inputs without a task.
+        admission: The clients that the task's servers let upload, a name in `uploads.task.ADMISSIONS`; None
+            for inputs without a task.
         columns: The dtypes of the records' columns, by name, as far as they are known.
-        piece_at_hosts: The name of the piece of noise made ahead that all hosts have, or "" for none.
+        piece_at_hosts: The name of the piece of noise made ahead that all hosts have, None for none.
     """
 
     domain: RecordDomain
@@ -88,14 +88,14 @@ class PartyInputs:
     rows: int
     values: ClientValues = VALUES_ELSEWHERE
     batches: tuple[str, ...] = ()
-    upload_task: str = ""
+    upload_task: str | None = None
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
-    admission: str = ""
+    admission: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    piece_at_hosts: str = ""
+    piece_at_hosts: str | None = None
 
     @property
     def entries(self) -> int:
@@ -109,7 +109,7 @@ class PartyInputs:
             uploads=self.uploads,
             max_count=self.domain.max_count,
             uploads_sha256=hash_of(self.batches) if self.batches else UNSET,
-            admission=self.admission if self.batches else UNSET,
+            admission=self.admission if self.batches and self.admission is not None else UNSET,
             records=self.rows if is_per_record(self.domain, form.name) else UNSET,
             cap=self.domain.cap.slots if self.domain.cap else UNSET,
         )

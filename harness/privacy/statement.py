@@ -443,7 +443,7 @@ def state_privacy(prepared: "PreparedRelease[Answer]", compared: int, attempts: 
         input_path=form.path.described,
         revealed=list(spec.revealed),
         cap=cap.to_json() if cap else UNSET,
-        cap_kept_by=kept_by if cap else UNSET,
+        cap_kept_by=kept_by if cap and kept_by is not None else UNSET,
         if_replaced=state_loss(plan.if_replaced) if existence_only else UNSET,
         noise_for=MOVED_RECORDS if plan.neighbors.malleable_slots else UNSET,
         noise="distributed" if distributed else UNSET,

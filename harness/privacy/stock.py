@@ -93,7 +93,9 @@ class Stock:
         write_whole(place / ATTEMPTS, str(attempt).encode())
         return attempt
 
-    def keep(self, terms: str, name: str, made: Path, record: PieceRecord, counted: str = "") -> None:
+    def keep(
+        self, terms: str, name: str, made: Path, record: PieceRecord, counted: str | None = None
+    ) -> None:
         """Move a piece into the stock, and restart the count of attempts.
 
         Args:
@@ -102,7 +104,7 @@ class Stock:
             made: Its directory, in the stock's file system.
             record: What `piece.json` says of its making.
             counted: The terms under which its attempts were counted, if hosts have renewed their keys since;
-                empty for the same terms.
+                None for the same terms.
         """
         about = _PieceFile(
             mpc_s=record.mpc_s,
@@ -116,7 +118,8 @@ class Stock:
         made.rename(place / name)
         sync(place)
         # Last, so that whatever ends this process hides no attempt.
-        (self.directory / (counted or terms) / ATTEMPTS).unlink()
+        of_attempts = terms if counted is None else counted
+        (self.directory / of_attempts / ATTEMPTS).unlink()
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
         """Return the names of pieces for these terms, with this party's shares if one is named."""

@@ -279,6 +279,18 @@ class ChosenPartyNoise(NamedTuple):
     tolerated: int
 
 
+class RevealInSeries(NamedTuple):
+    """One of the reveals that a task declares.
+
+    Attributes:
+        task: The name of the task.
+        number: The reveal's number, from 1 on.
+    """
+
+    task: str
+    number: int
+
+
 class BesideTraining(Enum):
     """What a release beside a training's model is for, from which its part of the budget follows."""
 
@@ -333,18 +345,23 @@ class Request(Options):
         return ()
 
     @property
-    def charged_with(self) -> str:
-        """The name of the chain or series of runs that spend ε once, with this one; "" if it spends alone."""
-        return ""
+    def chain_name(self) -> str | None:
+        """The name of the chain of runs that spend ε once, with this one; None if it is of no chain."""
+        return None
 
     @property
-    def number_in_series(self) -> int:
-        """The number of this run in a declared series, from 1 on; 0 if it is in none.
+    def series(self) -> RevealInSeries | None:
+        """The reveal of a task that this run is; None if it is none.
 
         The runs of a series have a loss together, for any number of runs up to the declared one, and may
-        count the same clients. `charged_with` is the name of the task that declares it.
+        count the same clients.
         """
-        return 0
+        return None
+
+    @property
+    def charged_with(self) -> str | None:
+        """The chain, or the task of the reveals, whose runs spend ε once; None if this one spends alone."""
+        return self.chain_name if self.series is None else self.series.task
 
     def spending(self, guarantee: Guarantee) -> Self:
         """Return a copy with another budget."""

@@ -50,9 +50,9 @@ class AllowedSums:
         return replace(self.planned.event, piece=self.piece_name)
 
     @property
-    def piece_name(self) -> str:
-        """The name of the noise made ahead; "" without such noise."""
-        return self.piece.name if self.piece else ""
+    def piece_name(self) -> str | None:
+        """The name of the noise made ahead; None without such noise."""
+        return self.piece.name if self.piece else None
 
     @property
     def job(self) -> PrivateJob:

@@ -45,14 +45,14 @@ class UploadReport:
         unsound: The names of the uploads that it does not accept, by reason. The first file that claims an
             identity has this identity as its name. Each further such file, and each file that is no upload,
             has the SHA-256 of the file's own name.
-        signature: The party's signature of `digest`; empty where hosts sign the list.
+        signature: The party's signature of `digest`; None where hosts sign the list.
     """
 
     party: int
     task: str
     sound: Collection[str]
     unsound: Mapping[str, Collection[str]]
-    signature: str = field(default="", compare=False)
+    signature: str | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:
@@ -89,7 +89,7 @@ class _ListHead:
     task: str
     sound: int
     unsound: dict[str, int]
-    signature: str = ""
+    signature: str = ""  # of a list that hosts sign; all other code says None
 
 
 def new_uploads(report: UploadReport, counted: Collection[str]) -> UploadReport:
@@ -223,7 +223,10 @@ def _lists_of_all(directory: Path, task: Task, *, signed: bool) -> list[UploadRe
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
     if signed:
         for report, party in zip(reports, task.parties, strict=True):
-            if not is_signature(report.signature, party.verifier, kind_of(UploadReport), report.digest):
+            signature = report.signature
+            if signature is None or not is_signature(
+                signature, party.verifier, kind_of(UploadReport), report.digest
+            ):
                 raise ShareError(
                     f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
                     "somebody changed or made it. Fetch it from the party itself."
@@ -249,4 +252,4 @@ def _read_list(path: Path) -> UploadReport:
                 refusal.say("it goes on after its end")
     except ValueError:
         refusal.say("it lists what is no identity, not in order, or not as many as it says")
-    return UploadReport(head.party, head.task, sound, unsound, head.signature)
+    return UploadReport(head.party, head.task, sound, unsound, head.signature or None)

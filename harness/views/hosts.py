@@ -204,12 +204,12 @@ class AllowedRuns(Protocol):
         """The models in which they may run."""
 
     @property
-    def unit(self) -> str:
-        """The privacy unit that they have to protect; "" for any."""
+    def unit(self) -> str | None:
+        """The privacy unit that they have to protect; None for any."""
 
     @property
-    def relation(self) -> str:
-        """The neighboring relation that they have to use; "" for any."""
+    def relation(self) -> str | None:
+        """The neighboring relation that they have to use; None for any."""
 
     @property
     def chains(self) -> bool:

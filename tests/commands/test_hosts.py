@@ -100,6 +100,7 @@ def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, t
     program.write_text(program.read_text() + "\n")
     changed = hosts.with_host(0, project=str(slow)).with_host(2, project=str(stale))
     taken = hosts.hosts[0].ssh_port  # where the sshd listens
+    assert taken is not None
     changed = changed.with_host(1, port=taken).with_host(2, client_port=taken - 1)
     named = faults(changed)
     assert {(1, "port"), (2, "clients")} <= named.keys()
@@ -165,7 +166,7 @@ def accepting_early(port: int) -> Iterator[int]:
 def test_a_proxy_that_accepts_for_nobody_is_a_fault(hosts: Site) -> None:
     """It passes all on while an agent listens, and would end a party that calls before its peer listens."""
     last = hosts.hosts[2]
-    with accepting_early(last.port) as of_parties, accepting_early(last.client_port) as of_clients:
+    with accepting_early(last.port) as of_parties, accepting_early(last.client_ports[0]) as of_clients:
         behind = {
             "reached_at": f"127.0.0.1:{of_parties}",
             "client_reached_at": f"127.0.0.1:{of_clients}",

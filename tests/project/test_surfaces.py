@@ -70,7 +70,8 @@ DECLARING = {
 # A stated guarantee stays as it was signed, word by word: another text would fail to verify.
 KEPT = {"harness/privacy/statement.py"}
 # What is said at a host alone, by an agent or to its owner. A host is a checkout, which its owner uses from a
-# shell, and agents write all messages for a shell (`agent.connected`). By file, what these texts are about.
+# shell, and agents write what its owner reads for a shell (`agent.connected`). By file, what these texts are
+# about.
 AT_HOSTS = {
     # What the host's shell runs, and why that failed, in `hosts.setup` alone.
     "harness/hosts/connection.py": {"./inv --list >/dev/null", ": ./inv could not make .venv"},
@@ -308,7 +309,7 @@ def test_an_error_of_a_form_names_keywords_that_the_call_has(asked: dict[str, st
     """A call chooses the form by other names than a command: by its variant, for example."""
     request = ThresholdsRequest(epsilon=1, variant="records", **asked)
     domain = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3) if unit else None).with_kind(RecordKind.SCORE)
-    form = replace(request.form, capped="")  # as one that keeps no client to a cap
+    form = replace(request.form, capped=None)  # as one that keeps no client to a cap
     with naming(PYTHON), pytest.raises(OptionError, match="leave out what asks for this form") as raised:
         relation_for(domain, form, request.protect.neighboring_relation, request.protect.privacy_unit)
     named_keywords = set(re.findall(r"\b([a-z_]+)=", str(raised.value)))

@@ -94,6 +94,15 @@ class Browser(ABC):
             self._end_preload(script)
 
     @abstractmethod
+    def read_aloud(self, role: str, name: str | None = None) -> int:
+        """Return how many parts a reader of screens finds, by the browser's own tree of accessible objects.
+
+        Args:
+            role: The role of WAI-ARIA, such as `heading`.
+            name: The part's accessible name; None for parts of any name.
+        """
+
+    @abstractmethod
     def picture(self, file: Path) -> None:
         """Write a picture of the whole page."""
 
@@ -197,6 +206,13 @@ class Chromium(Browser):
     def _end_preload(self, script: str) -> None:
         self.ask("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
 
+    def read_aloud(self, role: str, name: str | None = None) -> int:
+        found = 0
+        for node in self.ask("Accessibility.getFullAXTree")["nodes"]:
+            if not node["ignored"] and node["role"]["value"] == role:
+                found += name is None or node.get("name", {}).get("value") == name
+        return found
+
     def picture(self, file: Path) -> None:
         answer = self.ask("Page.captureScreenshot", captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(answer["data"]))
@@ -250,6 +266,12 @@ class Firefox(Browser):
 
     def _end_preload(self, script: str) -> None:
         self.ask("script.removePreloadScript", script=script)
+
+    def read_aloud(self, role: str, name: str | None = None) -> int:
+        value = {"role": role} if name is None else {"role": role, "name": name}
+        locator = {"type": "accessibility", "value": value}
+        answer = self.ask("browsingContext.locateNodes", context=self._context, locator=locator)
+        return len(answer["nodes"])
 
     def picture(self, file: Path) -> None:
         answer = self.ask("browsingContext.captureScreenshot", context=self._context, origin="document")

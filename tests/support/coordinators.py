@@ -155,7 +155,7 @@ def stand_in(work: Work, process: Any = None) -> Any:
     return made
 
 
-def to_prepare(party: int, piece: str = "", parties: int = MODEL.parties) -> Prepare:
+def to_prepare(party: int, piece: str | None = None, parties: int = MODEL.parties) -> Prepare:
     """Return what has a host prepare its party, of which nobody is reached."""
     addresses = [("127.0.0.1", 0)] * parties
     return Prepare(run="0" * 32, party=party, addresses=addresses, piece=piece)
@@ -293,10 +293,11 @@ def listed(work: Work, party: int = 0) -> UploadReport:
     return _read_list(own)
 
 
-def have_port(host: Path, port: int, client_port: int = 0) -> None:
+def have_port(host: Path, port: int, client_port: int | None = None) -> None:
     """Have a host's owner choose where its party listens, and where its gateway does."""
     text = re.sub("^(client_)?port = .*\n", "", (host / POLICY_FILE).read_text(), flags=re.MULTILINE)
-    write_rules(host, f"port = {port}\nclient_port = {client_port}\n{text}")
+    of_clients = "" if client_port is None else f"client_port = {client_port}\n"
+    write_rules(host, f"port = {port}\n{of_clients}{text}")
 
 
 def now() -> datetime:

@@ -73,9 +73,7 @@ class Site:
         """Write `hosts.toml`."""
         text = ""
         for host in self.hosts:
-            fields = {
-                name: value for name, value in vars(host).items() if value not in ("", 0) or name == "party"
-            }
+            fields = {name: value for name, value in vars(host).items() if value is not None}
             lines = (
                 f"{name} = {value}" if isinstance(value, int) else f'{name} = "{value}"'
                 for name, value in fields.items()

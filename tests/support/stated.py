@@ -53,7 +53,7 @@ def statement_of(
         form=form,
         model=model,
         protect=SimpleNamespace(epsilon=asked),
-        charged_with="",
+        charged_with=None,
     )
     domain = RecordDomain(("a", "b"), ("0", "1"), max_count, inferred=inferred, cap=cap)
     prepared: Any = SimpleNamespace(release=release, plan=plan, domain=domain, program=spec)

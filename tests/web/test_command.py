@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
 from fairshares.harness.inputs.records import read_records
-from fairshares.harness.system.files import in_turn
+from fairshares.harness.system.files import TURN, in_turn
 from fairshares.harness.uploads.counted_records import records_left
 from fairshares.harness.uploads.invitations import addresses_in
 from fairshares.harness.uploads.opening import OpenedEnvelope, open_envelope
@@ -348,6 +349,89 @@ def test_one_command_at_a_time_sends(task: Task, tmp_path: Path, program: Path, 
         _, rest = process.communicate(timeout=600)
     assert process.returncode == 1 and rest.startswith("Not every upload is known to be stored")
     assert sorted(path.name for path in (tmp_path / "sent").iterdir()) == ["party-0", "party-1", "party-2"]
+
+
+def process_in_turn(held: Path) -> list[str]:
+    """Return what the file of a process in turn says, once it is there."""
+    until(lambda: held.exists() and held.read_text().endswith("\n"))
+    return held.read_text().split()
+
+
+def test_the_turn_of_a_killed_command_is_taken_over(
+    task: Task, tmp_path: Path, program: Path, run: Run
+) -> None:
+    """At once, without a word, and by one of those that wait; what the killed one left is gone."""
+    options = write_files(tmp_path, task, "group,label\na,0\n")
+    assert run(*options, "--out", "sent").returncode == 0
+    (tmp_path / "own").mkdir()
+    out, answers = tmp_path / "sent", threading.Event()
+    words = ["node", str(program), "--task", "task.json", "--out", "sent", "--to"]
+
+    def stall(_path: str, _body: bytes) -> int:
+        answers.wait()
+        return 201
+
+    trusting = {**os.environ, "NODE_EXTRA_CA_CERTS": str(certify(tmp_path / "own"))}
+    with serving(tmp_path / "own" / "server.pem", stall) as server:
+        command = [*words, " ".join([server] * 3)]
+        killed = subprocess.Popen(command, cwd=tmp_path, env=trusting, stderr=subprocess.DEVNULL)
+        number, *_, place = process_in_turn(out / TURN)
+        assert number == str(killed.pid) and (out / place).is_dir()
+        killed.kill()
+        killed.wait()
+        answers.set()
+        others = [
+            subprocess.Popen(
+                command, cwd=tmp_path, env=trusting, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            for _ in range(2)
+        ]
+        said = [other.communicate(timeout=600) for other in others]
+    assert [(other.returncode, error) for other, (_, error) in zip(others, said, strict=True)] == [
+        (0, "")
+    ] * 2
+    assert sorted(path.name for path in out.iterdir()) == ["party-0", "party-1", "party-2"]
+    assert {path.suffix for path in out.glob("*/*")} == {".sent"}
+
+
+@pytest.mark.parametrize("unlike", ["began", "space", "boot", "all"])
+def test_only_the_turn_of_a_process_that_is_gone_is_taken_over(
+    unlike: str, task: Task, tmp_path: Path, program: Path, run: Run
+) -> None:
+    """A process of that number may be another container's, and a number alone says too little."""
+    options = write_files(tmp_path, task, "group,label\na,0\n")
+    assert run(*options, "--out", "sent").returncode == 0
+    out, own = tmp_path / "sent", str(os.getpid())
+    holder = {
+        "pid": own,
+        "began": Path(f"/proc/{own}/stat").read_text().rpartition(")")[2].split()[19],
+        "space": str(Path("/proc/self/ns/pid").readlink()),
+        "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "place": ".partial-abcdef",
+    }
+    if unlike in ("space", "boot"):
+        holder |= {"began": "1", unlike: "another"}
+    if unlike == "began":  # of an earlier process of that number
+        holder["began"] = "1"
+    if unlike == "all":
+        holder = {"pid": own}
+    (out / TURN).write_text(" ".join(holder.values()) + "\n")
+    words = ["node", str(program), "--task", "task.json", "--out", "sent", "--to"]
+    (tmp_path / "own").mkdir()
+    with serving(certify(tmp_path / "own"), lambda *_: 201) as stranger:  # whom it does not trust
+        process = subprocess.Popen(
+            [*words, " ".join([stranger] * 3)], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        is_taken_over = unlike == "began"
+        assert said.startswith(
+            "Not every upload" if is_taken_over else "Waiting for another process of yours"
+        )
+        assert (out / TURN).exists() is not is_taken_over
+        (out / TURN).unlink(missing_ok=True)
+        process.communicate(timeout=600)
+    assert sorted(path.name for path in out.iterdir()) == ["party-0", "party-1", "party-2"]
 
 
 def check_one_link_for_one_client(page: PageSite, directory: Path, run: Run) -> None:

@@ -75,6 +75,24 @@ def test_the_lock_file_pins_what_is_installed() -> None:
         assert lock["packages"][f"node_modules/{name}"]["version"] == version
 
 
+def test_what_the_library_needs_of_a_runtime_is_stated() -> None:
+    """Whoever tries one that is none of those named sees what it has to have."""
+    known = r"\b(AbortSignal\.\w+|Text\w+coder|\w*Stream|setTimeout|crypto\.\w+|structuredClone|Blob)\b"
+    used = set[str]()
+    for path in (WEB / "src").glob("*.ts"):
+        used.update(re.findall(known, path.read_text(encoding="utf-8")))
+    assert used == {
+        "AbortSignal.timeout",
+        "TextDecoder",
+        "setTimeout",
+        "crypto.getRandomValues",
+        "crypto.subtle",
+    }
+    said = (WEB / "README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in said.splitlines() if line.startswith("| React Native |")]
+    assert all(f"`{name}`" in row for name in used)
+
+
 def test_few_packages_are_part_of_what_is_built() -> None:
     lock = json.loads((WEB / "package-lock.json").read_text())
     built = {

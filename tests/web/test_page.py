@@ -3,7 +3,7 @@
 import json
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -503,6 +503,70 @@ def check_each_view(browser: Browser, page: PageSite, link: str) -> None:
     browser.open(link[:-1])
     browser.wait_for_text("Your link is incomplete")
     check_readable(browser)
+
+
+QUESTION = "Which group do you belong to?"
+FORM = [
+    ("heading", "Take part"),
+    ("navigation", "Language"),
+    ("heading", "Your answer"),
+    ("radiogroup", "Who takes part?"),
+    ("radiogroup", QUESTION),
+    ("radio", "b"),
+    ("button", "Show what will be sent"),
+    ("status", None),
+]
+PREVIEW = [("heading", "This will be sent"), ("button", "Seal and send"), ("button", "Change the answer")]
+HALF_SENT = [
+    ("heading", "Sending"),
+    ("table", "Sending"),
+    ("columnheader", "Your package is"),
+    ("rowheader", "party 2"),
+    ("button", "Send again"),
+]
+SENT = [("heading", "Thank you: everything is stored"), ("heading", "Your receipt"), ("status", None)]
+
+
+def check_read_aloud(browser: Browser, parts: Sequence[tuple[str, str | None]]) -> None:
+    """Check that a reader of screens finds these parts, by the browser's own tree of accessible objects."""
+    for role, name in parts:
+        assert browser.read_aloud(role, name) > 0, (role, name)
+
+
+def test_a_reader_of_screens_is_told_what_there_is_and_what_changes(
+    browser: Browser, page: PageSite, link: str
+) -> None:
+    """No such reader runs here. It says what browsers tell it: roles, names, the focus and live regions."""
+    browser.open(link)
+    browser.wait_for_text("What happens")
+    check_read_aloud(browser, FORM)
+    browser.evaluate("void (window.first = document.querySelector('#heard'))")
+    browser.click_text("Show what will be sent")
+    browser.wait_for("document.querySelector('#fault') !== null")
+    check_read_aloud(browser, [("alert", None), ("radiogroup", QUESTION)])
+    group = "document.querySelector('#group')"
+    assert browser.evaluate(f"{group}.getAttribute('aria-describedby').split(' ')[0]") == "fault"
+    assert browser.evaluate(f"{group}.getAttribute('aria-invalid')") == "true"
+    assert browser.evaluate(f"{group}.contains(document.activeElement)")
+    browser.click("#who-organization")
+    paste(browser, "group,label\na,0\nb,1\n")
+    browser.wait_for(
+        "window.first.textContent === '2 of 2 rows will be counted.'"
+    )  # the same region as before
+    browser.click("#who-person")
+    browser.wait_for("window.first.textContent === '' && window.first.isConnected")
+    fill_in(browser)
+    check_read_aloud(browser, PREVIEW)
+    assert browser.evaluate("document.activeElement.textContent") == "This will be sent"
+    with page.without(2), browser.before_each_page(AT_ONCE):
+        answer(browser, link)
+        browser.click("#send")
+        browser.wait_for(AGAIN)
+        check_read_aloud(browser, HALF_SENT)
+    browser.click("#again")
+    browser.wait_for(DONE)
+    check_read_aloud(browser, SENT)
+    assert browser.evaluate("document.activeElement.textContent") == "Thank you: everything is stored"
 
 
 def test_everybody_can_read_it(browser: Browser, page: PageSite, link: str) -> None:

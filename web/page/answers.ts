@@ -170,7 +170,8 @@ export class AnswerForm {
       return element("div", { class: "option" }, input, element("label", { for: input.id }, shown(name)));
     });
     const described = help === undefined ? [] : [element("p", { class: "help", id: `${field}-help` }, help)];
-    const attributes = { id: field, ...(help !== undefined && { "aria-describedby": `${field}-help` }) };
+    const isAsked = { role: "radiogroup", "aria-required": "true" }; // a group of no role cannot be invalid
+    const attributes = { ...isAsked, id: field, ...(help !== undefined && { "aria-describedby": `${field}-help` }) };
     return element("fieldset", attributes, element("legend", {}, question), ...described, ...options);
   }
 

@@ -15,13 +15,14 @@ import {
   type SealedUpload,
   type SendingState,
   type Sentence,
+  type TableRecords,
   type Task,
 } from "../src/index.js";
 import { fill } from "../src/sentences.js";
 import { about, countsTable } from "./about.js";
 import { AnswerForm, noAnswers, type Answers } from "./answers.js";
 import { button, element, paragraph, type Child } from "./dom.js";
-import { noTable, TableForm, type Counted, type GivenTable } from "./organization.js";
+import { noTable, TableForm, type GivenTable } from "./organization.js";
 import { isTaken, packages, receipt, stateTable } from "./sending.js";
 import { areAllStored, forget, keep, keptFor, StoreError, withState, type Kept } from "./store.js";
 import { languages, textsIn, type Texts, type Wording, type Wordings } from "./texts.js";
@@ -73,6 +74,13 @@ export class TakePart {
   private wasWiped = false;
   private toForget = ""; // the receipt of a submission whose packages are to be deleted, if that is confirmed
   private writing: Promise<void> = Promise.resolve();
+  /**
+   * What is read aloud of a change that leaves the view and the focus as they are.
+   *
+   * It is there before there is anything to say: a region that comes together with its text is often not read.
+   */
+  private readonly heard = element("p", { role: "status", class: "heard", id: "heard" });
+  private toBeHeard = "";
 
   constructor(
     private readonly root: HTMLElement,
@@ -84,6 +92,7 @@ export class TakePart {
 
   /** Look for earlier submissions in this browser, and show the first view. */
   async start(): Promise<void> {
+    document.body.append(this.heard);
     if (this.setting.route === "send" && !this.setting.isReadOnly) {
       await this.guarded(async () => {
         this.earlier = await keptFor(this.setting.task);
@@ -118,6 +127,7 @@ export class TakePart {
       this.view = { kind: "form", fault: "" };
       document.getElementById("of-table")?.replaceChildren(...this.ofTable());
       document.getElementById(focused)?.focus();
+      this.tell();
     });
   }
 
@@ -133,12 +143,21 @@ export class TakePart {
     document.documentElement.lang = this.language;
     document.title = title;
     const header = element("header", {}, element("h1", {}, title), this.languageChoice());
+    this.toBeHeard = "";
     const main = element("main", { id: "main" }, ...this.content());
     this.root.replaceChildren(header, main);
+    this.tell();
     if (movesFocus) {
       const heading = main.querySelector("h2");
       heading?.setAttribute("tabindex", "-1");
       heading?.focus();
+    }
+  }
+
+  /** Have a reader of screens say what is new. */
+  private tell(): void {
+    if (this.heard.textContent !== this.toBeHeard) {
+      this.heard.textContent = this.toBeHeard;
     }
   }
 
@@ -226,7 +245,7 @@ export class TakePart {
       });
       return element("div", { class: "option" }, input, element("label", { for: input.id }, text));
     });
-    return [element("fieldset", {}, element("legend", {}, this.texts.whoHeading), ...options)];
+    return [element("fieldset", { role: "radiogroup" }, element("legend", {}, this.texts.whoHeading), ...options)];
   }
 
   private personFields(): readonly Child[] {
@@ -240,7 +259,9 @@ export class TakePart {
       }
       this.show({ kind: "form", fault: fault.sentence }, false);
       const field = document.getElementById(fault.field);
+      const help = field?.getAttribute("aria-describedby") ?? "";
       field?.setAttribute("aria-invalid", "true");
+      field?.setAttribute("aria-describedby", `fault ${help}`.trim()); // or the focus would be read, and not why
       const first = field instanceof HTMLFieldSetElement ? field.querySelector("input") : field;
       first?.focus();
     });
@@ -258,9 +279,12 @@ export class TakePart {
     const form = this.tableForm;
     const counted = form.counted();
     const fields = [...form.columns(), ...form.clients()];
+    this.toBeHeard = "";
     if (counted.kind === "not yet") {
       return fields;
     }
+    const said = counted.kind === "records" ? this.saidOfCounted(counted) : counted.sentence;
+    this.toBeHeard = said;
     const next = button(texts.preview, "main", () => {
       if (counted.kind === "records" && counted.of.records.length > 0) {
         this.show({ kind: "preview", records: counted.of.records });
@@ -268,19 +292,18 @@ export class TakePart {
       }
       this.show({ kind: "form", fault: counted.kind === "fault" ? counted.sentence : texts.noRows }, false);
     });
-    return [...fields, ...this.countedView(form, counted), element("div", { class: "buttons" }, next)];
+    const shown =
+      counted.kind === "records"
+        ? [element("p", { id: "counted" }, said), ...form.leftOut(counted.of.leftOut), this.counts(counted.of.records)]
+        : [element("p", { class: "help" }, said)];
+    return [...fields, ...shown, element("div", { class: "buttons" }, next)];
   }
 
-  private countedView(form: TableForm, counted: Counted): readonly Child[] {
-    if (counted.kind !== "records") {
-      return counted.kind === "fault" ? [element("p", { role: "status", class: "help" }, counted.sentence)] : [];
-    }
-    const { records, leftOut } = counted.of;
-    const said = fill(this.texts.counted, {
-      records: records.length.toLocaleString(this.language),
-      rows: counted.rows.toLocaleString(this.language),
+  private saidOfCounted({ of, rows }: { readonly of: TableRecords; readonly rows: number }): string {
+    return fill(this.texts.counted, {
+      records: of.records.length.toLocaleString(this.language),
+      rows: rows.toLocaleString(this.language),
     });
-    return [element("p", { role: "status", id: "counted" }, said), ...form.leftOut(leftOut), this.counts(records)];
   }
 
   private counts(records: readonly ClientRecord[]): HTMLElement {

@@ -202,7 +202,7 @@ def uploads(options: UploadsOptions) -> None:
     """Write a party's list of uploads."""
     opener = _opener(options)
     population = None if options.population == UNCHARGED else options.population
-    earlier = CountedBefore(chosen_ledger(options.ledger), population, options.chain or "")
+    earlier = CountedBefore(chosen_ledger(options.ledger), population, options.chain)
     with steps(STEPS) as begin:
         begin("aggregate")
         listed = list_uploads(opener, options.shares, options.out, options.keys, earlier=earlier)

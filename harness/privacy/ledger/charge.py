@@ -51,12 +51,12 @@ class CountedBefore:
     Attributes:
         ledger: The ledger.
         population: What the later run is charged to; None for nobody.
-        chain: The chain of the later run, or "".
+        chain: The chain of the later run, if it is of one.
     """
 
     ledger: Ledger
     population: str | None
-    chain: str = ""
+    chain: str | None = None
 
     def check_open(self, task: str) -> None:
         """Raise UsedUploadsError if a task, by its digest, was closed."""
@@ -81,7 +81,7 @@ class Account:
 
     def counts(self, event: PrivacyEvent) -> bool:
         """Return whether the ledger is asked and written: for a population, or what may be used once."""
-        return self.population is not None or bool(event.uploads) or bool(event.piece)
+        return self.population is not None or bool(event.uploads) or event.piece is not None
 
     def kept_relation(self, unit: PrivacyUnit) -> NeighboringRelation | None:
         """Return the relation of the population's first charge, which its other runs keep.

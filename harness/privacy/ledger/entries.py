@@ -44,6 +44,7 @@ _COLUMNS = (  # of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
+_NO_STATEMENTS = ""  # enters the head after a charge without hosts, as in version 1.0
 # Some ledgers of schema 6 have these tables, and those of version 1.0 do not.
 _RUNS = """
     CREATE TABLE runs (
@@ -77,12 +78,12 @@ class LedgerSize:
     Attributes:
         charges: The number of charges.
         uploads: The number of uploads that runs have counted, without those of closed tasks.
-        last: When the last charge was written, in UTC and ISO 8601, or "".
+        last: When the last charge was written, in UTC and ISO 8601; None before the first.
     """
 
     charges: int
     uploads: int
-    last: str
+    last: str | None
 
 
 class Ledger(Database):
@@ -160,7 +161,7 @@ class Ledger(Database):
         with self.reading() as connection:
             return _spent_on(connection, histories.ask(connection, uploads))
 
-    def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
+    def counted(self, name: str | None, chain: str | None, uploads: Iterable[str]) -> frozenset[str]:
         """Return the uploads that a run leaves out: those counted for its chain or another population.
 
         Without a population, any earlier run counts.
@@ -228,13 +229,13 @@ class Ledger(Database):
             number = _insert(connection, name, event) if begun is None else begun.id
             if event.uploads:
                 histories.count_asked(connection, asked, number, event.upload_task)
-            if event.piece:
+            if event.piece is not None:
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (event.piece, number))
             if event.asked_by is not None:
                 _insert_run(connection, number, event.asked_by)
             if isinstance(event.chain, RevealOfTask):
                 connection.execute("INSERT INTO reveals VALUES (?, ?)", (number, event.chain.number))
-            _append_head(connection, event.run)
+            _append_head(connection, _NO_STATEMENTS if event.run is None else event.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
 
@@ -257,8 +258,8 @@ class Ledger(Database):
         self.shrink()
         return forgotten
 
-    def closed_on(self, task: str) -> str:
-        """Return when a task was closed, in UTC and ISO 8601, or ""."""
+    def closed_on(self, task: str) -> str | None:
+        """Return when a task was closed, in UTC and ISO 8601; None if it is open."""
         with self.reading() as connection:
             return histories.closed_on(connection, task)
 
@@ -267,7 +268,7 @@ class Ledger(Database):
         with self.reading() as connection:
             (charges,) = connection.execute("SELECT COUNT(*) FROM charges").fetchone()
             newest = connection.execute("SELECT time FROM charges ORDER BY id DESC LIMIT 1").fetchone()
-            last = str(newest[0]) if newest else ""
+            last = str(newest[0]) if newest else None
             (uploads,) = connection.execute("SELECT COUNT(*) FROM uploads").fetchone()
             return LedgerSize(charges=int(charges), uploads=int(uploads), last=last)
 
@@ -317,7 +318,9 @@ class Ledger(Database):
         asked: Sequence[UploadHistory],
     ) -> LedgerState:
         """Return what decides about a run whose uploads were asked about."""
-        used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
+        used = None
+        if event.piece is not None:
+            used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
         counted: frozenset[str] = frozenset()
         if event.chain is not None:
             counted = _counted(connection, name, event.chain.name, asked)
@@ -326,6 +329,9 @@ class Ledger(Database):
             last_reveal = _last_reveal(connection, name, event.chain.name)
         population = None if name is None else _find(connection, name)
         is_new = name is not None and population is None and budget is None
+        closed = None
+        if event.upload_task is not None:
+            closed = histories.closed_on(connection, event.upload_task)
         return LedgerState(
             path=self.path,
             population=population,
@@ -336,7 +342,7 @@ class Ledger(Database):
             noise_used_by=None if used is None else int(used[0]),
             spent_on=_spent_on(connection, asked) if event.policies else {},
             last_reveal=last_reveal,
-            closed=histories.closed_on(connection, event.upload_task) if event.upload_task else "",
+            closed=closed,
         )
 
 
@@ -455,11 +461,14 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
 
 
 def _counted(
-    connection: sqlite3.Connection, name: str | None, chain: str, asked: Sequence[UploadHistory]
+    connection: sqlite3.Connection, name: str | None, chain: str | None, asked: Sequence[UploadHistory]
 ) -> frozenset[str]:
-    """Return the asked uploads that a charge of this chain, or of another population, counted."""
+    """Return the asked uploads that a charge of this chain, or of another population, counted.
+
+    Without a chain, NULL is equal to no chain of the table, where "" is that of a charge without one.
+    """
     rows = connection.execute(
-        "SELECT id FROM charges WHERE :key IS NULL OR population <> :key OR chain = NULLIF(:chain, '')",
+        "SELECT id FROM charges WHERE :key IS NULL OR population <> :key OR chain = :chain",
         {"key": key_of(name) if name else None, "chain": chain},
     )
     charges = {int(number) for (number,) in rows}

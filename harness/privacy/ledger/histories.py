@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-UNKNOWN_TASK = ""  # of uploads that version 1.0 counted
+_UNKNOWN_TASK = ""  # the table's name of the task of uploads of which nobody says it, as version 1.0 did not
 _NO_HISTORY = 0  # before the first charge
 _COUNTED = "asked CROSS JOIN uploads USING (upload)"  # looks up each asked one, and reads no others
 TABLES = """
@@ -101,7 +101,7 @@ def asked_with(connection: sqlite3.Connection, histories: Collection[int]) -> It
 
 
 def count_asked(
-    connection: sqlite3.Connection, histories: Sequence[UploadHistory], charge: int, task: str
+    connection: sqlite3.Connection, histories: Sequence[UploadHistory], charge: int, task: str | None
 ) -> None:
     """Write that a charge counts all asked uploads; those that it counted before stay as they are.
 
@@ -109,7 +109,7 @@ def count_asked(
         connection: Is the only one that writes.
         histories: What `ask` returned.
         charge: The charge's number.
-        task: The digest of the uploads' task, or `UNKNOWN_TASK`.
+        task: The digest of the uploads' task; None if it is unknown.
     """
     befores = [history.number for history in histories if charge not in history.charges]
     values = {"charge": charge, "task": _number_of(connection, task), "none": _NO_HISTORY}
@@ -127,17 +127,18 @@ def count_asked(
     connection.execute(f"INSERT OR IGNORE INTO uploads SELECT upload, ({followed} :none) FROM asked", values)
 
 
-def _number_of(connection: sqlite3.Connection, task: str) -> int:
-    """Return a task's number, and write the task if it is new."""
-    connection.execute("INSERT OR IGNORE INTO tasks (name) VALUES (?)", (task,))
-    (number,) = connection.execute("SELECT id FROM tasks WHERE name = ?", (task,)).fetchone()
+def _number_of(connection: sqlite3.Connection, task: str | None) -> int:
+    """Return a task's number, None for an unknown task; write the task if it is new."""
+    name = _UNKNOWN_TASK if task is None else task
+    connection.execute("INSERT OR IGNORE INTO tasks (name) VALUES (?)", (name,))
+    (number,) = connection.execute("SELECT id FROM tasks WHERE name = ?", (name,)).fetchone()
     return int(number)
 
 
-def closed_on(connection: sqlite3.Connection, task: str) -> str:
-    """Return when a task was closed, in UTC and ISO 8601, or "" while it is open."""
+def closed_on(connection: sqlite3.Connection, task: str) -> str | None:
+    """Return when a task was closed, in UTC and ISO 8601; None while it is open."""
     row = connection.execute("SELECT closed FROM tasks WHERE name = ?", (task,)).fetchone()
-    return "" if row is None or row[0] is None else str(row[0])
+    return None if row is None or row[0] is None else str(row[0])
 
 
 def close(connection: sqlite3.Connection, task: str, time: str) -> int:
@@ -170,7 +171,7 @@ def upgrade(connection: sqlite3.Connection, *, keep: bool) -> None:
 
 def _histories_of_uses(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int]]:
     """Yield each upload of `uses` in order, with the number of its history, which is written before."""
-    task = _number_of(connection, UNKNOWN_TASK)
+    task = _number_of(connection, None)
     numbers: dict[tuple[int, int], int] = {}  # of histories, by their charge and the history before
     known: dict[str, int] = {}  # of histories, by all of their charges
     for upload, charges in connection.execute(

@@ -102,10 +102,11 @@ class PrivacyEvent:
     Attributes:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
         policies: Clients' policies, by upload, of some or all of its uploads.
-        upload_task: The digest of the task of its uploads, or "". A ledger keeps it for each upload.
-        piece: The name of its noise if made ahead, else "".
+        upload_task: The digest of the task of its uploads; None without uploads. A ledger keeps it for each
+            upload.
+        piece: The name of its noise if that was made ahead, else None.
         chain: Its chain, or the reveal of a task that it is, if it is of any.
-        run: The digest of the hosts' statements, or "".
+        run: The digest of the hosts' statements; None for a run without hosts.
         asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
         has_rounds: Whether noisy sums of rounds are part of it. A ledger keeps that neither.
@@ -120,10 +121,10 @@ class PrivacyEvent:
     noise: NoiseEvent | Concentrated | None = None
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
-    upload_task: str = ""
-    piece: str = ""
+    upload_task: str | None = None
+    piece: str | None = None
     chain: RunChain | None = None
-    run: str = ""
+    run: str | None = None
     asked_by: AskedRun | None = None
     family: NoiseFamily | None = None
     has_rounds: bool = False
@@ -390,26 +391,26 @@ def refuse_used_reveal(number: int, task: str, last: int) -> None:
     number.  [test: tests/harness/privacy/test_reveals.py]
 
     Args:
-        number: The reveal's; 0 for a run of no series.
+        number: The reveal's, from 1 on.
         task: The name of the task that declares the reveals.
         last: The highest number that was begun; 0 before the first.
     """
-    if number and number <= last:
+    if number <= last:
         raise UsedRevealError(
             f"Reveal {last} of task {task[:16]} was begun, so {number} counts as used, whatever came of it. "
             f"Have clients seal for reveal {last + 1}, which adds noise of its own."
         )
 
 
-def refuse_closed(closed: str, task: str, path: Path) -> None:
+def refuse_closed(closed: str | None, task: str, path: Path) -> None:
     """Raise UsedUploadsError if the task of a run's uploads was closed.
 
     Args:
-        closed: When, in UTC and ISO 8601, or "".
+        closed: When, in UTC and ISO 8601; None for an open task.
         task: The task's digest.
         path: The ledger's file.
     """
-    if closed:
+    if closed is not None:
         raise UsedUploadsError(
             f"Task {task[:16]} was closed in {path} on {closed[:10]}, which forgot which of its uploads were "
             "counted, so no run takes any. Have clients share for another task."
@@ -444,7 +445,8 @@ class LedgerState:
         noise_used_by: The charge that used the run's noise, None if it is unused.
         last_reveal: The highest number of the run's series that was begun; 0 before the first.
         spent_on: The total loss of each used upload of a run with clients' policies.
-        closed: When the task of the run's uploads was closed, in UTC and ISO 8601, or "".
+        closed: When the task of the run's uploads was closed, in UTC and ISO 8601; None if it is open, or the
+            run has no uploads.
     """
 
     path: Path
@@ -456,7 +458,7 @@ class LedgerState:
     noise_used_by: int | None = None
     spent_on: Mapping[str, Guarantee] = field(default_factory=dict)
     last_reveal: int = 0
-    closed: str = ""
+    closed: str | None = None
 
     def begun(self, event: PrivacyEvent) -> Charge | None:
         """Return the charge of the run's chain; None before its first run, or for a run of no chain."""
@@ -513,7 +515,8 @@ class LedgerRules:
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
                 f"{named('population', 'NAME')}."
             )
-        refuse_closed(state.closed, event.upload_task, state.path)
+        if event.upload_task is not None:
+            refuse_closed(state.closed, event.upload_task, state.path)
         refuse_used(state.uses, name, event.uploads)
         if name is not None:
             _refuse_to_population(state, name, budget, event)

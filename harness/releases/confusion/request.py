@@ -68,7 +68,7 @@ class ConfusionCall(ReleaseCall):
 
         if self.threshold is None:
             return None
-        return ScoreCut(self.threshold, self.request.positive_label or "")
+        return ScoreCut(self.threshold, self.request.positive_label)
 
     def check_source(self, *, clients_send: bool) -> None:  # noqa: ARG002
         if self.cut is not None and self.source.prediction:

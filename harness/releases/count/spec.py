@@ -16,7 +16,7 @@ PI_COUNT = ProtocolSpec(
     name="pi_count",
     source="the open problem of Pujol and Desfontaines; shifted logarithm, Finley et al. 2024",
     arguments=("parties", "groups", "labels", "offset", "most", "epsilon", "delta_bits"),
-    input_forms={SPLIT.name: replace(SPLIT, public=(*SPLIT.public, "offset", "largest count"), capped="")},
+    input_forms={SPLIT.name: replace(SPLIT, public=(*SPLIT.public, "offset", "largest count"), capped=None)},
     input_paths=AT_REST,
     outputs=("logarithms",),
     revealed=("noisy logarithm of the number of records per (group, label), to all parties",),

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 from fairshares.harness.errors import OptionError, named
 from fairshares.harness.request.fields import OptionGroup, required
 from fairshares.harness.request.readers import SHA256, OneOf, Whole, in_module
-from fairshares.harness.request.request import DISTRIBUTED, JOINT, Inputs, Protect, Randomness, Request
+from fairshares.harness.request.request import (
+    DISTRIBUTED,
+    JOINT,
+    Inputs,
+    Protect,
+    Randomness,
+    Request,
+    RevealInSeries,
+)
 
 if TYPE_CHECKING:
     from fairshares.harness.inputs.record_schema import RecordDomain
@@ -57,12 +65,8 @@ class RevealRequest(Request):
     reveal = required(Whole(1, _MOST_REVEALS), "the number of the reveal for which clients sealed", "1")
 
     @property
-    def charged_with(self) -> str:
-        return self.upload_task
-
-    @property
-    def number_in_series(self) -> int:
-        return self.reveal
+    def series(self) -> RevealInSeries:
+        return RevealInSeries(self.upload_task, self.reveal)
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:  # noqa: ARG002
         """Return the relation of clients: one takes part in all reveals, or in none."""

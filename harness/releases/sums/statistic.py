@@ -160,10 +160,11 @@ class SumsStatistic(Statistic[NoisySum]):
         """
         vectors = domain.vectors
         assert vectors is not None  # as the kind says
-        if vectors.reveal not in (0, release.number_in_series):  # 0 where its noise is made ahead
+        number = None if release.series is None else release.series.number
+        if vectors.reveal not in (0, number):  # 0 where its noise is made ahead
             raise ShareError(
                 f"These vectors were sealed for reveal {vectors.reveal}, and this is reveal "
-                f"{release.number_in_series}; have clients seal for it."
+                f"{number}; have clients seal for it."
             )
         rule = vectors.rule
         distributed = None

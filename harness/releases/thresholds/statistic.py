@@ -206,9 +206,9 @@ class NoisyCurves:
         """Return `curves.json`, a run's only file if it chooses no thresholds."""
         return (self.file(privacy),)
 
-    def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the curves with another positive label, or raise RecordDomainError."""
-        if label in ("", self.positive):
+    def for_positive(self, label: str | None) -> "NoisyCurves":
+        """Return the curves with another positive label, if one is named, or raise RecordDomainError."""
+        if not label or label == self.positive:
             return self
         if label in self.others:
             every = {**self.others, self.positive: self.curves}
@@ -300,12 +300,12 @@ class CurvesStatistic(Statistic[NoisyCurves]):
 
     Attributes:
         flat: Whether single bins are opened, in place of the blocks with the least error.
-        positive: The positive label; empty for the last label.
+        positive: The positive label; None for the last label.
         spec: The protocol.
     """
 
     flat: bool = False
-    positive: str = ""
+    positive: str | None = None
     spec: ProtocolSpec = PI_ROC
     name = "curves"
     file_types = (CurvesFile,)
@@ -674,7 +674,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     @classmethod
     def for_request(cls, request: Request) -> "ThresholdsStatistic":
         assert isinstance(request, ThresholdsRequest)
-        curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
+        curves = CurvesStatistic(request.blocks == "flat", request.positive_label, request.spec)
         return ThresholdsStatistic(curves, choice_of(request))
 
     @property

@@ -68,8 +68,8 @@ class WeightsRequest(Request):
     )
 
     @property
-    def charged_with(self) -> str:
-        return self.inputs.chain or ""
+    def chain_name(self) -> str | None:
+        return self.inputs.chain
 
 
 class WeightsCall(ReleaseCall):

@@ -22,7 +22,7 @@ import pytest
 
 from fairshares.harness.engines.execution import PROJECT
 from fairshares.harness.engines.parties.handle import PartyState
-from fairshares.harness.errors import HostUnfitError, HostUnreachableError
+from fairshares.harness.errors import HostUnfitError, HostUnreachableError, SurfaceName, naming
 from fairshares.harness.hosts import agent, connection, local_host as links, wire
 from fairshares.harness.hosts.connection import HostConnection
 from fairshares.harness.hosts.fleet import skew_s
@@ -48,6 +48,7 @@ from fairshares.harness.hosts.messages import (
     ReceivedRequest,
 )
 from fairshares.harness.system import documents
+from fairshares.harness.uploads.signatures import Signed
 from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
 
@@ -192,6 +193,24 @@ def test_a_broken_answer_is_one_sentence(
         ) as raised:
             asked.result()
     assert len(str(raised.value)) < 2000
+    session.close()
+
+
+@pytest.mark.parametrize("surface", SurfaceName)
+def test_a_request_says_who_reads_its_answer(surface: SurfaceName, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(HELLO, goes_on=True)
+
+    def ask() -> list[Signed]:
+        with naming(surface.used):
+            return connect(session, monkeypatch).ask(Collect())
+
+    with ThreadPoolExecutor(1) as pool:
+        asked_for = pool.submit(ask)
+        until(lambda: any(b'"collect"' in line for line in session.sent))
+        session.say(wire.encode(AnswerFrame(answer=[])))
+        assert asked_for.result() == []
+    (request,) = [json.loads(line) for line in session.sent if b'"collect"' in line]
+    assert request == {"do": "collect", "surface": surface.value}
     session.close()
 
 

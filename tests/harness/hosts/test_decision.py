@@ -166,7 +166,7 @@ def random_event(draw: Random) -> PrivacyEvent:
         out=NOWHERE,
         uploads=uploads,
         policies=policies,
-        piece=f"piece-{draw.randint(0, 9)}" if draw.random() < 0.1 else "",
+        piece=f"piece-{draw.randint(0, 9)}" if draw.random() < 0.1 else None,
     )
 
 
@@ -187,7 +187,7 @@ def random_action(draw: Random) -> Action:
         model = draw.choice((*MODELS, None))
         return Benchmark(model, draw.choice((None, *PROGRAMS)) if model else None)
     event = random_event(draw)
-    chain = draw.choice(("c1", "c2")) if draw.random() < 0.3 else ""
+    chain = draw.choice(("c1", "c2")) if draw.random() < 0.3 else None
     if chain:
         event = replace(event, chain=RunChain(chain, draw.choice(("d1", "d1", "d2"))))
     return Release(
@@ -283,7 +283,7 @@ class Naive:
             found.add(Ground.SECURITY)
         if table.get("unit", asked.unit) != asked.unit:
             found.add(Ground.UNIT)
-        if asked.chain != "" and not table.get("chains", False):
+        if asked.chain is not None and not table.get("chains", False):
             found.add(Ground.CHAINS)
         wanted = table.get("upload_tasks", [])
         if wanted != [] and asked.upload_task is not None and asked.upload_task not in wanted:
@@ -577,7 +577,7 @@ def test_a_total_bounds_a_run_without_a_population() -> None:
                 exact=Guarantee(Fraction(epsilon), Fraction(delta)),
                 uploads=(),
                 policies={},
-                piece="",
+                piece=None,
             )
             asked = Release(event.task, event.model, str(event.unit), population, event=event)
             refused = decide(policy.host_rules, "", asked, LedgerState(NOWHERE))

@@ -43,8 +43,8 @@ def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ho
                 directory="/srv/fairshares",
                 project="/srv/FairShares",
                 port=9000,
-                client_port=0,
                 ssh_port=port,
+                client_port=None,
                 **reached_by(tmp_path / "host"),
             )
             yield host, (tmp_path / "gateway" / "known_hosts").read_text()
@@ -56,6 +56,7 @@ def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ho
 
 def add_known(host: Host, line: str) -> None:
     """Add a line to the host's file of known keys."""
+    assert host.known_hosts is not None
     with Path(host.known_hosts).open("a") as known:
         known.write(line)
 
@@ -90,6 +91,7 @@ def test_the_host_behind_a_known_gateway_has_to_be_known_too(
     behind: tuple[Host, str], tmp_path: Path
 ) -> None:
     host, gateways_key = behind
+    assert host.known_hosts is not None
     Path(host.known_hosts).write_text(gateways_key)
     with pytest.raises(HostUnreachableError, match=r": its ssh host key is not in .*; connect once by ssh"):
         connection._open(host)

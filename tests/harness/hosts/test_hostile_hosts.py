@@ -359,7 +359,7 @@ def test_hosts_take_a_piece_of_noise_that_all_of_them_have(said: list[Answers], 
     answers = deepcopy(said)
     for answers_of_host, pieces in zip(answers, held, strict=True):
         answers_of_host["aggregate"][-1]["pieces"] = pieces
-    taken: list[str] = []
+    taken: list[str | None] = []
 
     class Noting(Replaying):
         def ask(self, message: Message[T]) -> T:

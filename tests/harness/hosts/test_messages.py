@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from fairshares.harness.engines.execution import PROJECT
-from fairshares.harness.errors import HostUnfitError
+from fairshares.harness.errors import SHELL, HostUnfitError, SurfaceName, naming, surface_name_now
 from fairshares.harness.hosts.agent import Agent
 from fairshares.harness.hosts.connection import checked
 from fairshares.harness.hosts.fleet import answers_of_each
@@ -143,7 +143,7 @@ OPTIONAL = (
 # Fields of several types, or with any names: `BEYOND` has what is wrong of them.
 EITHER = (
     *("domain", "terms", "policy_text", "parties", "asked", "started"),
-    *("batch", "statistical_security"),
+    *("batch", "statistical_security", "piece", "port", "client_port"),
     *("agreed", "made", "certificates", "successors", "embedded"),
 )
 LONG = "x" * ((1 << 20) + 1)
@@ -207,6 +207,8 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("prepare", {"addresses": [["127.0.0.1", 1]] * 65}),
     ("prepare", {"addresses": [["127.0.0.1:1\n127.0.0.1", 1]]}),
     ("prepare", {"piece": "../piece"}),
+    ("prepare", {"piece": ""}),
+    ("prepare", {"piece": 1}),
     ("prepare", {"clients": {"terms": {}, "certificates": [], "ports": [1, 2], "seconds": 1}}),
     ("prepare_invited", {"addresses": [["127.0.0.1", 1]] * 65}),
     ("prepare_invited", {"piece": DIGEST}),
@@ -226,6 +228,11 @@ BEYOND: list[tuple[str, dict[str, Any]]] = [
     ("go", {"agreed": {"0": {**as_sent(SIGNED), "more": ""}}}),
     ("keep", {"made": {"0": "signed"}}),
     ("setup", {"policy_text": LONG}),
+    ("setup", {"port": "9000"}),
+    ("setup", {"client_port": 1 << 16}),
+    ("listen", {"port": None}),
+    ("take_list", {"piece": None}),
+    ("take_program", {"piece": None}),
     ("setup", {"policy_text": 1}),
     ("setup", {"models": ["ring"] * 65}),
     ("pin", {"certificates": {"embedded": ["a"]}}),
@@ -295,6 +302,43 @@ def test_a_line_is_as_long_as_its_kind_of_message_needs(hosts: list[Path], stack
     lasting = {name for name, kind in TO_AGENT.items() if kind.LONGEST > SHORT}
     assert lasting == {"take_list", "take_program", "prepare", "prepare_invited", "go", "keep"}
     check_size(Go, LONGEST)
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (Propose(asked=asked(population="loan")), "population"),
+        (Propose(asked=asked(chain="monthly")), "chain"),
+        (Preprocess(asked=asked(population="loan"), domain={}), "population"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else case.name(),
+)
+def test_a_refusal_names_what_whoever_asks_writes(
+    message: Message[Any], field: str, hosts: list[Path], stack: ExitStack
+) -> None:
+    """An agent's process writes for a shell, and what a Python call asks for is refused by keywords."""
+    agent = Agent(io.BytesIO(), io.BytesIO(), Coordinator(hosts[0], stack).work)
+    for surface, wanted, other in (
+        (SurfaceName.PYTHON, f"{field}=", f"--{field}"),
+        (SurfaceName.SHELL, f"--{field}", f"{field}="),
+    ):
+        with naming(surface.used):
+            line = message.line(surface_name_now())
+        with naming(SHELL):  # as `agent.connected` has it
+            frame = agent._answer(ReceivedRequest.of_line(line, SHORT))
+            assert surface_name_now() is SurfaceName.SHELL
+        assert isinstance(frame, ErrorFrame), frame
+        assert wanted in frame.text and other not in frame.text
+
+
+def test_a_surface_of_another_version_is_refused(hosts: list[Path], stack: ExitStack) -> None:
+    """No kind of messages has a field of that name, so none can be taken for one."""
+    agent = Agent(io.BytesIO(), io.BytesIO(), Coordinator(hosts[0], stack).work)
+    for surface in ("java", 1, None, ["python"]):
+        frame = agent._answer(ReceivedRequest.of_line({"do": "collect", "surface": surface}, SHORT))
+        assert isinstance(frame, ErrorFrame) and "unknown key 'surface'" in frame.text
+    for kind in (*TO_AGENT.values(), *TO_SETUP.values()):
+        assert "surface" not in kind.__struct_fields__
 
 
 def test_time_is_for_an_answer_and_for_its_way() -> None:

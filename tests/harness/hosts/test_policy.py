@@ -8,6 +8,7 @@ import stat
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from fairshares.harness.hosts.policy import (
 from fairshares.harness.hosts.setup import set_up_here
 from fairshares.harness.releases.registry import OF_UPLOADS
 from fairshares.harness.security_models import get_model
-from tests.support.coordinators import RULE, Refused, agents, asked, make_hosts
+from tests.support.coordinators import RULE, Refused, agents, asked, make_hosts, write_rules
 
 DEFAULT = first_policy(["mpyc"])
 
@@ -298,6 +299,32 @@ def set_up_with(host: Path, other: Path) -> None:
     set_up_here(host, 0, renew=False, policy_text=None, others=[other], models=["ring"])
 
 
+def test_what_a_file_says_of_nothing_is_none(host: Path, tmp_path: Path) -> None:
+    """Version 1.0 took "" and 0 for none, so files may have them, and what `--json` prints has them, too."""
+    nothing = 'ssh_user = ""\nssh_port = 0\nkey_file = ""\nreached_at = ""\nclient_port = 0\n'
+    path = tmp_path / "hosts.toml"
+    path.write_text(HOST.format(0, 1) + nothing)
+    (read,) = read_hosts(path)
+    path.write_text(HOST.format(0, 1))
+    assert [read] == read_hosts(path) and (read.ssh_port, read.key_file, read.client_ports) == (
+        None,
+        None,
+        (),
+    )
+    path.write_text(HOST.format(0, 1) + "ssh_port = false\n")
+    with pytest.raises(HostsFileError, match="ssh_port"):
+        read_hosts(path)
+    write_rules(host, f'client_port = 0\n{RULE}unit = ""\nrelation = ""\n')
+    policy = read_policy(host)
+    (rule,) = policy.host_rules.rules
+    assert (rule.unit, rule.relation, policy.host_rules.client_port) == (None, None, None)
+    said: Any = policy.to_json()
+    (table,) = said["population"]
+    assert (table["unit"], table["relation"], said["client_port"]) == ("", "", 0)
+    write_rules(host, RULE)
+    assert read_policy(host).to_json() == said
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": 1, "party": "1", "certificates": {}}'])
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "other").write_text(text)
@@ -310,8 +337,19 @@ def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_host_names_options_of_its_coordinators_command(tmp_path: Path) -> None:
-    """Its messages are made in a process of its own, which no command has told what it speaks to."""
+    """Its messages are made in a process of its own, which no command has told what it speaks to.
+
+    Whoever calls functions gets keywords, and the next request is answered for who sends it.
+    """
     host = make_hosts(tmp_path, clients=0)[0]
-    with agents([host]) as [agent], pytest.raises(Refused, match="correct --population, or") as refusal:
-        agent.ask("propose", asked=asked(population="loan"))
-    assert not re.search(r"\b[a-z_]+=", str(refusal.value))
+    no_keyword, no_flag = r"\b[a-z_]+=", r"--[a-z]|\./inv"
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"surface": "python"}, "correct population=, or", no_flag),
+        ({"surface": "shell"}, "correct --population, or", no_keyword),
+        ({}, "correct --population, or", no_keyword),
+    ]
+    with agents([host]) as [agent]:
+        for surface, said, others in cases:
+            with pytest.raises(Refused, match=said) as refusal:
+                agent.ask("propose", asked=asked(population="loan"), **surface)
+            assert not re.search(others, str(refusal.value))

@@ -213,6 +213,7 @@ def test_a_refused_run_takes_no_noise(hosts: list[Path], stack: ExitStack) -> No
         (structs.replace(right, addresses=elsewhere), PolicyError, "has port = 0, and it was asked"),
         (structs.replace(right, addresses=elsewhere[1:]), HostUnfitError, "of other parties than its model"),
         (structs.replace(right, piece="b" * 64), StockError, "has no noise for this release"),
+        (structs.replace(right, piece=None), StockError, "whoever starts it named no piece"),
     ):
         with pytest.raises(error, match=said):
             answered(work, wrong)
@@ -477,7 +478,7 @@ def took(host: Path, hosts: list[Path], opened: Path) -> None:
     with ExitStack() as stack:
         coordinator, pieces = proposed(host, stack)
         work = coordinator.work
-        answered(work, to_prepare(0, piece=min(pieces, default="")))
+        answered(work, to_prepare(0, piece=min(pieces, default=None)))
         let_go(coordinator, work, hosts, Opens(run_of(work).planned.job.pieces[0], opened))
 
 

@@ -442,7 +442,9 @@ class Walker:
             return self.agreements("agreed" if request == "go" else "made")
         aside = [(LOOPBACK, 0)] * MODEL.parties
         pieces = self.pieces_made_ahead()
-        prepare = {"run": RUN_NAME, "party": 0, "addresses": aside, "piece": "".join(pieces)}
+        prepare: dict[str, Any] = {"run": RUN_NAME, "party": 0, "addresses": aside}
+        if pieces:
+            (prepare["piece"],) = pieces
         invited = {"run": RUN_NAME, "party": 0, "addresses": aside}
         clients = {
             "terms": TERMS,

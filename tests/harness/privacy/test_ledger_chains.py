@@ -126,9 +126,9 @@ def test_a_chain_is_of_uploads_and_of_a_population(ledger: Ledger) -> None:
     ledger.charge("people", None, event(C))  # what it spent before is the population's, too
     assert [population.spent.epsilon for population in ledger.populations("people")] == [2]
     assert ledger.counted("people", "weekly", [A, C]) == frozenset()
-    assert ledger.counted("people", "", [A, C, D]) == frozenset()
-    assert ledger.counted("people", "", ALL) == ledger.counted("people", "weekly", ALL) == {B}
-    assert ledger.counted(None, "", ALL) == {A, B, C}  # no run that nobody is charged for takes these
+    assert ledger.counted("people", None, [A, C, D]) == frozenset()
+    assert ledger.counted("people", None, ALL) == ledger.counted("people", "weekly", ALL) == {B}
+    assert ledger.counted(None, None, ALL) == {A, B, C}  # no run that nobody is charged for takes these
 
 
 def test_a_run_that_fails_costs_its_own_uploads_and_no_more(ledger: Ledger) -> None:

@@ -36,7 +36,7 @@ def identities(number: int, seed: int = 1) -> list[str]:
     return [draw.randbytes(32).hex() for _ in range(number)]
 
 
-def of_uploads(uploads: list[str], task: str = "", chain: str = "") -> PrivacyEvent:
+def of_uploads(uploads: list[str], task: str | None = None, chain: str | None = None) -> PrivacyEvent:
     chained = RunChain(chain, "a,b") if chain else None
     return replace(RUN, uploads=tuple(uploads), upload_task=task, chain=chained)
 
@@ -64,12 +64,12 @@ def test_an_identity_takes_a_hundred_bytes_for_a_year_of_monthly_runs(ledger: Le
 class Naive:
     """What a ledger knows of uploads: of each charge, in order, its population, chain and uploads."""
 
-    charges: list[tuple[str | None, str, set[str]]] = field(default_factory=list)
+    charges: list[tuple[str | None, str | None, set[str]]] = field(default_factory=list)
 
     def spent(self, upload: str) -> int:
         return sum(upload in uploads for _, _, uploads in self.charges)
 
-    def counted(self, name: str | None, chain: str, asked: list[str]) -> set[str]:
+    def counted(self, name: str | None, chain: str | None, asked: list[str]) -> set[str]:
         left_out = set[str]()
         for population, of_chain, uploads in self.charges:
             is_others = population is not None and population != name
@@ -82,7 +82,7 @@ class Naive:
         spent = {upload: SPENT * self.spent(upload) for upload in asked if self.spent(upload)}
         assert ledger.spent_on(asked) == spent
         for name in (None, "people", "clinics"):
-            for chain in ("", "weekly"):
+            for chain in (None, "weekly"):
                 assert ledger.counted(name, chain, asked) == self.counted(name, chain, asked)
 
 
@@ -101,7 +101,7 @@ def test_histories_say_what_sets_say(ledger: Ledger) -> None:
             weekly.update(some)
             ledger.charge("people", None, of_uploads(some, TASKS[number % 2], "weekly"))
         else:
-            naive.charges.append(("people", "", {*some}))
+            naive.charges.append(("people", None, {*some}))
             ledger.charge("people", None, of_uploads(some, TASKS[number % 2]))
         naive.check(ledger, uploads)
     assert ledger.size().uploads == len(uploads)
@@ -116,7 +116,7 @@ def of_version_1_0(path: Path) -> Naive:
         connection.execute("UPDATE charges SET epsilon = '1', delta = '1/1099511627776'")
         for number, population in enumerate(POPULATIONS_OF_1_0, 1):
             some = draw.sample(uploads, 15)
-            naive.charges.append((population, "", {*some}))
+            naive.charges.append((population, None, {*some}))
             connection.executemany("INSERT INTO uses VALUES (?, ?)", [(upload, number) for upload in some])
         connection.commit()
     return naive
@@ -143,7 +143,7 @@ def test_a_ledger_of_1_0_is_read_as_it_is_and_brought_on_by_the_first_charge(led
     of_others = naive.charges[4][2] | naive.charges[5][2]
     own = [upload for upload in uploads if upload not in of_others]
     ledger.charge("clinics", None, of_uploads(own, TASKS[0]))
-    naive.charges.append(("clinics", "", {*own}))
+    naive.charges.append(("clinics", None, {*own}))
     naive.check(ledger, uploads)
 
 
@@ -151,7 +151,7 @@ def test_a_process_killed_while_it_brings_a_ledger_on_leaves_it_whole(tmp_path: 
     source, draw, uploads = tmp_path / "1.0.sqlite", random.Random(4), identities(50, seed=3)
     naive = of_version_1_0(source)
     new = uploads[-1:]
-    after = Naive([*naive.charges, ("clinics", "", {*new})])
+    after = Naive([*naive.charges, ("clinics", None, {*new})])
     place = tmp_path / "ledger.sqlite"
     charge = partial(Ledger(place).charge, "clinics", None, of_uploads(new, TASKS[0]))
     kept = set[int]()
@@ -180,7 +180,7 @@ def test_a_closed_task_is_forgotten_and_no_run_takes_its_uploads(ledger: Ledger)
     """Nor under another population, nor those that no run had; charges, heads and other tasks stay."""
     first, second = closable(ledger)
     before, head, size = ledger.populations(), ledger.head(), ledger.path.stat().st_size
-    assert ledger.closed_on(TASKS[0]) == ""
+    assert ledger.closed_on(TASKS[0]) is None
     assert ledger.close_task(TASKS[0]) == 2000
     assert ledger.path.stat().st_size < 0.7 * size
     assert (ledger.populations(), ledger.head(), ledger.had([head])) == (before, head, [head])
@@ -213,7 +213,7 @@ def test_a_process_killed_while_it_closes_a_task_forgets_nothing_of_an_open_one(
         if is_closed:
             assert Ledger(place).size().uploads == 2000
         else:
-            assert Ledger(place).counted(None, "", first) == {*first}
+            assert Ledger(place).counted(None, None, first) == {*first}
     assert found == {False, True}
 
 

@@ -16,6 +16,7 @@ from fairshares.harness.releases.base import statistic_of
 from fairshares.harness.releases.registry import request_from_json
 from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.releases.sums.statistic import NoisySum, SumsStatistic
+from fairshares.harness.request.request import RevealInSeries
 from fairshares.harness.security_models import get_model
 from fairshares.protocols.circuits.gaussian import JointGaussian
 from fairshares.protocols.guarantee import Guarantee
@@ -130,7 +131,8 @@ def test_an_impossible_sum_is_cut_to_what_clients_and_noise_allow() -> None:
 def test_a_request_is_read_as_it_was_written_and_names_a_task() -> None:
     release = request(reveal=7)
     assert request_from_json(release.to_json()) == release
-    assert release.protect.of_clients and release.charged_with == "0" * 64 and release.number_in_series == 7
+    assert release.protect.of_clients
+    assert release.charged_with == "0" * 64 and release.series == RevealInSeries("0" * 64, 7)
     for changes in ({"upload_task": "0" * 63}, {"reveal": 0}, {"reveal": 10**6}, {"noise": "laplace"}):
         with pytest.raises(OptionError):
             request(**changes)
