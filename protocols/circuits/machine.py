@@ -24,9 +24,8 @@ def parties_that_mask(secret_integer) -> int:
     """
     compiler = sys.modules.get("Compiler.program")
     if compiler is None:
-        return getattr(secret_integer, "parties_that_mask", 0)
-    made = compiler.Program.prog
-    return made.use_split() or 0 if made.options.execute == "semi2k" else 0
+        return secret_integer.parties_that_mask if hasattr(secret_integer, "parties_that_mask") else 0
+    return compiler.Program.prog.use_split() if compiler.Program.prog.options.execute == "semi2k" else 0
 
 
 def may_enter_no_bits() -> bool:
