@@ -62,6 +62,8 @@ class SecurityModel:
         virtual_machine: MP-SPDZ's program, None for the embedded engine.
         compile_options: Options of MP-SPDZ's compiler. They name the ring's bits, and how the machine turns
             integers into bits: "-Y" by edaBits, or "-Z", "3" by splitting each share among 3 parties.
+        masked_from: With how many parties on a share is split into one number of each party, which then also
+            mask bits that become integers (`protocols.circuits.integers`); None if never.
         run_options: Options of the virtual machine.
         statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
             one, fails with probability 2^-b each; None without such a term.
@@ -89,6 +91,7 @@ class SecurityModel:
     ring: Ring
     virtual_machine: str | None = None
     compile_options: tuple[str, ...] = ()
+    masked_from: int | None = None
     run_options: tuple[str, ...] = ()
     statistical_security_bits: int | None = None
     batches: tuple[int, int] | None = None
@@ -123,7 +126,17 @@ class SecurityModel:
         bits = self.statistical_security_bits
         if self.mask_bits is not None:
             bits = bits_of_masks(self.mask_bits, parties, corruptions)
-        return replace(self, parties=parties, corruptions=corruptions, statistical_security_bits=bits)
+        chosen = replace(self, parties=parties, corruptions=corruptions, statistical_security_bits=bits)
+        if chosen.parties_that_mask:
+            return replace(chosen, compile_options=(*_RING_SPLIT, str(parties), *_MASKED))
+        return replace(chosen, compile_options=MODELS[self.name].compile_options)
+
+    @property
+    def parties_that_mask(self) -> int:
+        """How many parties put numbers of their own into masks of bits that become integers; 0 if none do."""
+        if self.masked_from is None or self.parties < self.masked_from:
+            return 0
+        return self.parties
 
     @property
     def numbers_taken(self) -> str:
@@ -225,8 +238,11 @@ def bits_of_masks(mask_bits: int, parties: int, corruptions: int) -> int:
 # Options of MP-SPDZ's compiler: the ring's bits, and how shares become shares of bits: -Y by edaBits, -Z by
 # splitting each share among so many parties.
 _RING_EDABITS = ("-R", "64", "-Y")
-_RING_SPLIT_3 = ("-R", "64", "-Z", "3")
-_RING_SPLIT_4 = ("-R", "64", "-Z", "4")
+_RING_SPLIT = ("-R", "64", "-Z")
+_RING_SPLIT_3 = (*_RING_SPLIT, "3")
+_RING_SPLIT_4 = (*_RING_SPLIT, "4")
+# Says that each party knows the bits of one of a share's parts: `protocols.circuits.machine`.
+_MASKED = ("-E", "semi2k")
 # Options of machines without an honest majority, which send in the clear by default: -e encrypts, and with -d
 # opened values go straight to the other party.
 _DIRECT = ("-e", "-d")
@@ -260,6 +276,7 @@ MODELS: dict[str, SecurityModel] = {
             ring=RING,
             virtual_machine="semi2k-party.x",
             compile_options=_RING_EDABITS,
+            masked_from=3,
             run_options=_DIRECT,
             batches=(1000, 10_000),
             cryptography=_TRANSFER,

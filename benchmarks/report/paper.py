@@ -33,6 +33,7 @@ from benchmarks.validation.side_by_side import (
     PROTOCOLS,
     cells_of_figure,
     table2_rows,
+    took,
 )
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
@@ -391,6 +392,20 @@ def _seconds_alone(cell: CellRuns | None) -> str:
     return texts.seconds(cell.median_s, 2)
 
 
+def _literal_by_parties(measured: Measured) -> Iterator[Row]:
+    """Yield seconds of the printed protocols and of ours, by the number of parties of `semi2k`."""
+    cells = measured.where("five-parties", variant="default")
+    numbers = sorted({cell.number("parties") for cell in cells})
+    yield ["", "form", *map(str, numbers)]
+    for protocol in PROTOCOLS:
+        for form, words in {PRINTED: "literal", AT_ONCE: "literal, all at once"}.items():
+            forms = [took(measured, form, protocol, "ml-1m", "semi2k", parties=number) for number in numbers]
+            if any(forms):
+                yield [_RELEASES[protocol], words, *map(texts.median_took, forms)]
+        ours = {cell.number("parties"): cell for cell in cells if cell["protocol"] == protocol}
+        yield [_RELEASES[protocol], "ours", *(_with_bytes(ours.get(number)) for number in numbers)]
+
+
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "gain": _gain,
     "table2-held": lambda measured: texts.held(validate(measured).findings),
@@ -409,6 +424,7 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "iterations-ml-1m": lambda measured: _iterations(measured, AT_ONCE, "ml-1m"),
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
     "figure2": lambda measured: _figure(measured, privfairfl().figures["figure2"]),
+    "literal-by-parties": _literal_by_parties,
     "online": _online,
     "ahead": lambda measured: _ahead(measured, "pi_roc"),
     "round-ahead": lambda measured: _ahead(measured, "pi_rounds"),

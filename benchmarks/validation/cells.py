@@ -41,8 +41,8 @@ class CellRuns:
         """Return the level of a factor; None if the cell lacks it."""
         return self.runs[0].cell.get(factor, AT_FIRST.get(factor))
 
-    def has(self, **levels: Level) -> bool:
-        """Return whether the cell has these levels."""
+    def has(self, **levels: Level | None) -> bool:
+        """Return whether the cell has these levels; None of a factor that it lacks."""
         return all(self[factor] == level for factor, level in levels.items())
 
     def number(self, factor: str) -> int:
@@ -157,7 +157,7 @@ class Measured:
             )
         return cls.from_samples(samples, abouts=abouts, plans=plans)
 
-    def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
+    def where(self, *suites: str, **levels: Level | None) -> list[CellRuns]:
         """Return the cells with these levels, of these suites, or of all if none is named."""
         found = []
         for cell in self.cells:
@@ -180,7 +180,7 @@ class Measured:
             once.setdefault(cell.runs[0].key, cell)
         return list(once.values())
 
-    def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
+    def pairs(self, **levels: Level | None) -> Iterator[tuple[CellRuns, CellRuns]]:
         """Yield each measured cell with joint noise, beside the same with distributed noise."""
         cells = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
         for distributed in self.where(noise="distributed", **levels):

@@ -185,7 +185,13 @@ def table2_rows(measured: Measured) -> list[Row]:
 
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Printed) -> Row:
-    where: dict[str, Level] = {"protocol": protocol, "shape": shape, "security": model, "network": "none"}
+    where: dict[str, Level | None] = {
+        "protocol": protocol,
+        "shape": shape,
+        "security": model,
+        "parties": None,  # the model's usual number
+        "network": "none",
+    }
     suite = _suite_of_ours(measured, where)
     ours = fullest(
         [cell for cell in measured.where(variant="default", noise="joint", **where) if cell.suite == suite]
@@ -219,7 +225,7 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
     )
 
 
-def _suite_of_ours(measured: Measured, where: Mapping[str, Level]) -> str:
+def _suite_of_ours(measured: Measured, where: Mapping[str, Level | None]) -> str:
     """Return the suite whose runs of our default stand in a row; an empty text if none has any.
 
     It is a suite that has the literal forms, too, so that ratios are of runs in turn. Of several such, or of
@@ -232,7 +238,7 @@ def _suite_of_ours(measured: Measured, where: Mapping[str, Level]) -> str:
     return max(runs, key=lambda suite: (suite in with_literal, runs[suite]), default="")
 
 
-def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
+def _in_turn(measured: Measured, where: Mapping[str, Level | None]) -> InTurn | None:
     """Return the ratio of the suite and the number of thresholds that ran most often in turn."""
     best: list[float] = []
     thresholds = 0
@@ -250,15 +256,25 @@ def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
     return InTurn(median(best), interval_of_median(best, CONFIDENCE), len(best), thresholds)
 
 
-def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
+def took(
+    measured: Measured, form: str, protocol: str, shape: str, model: str, *, parties: int | None = None
+) -> Took | None:
     """Return a literal form's seconds; None if no run tells them.
+
+    `parties` is their number where an experiment names it, and else None.
 
     If π_ROC did not run whole, its seconds follow from lines with all measured slopes, because its iterations
     are alike. Time is in proportion to records, so that runs of one federation tell the other's seconds.
     """
     shapes = privfairfl().shapes
     whole = privfairfl().thresholds
-    where: dict[str, Level] = {"protocol": protocol, "variant": form, "security": model, "network": "none"}
+    where: dict[str, Level | None] = {
+        "protocol": protocol,
+        "variant": form,
+        "security": model,
+        "parties": parties,
+        "network": "none",
+    }
     all_at_this_shape = [cell for cell in measured.where(shape=shape, **where) if cell.ok]
     complete = [cell for cell in all_at_this_shape if cell["thresholds"] in (None, whole)]
     if complete:

@@ -111,7 +111,7 @@ def judged_rows(rows: Sequence[Row], shape: str) -> Iterator[list[str]]:
                 TITLES[row.protocol].lower(),
                 row.model,
                 _published(row.paper.seconds),
-                _median_took(row.printed),
+                median_took(row.printed),
                 ratio(row.of_paper),
                 holds,
             ]
@@ -127,9 +127,9 @@ def beside_ours(rows: Sequence[Row], protocol: str, shape: str) -> Iterator[list
     yield names
     for row in rows:
         if row.shape == shape and row.protocol == protocol:
-            line = [row.model, _median_took(row.at_once), _median(row.default), _median(row.own)]
+            line = [row.model, median_took(row.at_once), _median(row.default), _median(row.own)]
             if protocol == "pi_roc":
-                line += [_median_took(row.together), _median(row.beside_together), ratio(row.gain)]
+                line += [median_took(row.together), _median(row.beside_together), ratio(row.gain)]
             else:
                 line.append(in_turn(row.in_turn))
             yield line
@@ -173,7 +173,8 @@ def _median(found: Summary | None) -> str:
     return seconds(found.median, 2)
 
 
-def _median_took(form: Took | None) -> str:
+def median_took(form: Took | None) -> str:
+    """Return a literal form's seconds, with the sign of what did not run whole."""
     if form is None:
         return NOT_YET
     if form.basis:
@@ -385,10 +386,13 @@ def _row(cost: Iterations) -> list[str]:
 
 
 def iterations_at(cells: Sequence[Sequence[Sample]], form: str, shape: str) -> Iterator[list[str]]:
-    """Yield the names of columns, then the cost of a threshold in a federation's cells of a literal form."""
+    """Yield the names of columns, then the cost of a threshold in a federation's cells of a literal form.
+
+    Cells that name a number of parties are left out: they stand beside other numbers.
+    """
     yield ["model", "thresholds", "one more, s", "an instance, µs", "paper, µs", "bend", "rounds"]
     for cost in iterations_of(cells):
-        if cost.cell.get("shape") != shape or cost.cell["variant"] != form:
+        if cost.cell.get("shape") != shape or cost.cell["variant"] != form or "parties" in cost.cell:
             continue
         of_paper = NONE
         if cost.printed_instance_s is not None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -12,12 +13,32 @@ from fairshares.harness.engines.execution import PROGRAMS, Job
 from fairshares.harness.engines.mpspdz.compiler import compile_options, compilers_estimate, find_installation
 from fairshares.harness.errors import PlanError
 from fairshares.harness.security_models import SecurityModel
-from fairshares.protocols.accounting.exact_privacy import Gates, Wire
+from fairshares.protocols.accounting.exact_privacy import Gates, Opened, Wire
+from fairshares.protocols.circuits.integers import sum_of_bits
 from fairshares.protocols.circuits.sorting import WORD, MarkerRanks
 from fairshares.protocols.spec import ProtocolSpec
 
 _ROUNDS_TO_COMPARE = 9
-_ANDS_TO_COMPARE = {2: 118, 3: 242, 4: 305}  # of 64-bit integers, by the shares that become bits
+# ANDs to compare 64-bit integers, by how many parts of shares become bits.
+_ANDS_TO_COMPARE = {
+    2: 118,
+    3: 242,
+    4: 305,
+    5: 427,
+    6: 427,
+    7: 548,
+    8: 611,
+    9: 611,
+    10: 735,
+    11: 860,
+    12: 860,
+    13: 862,
+    14: 1042,
+    15: 1042,
+    16: 1165,
+}
+# The most parts that adders make two of in 1, 2, .. rounds, each two thirds of the next, rounded down.
+_PARTS_BY_ROUNDS = (3, 4, 6, 9, 13)
 
 
 @dataclass
@@ -70,13 +91,14 @@ def counts_of(job: Job, model: SecurityModel) -> Counts:
     if job.spec.counts_keys_of is not None:
         used = _usage_with_keys(job, job.spec.counts_keys_of, model)
     elif _is_executed(job, arguments.get("path", "shares")):
-        used = usage_of(job.source, job.arguments)
+        used = usage_of(job.source, job.arguments, model.parties_that_mask)
         used = used.then(usage_of_comparisons(used.compared, _parties_that_split(model)))
     else:
         return read_estimate(estimate(job, model), batch)
     if model.virtual_machine is None:  # MPyC's bits are integers, so that an AND is a multiplication
         used = replace(used, ands=used.ands + used.multiplications, multiplications=0)
-    rounds = used.depth + used.steps + 3  # two to turn noise into integers, one to open
+    # Two to turn noise into integers, or to split masks and open the noise under them; and one to open.
+    rounds = used.depth + used.steps + 3
     if used.inputs > 0 or job.spec.slot_bits is not None:
         rounds += 1
     return replace(used, rounds=rounds, batch=batch or 0)
@@ -92,11 +114,13 @@ def _is_executed(job: Job, path: str) -> bool:
 def _usage_with_keys(job: Job, counted: ProtocolSpec, model: SecurityModel) -> Counts:
     """Return the counts of a job that sorts keys; `counted` is the same release on counts in their place."""
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
-    used = usage_of(PROGRAMS / f"{counted.name}.mpc", [arguments[name] for name in counted.arguments])
+    source = PROGRAMS / f"{counted.name}.mpc"
+    used = usage_of(source, [arguments[name] for name in counted.arguments], model.parties_that_mask)
     inputs = 0
     if not job.replicated:
         inputs = int(arguments["records"]) * model.parties
-    used = replace(used, inputs=inputs).then(usage_of_keys(arguments, _parties_that_split(model)))
+    of_keys = usage_of_keys(arguments, _parties_that_split(model), model.parties_that_mask)
+    used = replace(used, inputs=inputs).then(of_keys)
     batch = job.batch(model)
     if batch and model.prepares_ands:
         whole_batch = batch * WORD
@@ -113,13 +137,16 @@ def _parties_that_split(model: SecurityModel) -> int:
     return 2
 
 
-def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
-    """Execute a portable program on counting values; return its counts."""
+def usage_of(source: Path, arguments: Sequence[str], parties_that_mask: int = 0) -> Counts:
+    """Execute a portable program on counting values; return its counts.
+
+    `parties_that_mask` is as in `SecurityModel`.
+    """
     usage = Counts()
     bits = _BitType(usage)
     names = {
         "program": SimpleNamespace(args=[source.stem, *arguments]),
-        "sint": _IntegerType(usage),
+        "sint": _IntegerType(usage, parties_that_mask),
         "sbitvec": bits,
         "sbits": bits,
         "for_range": _in_turn,
@@ -142,15 +169,17 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
     if not parties_that_split:
         return Counts(gates=10, steps=_ROUNDS_TO_COMPARE, decomposed=number)  # messages of MPyC
     steps = _ROUNDS_TO_COMPARE + 8 * ((number - 1) // 1000)  # 8 rounds for each further thousand
-    if parties_that_split > 3:
-        steps += 1
+    if parties_that_split > 2:
+        steps += bisect_left(_PARTS_BY_ROUNDS, parties_that_split)
     ands = number * _ANDS_TO_COMPARE[parties_that_split]
     if parties_that_split > 2:
         return Counts(ands=ands, dabits=number, decomposed=number, steps=steps)
     return Counts(ands=ands, dabits=65 * number, steps=steps)
 
 
-def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Counts:
+def usage_of_keys(
+    arguments: Mapping[str, str], parties_that_split: int, parties_that_mask: int = 0
+) -> Counts:
     """Return the counts of sorting records' keys among markers, for the arguments of π_ROC.
 
     The cost of cutting keys into bits is an estimate.  [test: tests/protocols/test_sorting.py]
@@ -175,11 +204,17 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
     keys = records + ranks.missing
     key_bits = keys * ranks.key_bits
     cutting = key_bits * (1 + parties_that_split)
+    # To turn the places of markers into integers.
+    turned = Counts()
+    place = Wire(turned, WORD * (cells // WORD + 1))
+    sum_of_bits(
+        [(place, 1 << bit) for bit in range(ranks.place_bits)], _IntegerType(turned, parties_that_mask)
+    )
     return Counts(
-        ands=ands * pairs + cutting,
-        dabits=ranks.place_bits * WORD * (cells // WORD + 1),
-        decomposed=keys if parties_that_split > 2 else key_bits,
-        steps=steps + 8,  # 8 to cut
+        ands=ands * pairs + cutting + turned.ands,
+        dabits=turned.dabits,
+        decomposed=(keys if parties_that_split > 2 else key_bits) + turned.decomposed,
+        steps=steps + 8 + turned.depth,  # 8 to cut
     )
 
 
@@ -242,6 +277,13 @@ class _Integers:
     def __getitem__(self, _lane: int) -> "_Integers":
         return self.get_vector(0, 1)
 
+    def split_to_n_summands(self, bits: int, parties: int) -> list[list[Wire]]:
+        self._usage.decomposed += self._lanes
+        columns: list[list[Wire]] = []
+        for _ in range(bits):
+            columns.append([Wire(self._usage, self._lanes) for _ in range(parties)])
+        return columns
+
     def sum(self) -> "_Integers":
         self._usage.added += self._lanes
         return self.get_vector(0, 1)
@@ -278,14 +320,18 @@ class _Integers:
 class _IntegerType:
     """Stands for MP-SPDZ's sint."""
 
-    def __init__(self, usage: Counts) -> None:
+    def __init__(self, usage: Counts, parties_that_mask: int) -> None:
         self._usage = usage
+        self.parties_that_mask = parties_that_mask
 
-    def __call__(self, value: Wire | int) -> _Integers:
-        if isinstance(value, int):
+    def __call__(self, value: Wire | Opened | int) -> _Integers:
+        if isinstance(value, int | Opened):
             return _Integers(self._usage, 1)
         self._usage.dabits += value.lanes
         return _Integers(self._usage, value.lanes)
+
+    def get_random(self, *, size: int) -> _Integers:
+        return _Integers(self._usage, size)
 
     def get_input_from(self, _party: int, *, binary: bool, size: int) -> _Integers:
         assert binary

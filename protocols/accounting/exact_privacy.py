@@ -60,8 +60,33 @@ class Wire:
     def __invert__(self) -> "Wire":
         return self
 
+    @property
+    def n(self) -> int:
+        """The number of lanes, as MP-SPDZ calls it."""
+        return self.lanes
+
+    def reveal(self) -> "Opened":
+        """Return what stands for the opened bits."""
+        return Opened()
+
     def store_in_mem(self, _address: object) -> None:
         """Do nothing; engines store it in memory."""
+
+
+class Opened:
+    """Stands for opened bits, and for the integers that they make."""
+
+    def to_regint_by_bit(self) -> "Opened":
+        """Return itself; engines return integers."""
+        return self
+
+    def __lshift__(self, _place: int) -> "Opened":
+        return self
+
+    def __radd__(self, _other: "int | Opened") -> "Opened":
+        return self
+
+    __add__ = __radd__
 
 
 @dataclass(frozen=True)

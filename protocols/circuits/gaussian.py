@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from fairshares.protocols.circuits.coins import Coin, exp_bounds
+from fairshares.protocols.circuits.integers import sum_of_bits
 from fairshares.protocols.circuits.noise import default_noise, flip, xor_of_inputs
 
 JOINT_ARGUMENTS = ("law", "shape")  # of a program with joint Gaussian noise
@@ -94,12 +95,16 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]
     sign, word = fair[0], fair[1 : len(fair) - len(rest)]
     above = [flip(coin, word[len(word) - coin.bits :]) ^ sign for coin in noise.coins]  # M, or steps less M
-    coarse = sum(secret_integer(bit) for bit in above) - secret_integer(sign) * (noise.steps + 1)
-    sample = (coarse * 2 + 1) * (1 << noise.levels - 1)
+    doubled = 1 << noise.levels
+    terms = [(bit, doubled) for bit in above]
+    terms.append((sign, -doubled * (noise.steps + 1)))
+    mean = doubled // 2  # the coarse sample's is -1/2
     for i, bits in enumerate(refinements(noise.levels), 1):
-        added = sum(secret_integer(bit) for bit in rest[:bits]) - bits // 2
-        sample, rest = sample + added * (1 << noise.levels - i), rest[bits:]
-    return sample
+        weight = 1 << noise.levels - i
+        terms += [(bit, weight) for bit in rest[:bits]]
+        rest = rest[bits:]
+        mean -= bits // 2 * weight
+    return sum_of_bits(terms, secret_integer) + mean
 
 
 def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from fairshares.protocols.circuits.noise import to_integer, xor_of_inputs
+from fairshares.protocols.circuits.integers import sum_of_bits
+from fairshares.protocols.circuits.noise import two_complement, xor_of_inputs
 
 FRACTION_BITS, TOTAL_BITS = 16, 31  # the most that MP-SPDZ's division takes modulo 2^64
 MADE_UP = "made-up"
@@ -47,7 +48,7 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
     if not 0 < scale <= _MOST_SCALE:
         raise ValueError(f"epsilon must be at least 1/{_MOST_SCALE}, not {epsilon}")
     bits = xor_of_inputs(secret_integer, bit_vector, parties, lanes, FRACTION_BITS)
-    u = secret_fixed._new(to_integer(bits, secret_integer))
+    u = secret_fixed._new(sum_of_bits(two_complement(bits), secret_integer))
     sign = 2 * (u >= 0) - 1
     return log(1 - 2 * (u * sign), math.e) * sign * -float(scale)
 

@@ -17,6 +17,17 @@ def is_for_a_prime() -> bool:
     return compiler is not None and bool(compiler.Program.prog.prime)
 
 
+def parties_that_mask(secret_integer) -> int:
+    """Return how many parties put numbers of their own into masks, or 0 where masks are not used.
+
+    MP-SPDZ compiles for semi2k-party.x then, whose shares it splits. A stand-in for sint may say so itself.
+    """
+    compiler = sys.modules.get("Compiler.program")
+    if compiler is None:
+        return secret_integer.parties_that_mask if hasattr(secret_integer, "parties_that_mask") else 0
+    return compiler.Program.prog.use_split() if compiler.Program.prog.options.execute == "semi2k" else 0
+
+
 def may_enter_no_bits() -> bool:
     """Return whether MP-SPDZ compiles for a machine in which a malicious party may enter what is no bit.
 

@@ -15,6 +15,7 @@ from fairshares.protocols.circuits.coins import (
     family_for,
 )
 from fairshares.protocols.circuits.counts import input_columns
+from fairshares.protocols.circuits.integers import sum_of_bits
 from fairshares.protocols.circuits.machine import may_enter_no_bits
 
 MAX_INPUT_WIDTH = 63  # bits per lane of a binary input instruction; more become zeros
@@ -169,8 +170,8 @@ def joint_sample(coins, fair, secret_integer):
     """
     if isinstance(coins, SymmetricCoins):
         bits, added = symmetric_geometric(coins, fair)
-        return to_integer(bits, secret_integer) + secret_integer(added)
-    return to_integer(two_sided_geometric(coins, fair), secret_integer)
+        return sum_of_bits([*two_complement(bits), (added, 1)], secret_integer)
+    return sum_of_bits(two_complement(two_sided_geometric(coins, fair)), secret_integer)
 
 
 def two_sided_geometric(coins, fair) -> list:
@@ -210,10 +211,11 @@ def symmetric_geometric(coins, fair) -> tuple:
     return [*bits, sign], sign ^ nonzero
 
 
-def to_integer(bits, secret_integer):
-    """Convert two's complement bits to secret integers."""
-    parts = [secret_integer(bit) * (1 << i) for i, bit in enumerate(bits[:-1])]
-    return sum(parts) - secret_integer(bits[-1]) * (1 << (len(bits) - 1))
+def two_complement(bits) -> list:
+    """Return the terms of which a two's complement number is the sum: its bits, with their weights."""
+    weights = [1 << i for i in range(len(bits))]
+    weights[-1] = -weights[-1]
+    return list(zip(bits, weights))
 
 
 def _and_all(bits):

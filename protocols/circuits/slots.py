@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairshares.protocols.circuits.coins import Coin
 from fairshares.protocols.circuits.counts import REPLICATED, input_columns
+from fairshares.protocols.circuits.integers import sum_of_bits
 from fairshares.protocols.circuits.noise import flip, xor_of_inputs
 
 # Each lane of a party's input has its own instructions. More lanes are read in a loop, so that programs do
@@ -198,7 +199,7 @@ def _read_in_a_loop(names, parties: int, lanes: int, n_bits: int, times: int):
 
 
 def _total(secret_integer, planes):
-    return sum(secret_integer(plane) * (1 << i) for i, plane in enumerate(planes)).sum()
+    return sum_of_bits([(plane, 1 << i) for i, plane in enumerate(planes)], secret_integer).sum()
 
 
 def _xor_all(bits):

@@ -6,6 +6,8 @@ the lane in a word in layout A, the low 6 in layout B; the others are the word's
 
 from __future__ import annotations
 
+from fairshares.protocols.circuits.integers import sum_of_bits
+
 WORD = 64
 LANE_BITS = 6
 _ONES = (1 << WORD) - 1
@@ -64,11 +66,9 @@ class MarkerRanks:
         self._route(sorted_planes)
         words = self._cells // WORD + 1
         outputs = self._sbits.get_type(WORD * words)
-        place = 0
-        for bit in range(self.place_bits):
-            plane = outputs.load_mem(self._plane(1 + bit))
-            place = place + secret_integer(plane).get_vector(1, self._cells) * (1 << bit)
-        return place - secret_integer(self._regint.inc(self._cells))
+        planes = [outputs.load_mem(self._plane(1 + bit)) for bit in range(self.place_bits)]
+        places = sum_of_bits([(plane, 1 << bit) for bit, plane in enumerate(planes)], secret_integer)
+        return places.get_vector(1, self._cells) - secret_integer(self._regint.inc(self._cells))
 
     def _plane(self, plane):
         return self._memory + plane * self._words

@@ -74,8 +74,13 @@ def test_a_model_takes_its_numbers_of_parties_and_no_others(name: str) -> None:
         if parties in colluding:
             model = get_model(name, parties)
             assert (model.name, model.parties, model.corruptions) == (name, parties, colluding[parties])
+            options = usual.compile_options
+            if name == "semi2k" and parties > 2:
+                options = ("-R", "64", "-Z", str(parties), "-E", "semi2k")
+            assert model.compile_options == options
             same = replace(
                 model,
+                compile_options=usual.compile_options,
                 parties=usual.parties,
                 corruptions=usual.corruptions,
                 statistical_security_bits=usual.statistical_security_bits,  # of masks: test_mpyc_masks.py

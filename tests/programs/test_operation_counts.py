@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.measure.cell import job_of
+from benchmarks.measure.cell import job_of, model_of
 from fairshares.harness.forecast import operation_counts as counts
 from fairshares.harness.forecast.operation_counts import counts_of, read_estimate
 from fairshares.harness.security_models import MODELS
@@ -48,14 +48,35 @@ COMPARING: dict[str, dict[str, str | int]] = {
     "logarithms": COUNT,
     "more than a thousand comparisons": {**COUNT, "security": "ring", "groups": 13, "labels": 7},
 }
+# Bits become integers under masks of three parties or more, whose shares are split.
+MASKED: dict[str, dict[str, str | int]] = {
+    "curves under masks": {**CELLS["pi_roc"], "parties": 5},
+    "slots under masks": {**CELLS["pi_rw by slots"], "parties": 3},
+    "logarithms under masks": {**COUNT, "parties": 3},
+    "questions under masks": {**CAP, "records": 140, "parties": 5},
+}
 
 
 @pytest.mark.mpspdz("semi2k", "ring", "rep4-ring")
-@pytest.mark.parametrize("cell", [*CELLS.values(), *COMPARING.values()], ids=[*CELLS, *COMPARING])
+@pytest.mark.parametrize(
+    "cell",
+    [*CELLS.values(), *COMPARING.values(), *MASKED.values()],
+    ids=[*CELLS, *COMPARING, *MASKED],
+)
 def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
     """But for rounds of slots with those of noise, which the compiler may merge: of ANDs, and of bits."""
     cell = {**SIZE, "security": "semi2k", **cell}
-    job, model = job_of(cell), MODELS[str(cell["security"])]
+    job, model = job_of(cell), model_of(cell)
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
     assert abs(counted.rounds - compiled.rounds) <= 2 * (cell["protocol"] == "pi_cap") + ("cap" in cell)
     assert {**vars(counted), **INSIDE, "rounds": compiled.rounds} == vars(compiled)
+
+
+@pytest.mark.mpspdz("semi2k")
+@pytest.mark.parametrize("parties", [5, 6, 7, 9, 11, 13, 14, 16])
+def test_a_comparison_is_counted_by_the_number_of_parties(parties: int) -> None:
+    cell = {**SIZE, **CAP, "security": "semi2k", "records": 14, "parties": parties}
+    job, model = job_of(cell), model_of(cell)
+    compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
+    assert (counted.ands, counted.dabits) == (compiled.ands, compiled.dabits)
+    assert abs(counted.rounds - compiled.rounds) <= 2

@@ -431,6 +431,13 @@ ASKED_OF_THE_COMPILER = {
         "compiler = sys.modules.get('Compiler.program')",
         "return compiler is not None and bool(compiler.Program.prog.prime)",
     ],
+    "parties_that_mask": [
+        "compiler = sys.modules.get('Compiler.program')",
+        "if compiler is None:\n    return secret_integer.parties_that_mask"
+        " if hasattr(secret_integer, 'parties_that_mask') else 0",
+        "return compiler.Program.prog.use_split()"
+        " if compiler.Program.prog.options.execute == 'semi2k' else 0",
+    ],
     "may_enter_no_bits": [
         "compiler = sys.modules.get('Compiler.program')",
         "return compiler is not None and compiler.Program.prog.options.execute == 'mal-shamir'",
@@ -464,6 +471,7 @@ OPENS = {
 
 OPENED_BY_CIRCUITS = {
     "clients": {"reveal", "write_shares_to_socket", "write_to_socket"},
+    "integers": {"reveal"},
     "noise": {"reveal"},
 }
 
@@ -481,6 +489,24 @@ def test_circuits_open_nothing(project: Path) -> None:
         assert opened_by_a_circuit(path.read_text(encoding="utf-8")) == allowed, path.name
     assert opened_by_a_circuit("def f(x):\n    return [y.reveal() for y in x]") == {"reveal"}
     assert opened_by_a_circuit("def f(x, print_ln):\n    print_ln('%s', x)") == {"print_ln"}
+
+
+def test_bits_are_opened_as_a_sum_with_a_mask_alone(project: Path) -> None:
+    """Word for word; that this says nothing: tests/protocols/test_integers.py."""
+    tree = ast.parse((project / "protocols" / "circuits" / "integers.py").read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    opening = functions.pop("_under_a_mask")
+    assert [ast.unparse(step) for step in opening.body] == [
+        "(first, _), *_ = terms",
+        "mask = secret_integer.get_random(size=first.n)",
+        "columns = mask.split_to_n_summands(MASK_BITS, parties)",
+        "constant = add_to_columns(columns, terms)",
+        "opened = 0",
+        "for place, bit in enumerate(sum_of_columns(columns)):\n"
+        "    opened = opened + (bit.reveal().to_regint_by_bit() << place)",
+        "return secret_integer(opened) - mask + constant",
+    ]
+    assert all(opened_by_a_circuit(ast.unparse(other)) == set() for other in functions.values())
 
 
 def test_what_parties_entered_for_bits_is_opened_under_bits_of_the_machine_alone(project: Path) -> None:

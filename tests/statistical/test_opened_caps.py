@@ -10,7 +10,8 @@ import pytest
 
 from fairshares.protocols.circuits.coins import design_coins
 from fairshares.protocols.circuits.first_below import counts_from_each_on, first_below
-from fairshares.protocols.circuits.noise import fair_bits_per_sample, to_integer, two_sided_geometric
+from fairshares.protocols.circuits.integers import sum_of_bits
+from fairshares.protocols.circuits.noise import fair_bits_per_sample, two_complement, two_sided_geometric
 from fairshares.protocols.mechanisms.above_threshold import distribution_of_first_below
 from tests.support.clear import Lanes, no_check
 from tests.support.distribution import DELTA_BITS, hoeffding_bound
@@ -33,7 +34,7 @@ def opened(exceeding: tuple[int, ...], above: int, seed: int) -> np.ndarray:
         rng.integers(0, 2, (lanes, RUNS), dtype=np.uint8).view(bool)
         for _ in range(fair_bits_per_sample(COINS))
     ]
-    noise = to_integer(two_sided_geometric(COINS, fair), Lanes.from_values)
+    noise = sum_of_bits(two_complement(two_sided_geometric(COINS, fair)), Lanes.from_values)
     counts = counts_from_each_on(Lanes, Lanes.from_values(exceeding))
     index = first_below(
         Lanes, no_check, Lanes.from_values(np.repeat(counts[:, np.newaxis], RUNS, axis=1)), above, noise

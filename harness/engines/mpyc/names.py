@@ -188,6 +188,7 @@ class Secret(_Vector, name="sint"):
     """MP-SPDZ's sint: field elements, signed integers when compared or opened."""
 
     _lanes: SecureArray
+    parties_that_mask = 0  # `protocols.circuits.machine`: bits are integers already
 
     def __init__(self, value: ProgramValue, size: int | None = None) -> None:
         if isinstance(value, Secret | Bits):
