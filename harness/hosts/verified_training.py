@@ -72,7 +72,7 @@ class AlikeInReveals:
     """What all reveals of a training have in common.
 
     Attributes:
-        task: The name of the task of vectors.
+        task: The name of the task of vectors; None for sums that are of none, which are refused.
         population: Who is charged.
         model: The security model.
         declared: What the task declares.
@@ -80,7 +80,7 @@ class AlikeInReveals:
         hosts: The fingerprints of the hosts' certificates, by party.
     """
 
-    task: str
+    task: str | None
     population: str | None
     model: SecurityModel
     declared: RecordDomain
@@ -189,7 +189,8 @@ def _signed_reveals(
         file = read_file(place / SumsFile.file_name, SumsFile)
         assert isinstance(manifest, Manifest)  # as hosts signed it
         reveal = SignedReveal(signers, SumsStatistic.read_files([file]).noisy_sum, manifest.privacy)
-        if request_of_run(reveal.first.ran.asked).number_in_series != number:
+        series = request_of_run(reveal.first.ran.asked).series
+        if series is None or series.number != number:
             refusal.say(f"in {place.name} they signed another reveal")
         found[number] = reveal
     if not found:
