@@ -184,6 +184,7 @@ class ExportOptions(Options):
 # The options that each study takes besides --out and --json, and their defaults.
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
+    "decisions": {"quick": ""},
     "gaps": {"data": "", "quick": ""},
     "groupwise": {},
     "intervals": {"quick": "", "repetitions": "200"},
@@ -211,17 +212,17 @@ class ReproduceOptions(Options):
     first = "name"
     name = required(
         OneOf(lambda: STUDIES),
-        "capping (what caps on clients' records cost and save), gaps (a paper's tables and figures on local "
-        "privacy), groupwise (privacy by the size of the group), intervals (how wide they are beside the "
-        "errors that they bound), plans (what `--plan` says, and what commands take), training "
-        "(PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in the computation), "
-        "uploads (what uploads cost), utility (what released score curves are worth) or weightings (what "
-        "sample weights do to models)",
+        "capping (what caps on clients' records cost and save), decisions (what they cost where nobody looks "
+        "up a group), gaps (a paper's tables and figures on local privacy), groupwise (privacy by the size "
+        "of the group), intervals (how wide they are beside the errors that they bound), plans (what "
+        "`--plan` says, and what commands take), training (PrivFairFL's Table 3), trust (local DP, noise per "
+        "aggregator and noise in the computation), uploads (what uploads cost), utility (what released score "
+        "curves are worth) or weightings (what sample weights do to models)",
         "utility",
     )
     quick = switch(
-        "gaps, intervals, plans, training, trust, uploads, utility, weightings: a small part of it, in "
-        "seconds"
+        "decisions, gaps, intervals, plans, training, trust, uploads, utility, weightings: a small part of "
+        "it, in seconds"
     )
     repetitions = Option[int](
         Whole(1, 100_000),

@@ -11,6 +11,7 @@ from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
 from benchmarks.commands.readers import Separated
 from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import (
+    decisions as of_decisions,
     groupwise as of_logarithms,
     intervals as of_intervals,
     plans as of_plans,
@@ -104,6 +105,10 @@ def _gaps(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyRes
     return of_gaps.reproduce(data, extent, begin, begin.detail)
 
 
+def _decisions(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> StudyResult:
+    return of_decisions.study(SPLITS[:2] if options.quick else SPLITS, begin.count)
+
+
 def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> StudyResult:
     return of_logarithms.study()
 
@@ -143,6 +148,7 @@ def _weightings(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> St
 _CarryOut = Callable[[ReproduceOptions, terminal.Steps, Path], StudyResult]
 STUDIES: Mapping[str, tuple[dict[str, str], _CarryOut]] = {
     "capping": ({"data": "populations", "compute": "expected errors"}, _capping),
+    "decisions": ({"measure": "choose thresholds and judge decisions, in the clear"}, _decisions),
     "gaps": (
         {
             "data": "rates of the recordings, or of the synthetic population",

@@ -58,6 +58,7 @@ def test_a_study_has_the_defaults_that_its_command_names() -> None:
             ReproduceOptions(name=study, repetitions=str(least - 1 or 100_001))
 
 
+DECISIONS = PROJECT / "benchmarks" / "results" / "decisions"
 QUICK = ("reproduce", "utility", "--quick", "--repetitions", "2")
 
 
@@ -127,6 +128,19 @@ def test_weightings_quickly(tmp_path: Path) -> None:
     gap = "demographic_parity_difference"
     assert mean["loanapp", "kamiran-calders", gap] < mean["loanapp", UNMITIGATED, gap]
     assert mean["loanapp", "balanced", gap] > mean["loanapp", UNMITIGATED, gap]
+
+
+def test_decisions_quickly(tmp_path: Path) -> None:
+    """Two splits are as they were recorded, as their noise depends on the split alone."""
+    said = succeed("reproduce", "decisions", "--quick", "--out", "found", cwd=tmp_path)
+    assert "one threshold for all, up to 0.1 less accurate" in " ".join(said.split())
+    samples = [path / "samples.jsonl" for path in (tmp_path / "found", DECISIONS)]
+    found, recorded_lines = ([json.loads(line) for line in path.read_text().splitlines()] for path in samples)
+    assert len(found) == 10 and len(recorded_lines) == 100
+    for now, then in zip(found, recorded_lines[:10], strict=True):
+        assert (now["split"], now["model"]) == (then["split"], then["model"])
+        for metric in METRICS:
+            assert now[metric] == pytest.approx(then[metric], abs=1e-9), (now["model"], metric)
 
 
 def some_of_movielens(directory: Path) -> Path:

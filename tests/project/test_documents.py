@@ -26,6 +26,7 @@ from tests.support.command import call
 from tests.support.documents import RUN, SHOWN, Page, Snippet, pages, prints, read
 from tests.support.fresh_environment import fresh_invoke
 from tests.support.plain_debian import lacking
+from tests.support.roles import APART
 from tests.support.ssh import site
 
 PAGES = pages()
@@ -39,6 +40,8 @@ def parameters() -> Iterator[Any]:
     for page in PAGES:
         if str(page) == _ON_MACHINES and lacking() is None:
             continue  # tests/project/test_plain_user.py runs it, on three machines
+        if APART in page.said:
+            continue  # tests/project/test_roles.py runs it
         if page.errors or any(snippet.language in RUN and not snippet.not_run for snippet in page.snippets):
             marks = pytest.mark.mpspdz() if "needs MP-SPDZ" in page.said else ()
             yield pytest.param(page, id=str(page), marks=marks)

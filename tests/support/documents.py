@@ -9,6 +9,7 @@ numbers. Comments are HTML's, which neither GitHub nor the site shows:
     <!-- rows vary -->                          likewise: a table whose rows depend on the noise in form, too
     <!-- said by: ./inv weights -->             below a heading that is the message of that command's error
     <!-- needs MP-SPDZ --> <!-- on hosts -->    of the whole page; `on 5 hosts` for that many parties
+    <!-- roles apart -->                        likewise: `tests/support/roles.py` runs its blocks
 """
 
 import re

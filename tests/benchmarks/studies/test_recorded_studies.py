@@ -13,6 +13,7 @@ from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.errors import zipf
 from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, SEED, TARGETS, study
+from benchmarks.studies.decisions import FOR_ALL, OWN, SHOWN
 from benchmarks.studies.gaps.published import table1
 from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.outcome import SUMMARY
@@ -162,6 +163,21 @@ def test_the_default_weighting_narrowed_the_gap_on_all_data_sets() -> None:
     }
     assert [fell[data, default] for data in rows] == [20] * len(rows)
     assert WeightsStatistic().reweighing == default == TrainRequest.declared["reweighing"].default
+
+
+def test_tables_of_decisions_are_the_results() -> None:
+    """On the page of roles and in the study's README: mean ± standard deviation over the splits."""
+    figures = {(row["model"], row["metric"]): row for row in recorded_rows("decisions", SUMMARY)}
+    assert recorded("decisions", ABOUT)["splits"] == 20
+    pages = [PROJECT / "docs" / "tutorials" / "roles.md", RESULTS / "decisions" / "README.md"]
+    for model in (UNMITIGATED, OWN, *FOR_ALL.values()):
+        cells = []
+        for metric in SHOWN:
+            row = figures[model, metric]
+            cells.append(f"{float(row['mean']):.3f} ± {float(row['std']):.3f}")
+        line = f"| {' | '.join([model, *cells])} |"
+        for page in pages:
+            assert line in page.read_text(encoding="utf-8"), line
 
 
 def test_the_table_of_weightings_is_the_results() -> None:
