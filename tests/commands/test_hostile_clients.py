@@ -112,10 +112,16 @@ def test_time_for_clients_is_not_moved_by_a_clock_that_jumps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A year ahead it would be over at once, and a year back it would not end for a year."""
-    front, _, _ = gateway(tmp_path)
-    clock = SetClock(monkeypatch)
-    for clock.ahead in (-YEAR, YEAR):
-        assert 0 < front._seconds_to_come() <= 600
+
+    async def seconds_to_come() -> list[float]:
+        front, _, _ = gateway(tmp_path)
+        clock = SetClock(monkeypatch)
+        found = []
+        for clock.ahead in (-YEAR, YEAR):
+            found.append(front._seconds_to_come())
+        return found
+
+    assert all(0 < seconds <= 600 for seconds in asyncio.run(seconds_to_come()))
 
 
 async def greeted(server: Server, client: Path) -> wire.Channel:
