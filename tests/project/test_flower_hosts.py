@@ -42,8 +42,11 @@ FAR = 15 / NODES  # beyond noise of a standard deviation of 1.3 in the sum with 
 
 @pytest.fixture(scope="module")
 def changes() -> list[npt.NDArray[np.float64]]:
-    """What each client's training changes: random numbers of the grid, so small that none is clipped."""
-    drawn = np.random.default_rng().integers(200, 1400, size=(NODES, 8))
+    """What each client's training changes: random numbers of the grid, so small that none is clipped.
+
+    They are odd numbers of units, as the text of others may have fewer digits than are looked for.
+    """
+    drawn = 2 * np.random.default_rng().integers(100, 700, size=(NODES, 8)) + 1
     return [np.asarray(row / UNITS) for row in drawn]
 
 
