@@ -125,6 +125,27 @@ class Federation:
         return self.start("user", "run.log", "flwr", "run", str(app), "--stream", "--run-config", written)
 
 
+@contextmanager
+def flower_home(place: Path) -> Iterator[dict[str, str]]:
+    """Yield the environment of `flwr run` with a directory of Flower's own.
+
+    In the end, stop the server that it leaves for later runs.
+    """
+    mark = f"FLWR_HOME={place}".encode()
+    try:
+        yield {
+            **os.environ,
+            "FLWR_HOME": str(place),
+            "XDG_DATA_HOME": str(place / "data"),
+            "PATH": os.pathsep.join([str(_BIN), os.environ["PATH"]]),
+        }
+    finally:
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended, or is another user's
+                if mark in (entry / "environ").read_bytes():
+                    os.kill(int(entry.name), signal.SIGTERM)
+
+
 def _free_ports(number: int) -> list[int]:
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [one.getsockname()[1] for one in held]

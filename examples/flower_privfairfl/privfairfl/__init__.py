@@ -1,0 +1,1 @@
+"""PrivFairFL's pipeline in Flower. Start with `app`."""
