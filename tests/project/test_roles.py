@@ -193,7 +193,7 @@ def test_a_block_that_takes_records_elsewhere_is_found(leak: str, tmp_path: Path
 
 
 def test_records_are_as_the_page_says() -> None:
-    (shown,) = [snippet.text for snippet in PAGE.snippets if snippet.language == "csv"]
+    (shown,) = [snippet.text for snippet in PAGE.snippets if snippet.language == "text"]
     header, row = shown.splitlines()
     assert header.split(",") == list(Secrets().loans.columns)
     assert row.split(",")[1] in GROUPS and row.split(",")[2] in NAMES
