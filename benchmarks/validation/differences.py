@@ -129,14 +129,14 @@ def _pairs(measured: Measured, row: Row) -> Iterator[tuple[Reason, CellRuns, Cel
                 yield Reason.SIDE_BY_SIDE, at_once, one_by_one
 
 
-def _where(row: Row) -> Mapping[str, str]:
-    """Return the levels of a row's cells."""
-    return {"protocol": row.protocol, "shape": row.shape, "security": row.model}
+def _where(row: Row) -> Mapping[str, str | None]:
+    """Return the levels of a row's cells, of the model's usual number of parties."""
+    return {"protocol": row.protocol, "shape": row.shape, "security": row.model, "parties": None}
 
 
 def _our_options(measured: Measured, row: Row) -> str:
     """Return the options with which the printed protocol was compiled here, or "" if it did not run."""
-    for cell in measured.where(protocol=row.protocol, variant=PRINTED, security=row.model):
+    for cell in measured.where(protocol=row.protocol, variant=PRINTED, security=row.model, parties=None):
         for run in cell.ok:
             return " ".join(run.compile_options)
     return ""
@@ -166,5 +166,5 @@ def _by_options(measured: Measured, row: Row, program: str, form: str) -> Mappin
 
 def _printed_in(measured: Measured, row: Row, suite: str) -> CellRuns | None:
     """Return the printed protocol's cell of an experiment, with the batches of our runs; None without one."""
-    cells = measured.where(suite, protocol=row.protocol, variant=PRINTED, security=row.model)
+    cells = measured.where(suite, protocol=row.protocol, variant=PRINTED, security=row.model, parties=None)
     return next((cell for cell in cells if cell.ok), None)

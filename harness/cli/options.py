@@ -527,7 +527,7 @@ class VerifyOptions(Options):
 
     first = "results"
     results = required(
-        parse_path, "the directory that a run on hosts, or train --hosts, wrote", "runs/weights"
+        parse_path, "the directory that a run on hosts, or `train --hosts`, wrote", "runs/weights"
     )
     fingerprints = optional(
         parse_path, "a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners"

@@ -26,7 +26,7 @@ def sum_of_bits(terms, secret_integer):
         secret_integer: MP-SPDZ's sint, or a stand-in.
 
     Guarantees: a mask is uniform for all who lack one party's number, and so is what is opened.
-    [test: tests/protocols/test_integers.py, tests/programs/test_integers_of_bits.py]
+    [test: tests/protocols/test_integers.py, tests/programs/test_every_program_by_other_numbers.py]
     Reveals: nothing.
     """
     parties = parties_that_mask(secret_integer)

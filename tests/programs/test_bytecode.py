@@ -217,7 +217,7 @@ NOT_PLAIN = [
     [
         (
             "from fairshares.protocols.circuits.noise import default_noise",
-            {"__init__", "noise", "coins", "counts", "machine"},
+            {"__init__", "noise", "coins", "counts", "integers", "machine"},
         ),
         ("def f():\n    from fairshares.protocols.circuits.coins import design_coins", {"__init__", "coins"}),
         ("from fractions import Fraction", {"__init__"}),

@@ -62,7 +62,13 @@ def unsupported(name: str) -> UnsupportedFeature:
 
 
 class _Closed(type):
-    """Makes a missing name, like `sint.Array`, an UnsupportedFeature."""
+    """Makes a missing name, like `sint.Array`, an UnsupportedFeature.
+
+    Attributes:
+        parties_that_mask: 0, as bits are integers already (`protocols.circuits.machine`).
+    """
+
+    parties_that_mask = 0
 
     def __getattr__(cls, name: str) -> NoReturn:
         _refuse(cls.__name__, name)
@@ -188,7 +194,6 @@ class Secret(_Vector, name="sint"):
     """MP-SPDZ's sint: field elements, signed integers when compared or opened."""
 
     _lanes: SecureArray
-    parties_that_mask = 0  # `protocols.circuits.machine`: bits are integers already
 
     def __init__(self, value: ProgramValue, size: int | None = None) -> None:
         if isinstance(value, Secret | Bits):

@@ -25,7 +25,7 @@ LACKS = {
 }
 
 
-def host_at(directory: Path, client_port: int = 0) -> Host:
+def host_at(directory: Path, client_port: int | None = None) -> Host:
     return Host(0, "10.0.0.1", str(directory), "/srv/FairShares", 12000, client_port=client_port)
 
 
