@@ -25,7 +25,7 @@ COMMANDS = (
     Command("send", options.SendOptions, f"{_RUNS}.send:send", CLIENT),
     *_RELEASE_COMMANDS,
     Command("train", options.TrainOptions, f"{_RUNS}.train:train", ANALYST),
-    Command("verify", options.VerifyOptions, f"{_RUNS}.hosts:verify", ANALYST),
+    Command("verify", options.VerifyOptions, f"{_RUNS}.verify:verify", ANALYST),
     Command("ledger", options.LedgerOptions, f"{_RUNS}.ledger:ledger", ANALYST),
     Command("noise", options.NoiseOptions, f"{_RUNS}.audit:noise", ANALYST),
     Command("audit", options.AuditOptions, f"{_RUNS}.audit:audit", ANALYST),
