@@ -202,7 +202,7 @@ ACTIVE = ("spdz2k", "ps-rep-ring", "rep4-ring")
     ("directory", "first", "models"),
     [
         ("operations", "small programs", ACTIVE),
-        ("more-parties", "small programs", ["malicious-shamir of 5 parties"]),
+        ("more-parties", "small programs", ["spdz2k of 3 parties", "malicious-shamir of 5 parties"]),
         ("programs", "programs", ACTIVE),
         ("programs-symmetric", "programs, symmetric", ACTIVE),
         ("noise", "noise", ACTIVE),
