@@ -49,6 +49,7 @@ from fairshares.harness.releases.files import file_to_json
 from fairshares.harness.releases.sums.request import RevealRequest
 from fairshares.harness.request.networks import LAN
 from fairshares.harness.security_models import get_model
+from fairshares.harness.system.documents import as_json
 from fairshares.harness.training.declared_training import DeclaredTraining
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import features_from_json
@@ -286,9 +287,11 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     yield "party-<i>.certificates", {"said": json.loads(of_engine[0]["said"])}
     yield "P<i>.history", json.loads((place / "host" / "keys" / "embedded" / "P0.history").read_text())
     reveal = RevealRequest(epsilon=9, security="mpyc", noise="distributed", upload_task="0" * 64, reveal=1)
-    vectors = {"coordinates": 1, "clip": 1.0, "reveals": 1, "reveal": 1}
+    vectors = {"coordinates": 1, "clip": 1.0, "reveals": 2, "participations": 1, "reveal": 1}
     sums = statistic_of(reveal).prepare(reveal, domain_from_json({"vectors": vectors}, "here"))
-    for file in sums.read({"sums": (1,)}, 1).files(state_privacy(sums, 0).stated):
+    of_sums = state_privacy(sums, 0).stated
+    yield "manifest.json", {"privacy": as_json(of_sums)}
+    for file in sums.read({"sums": (1,)}, 1).files(of_sums):
         yield file.file_name, file_to_json(file)
     features = features_from_json(
         {"age": {"low": 0, "high": 1}, "sector": {"categories": ["a", "b"]}}, "here"
