@@ -36,7 +36,11 @@ from fairshares.harness.system.places import make_own_directory
 from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.harness.system.result_files import write_json
 from fairshares.harness.training.client_round import read_round
-from fairshares.harness.training.declared_training import DeclaredTraining, settings_of_training
+from fairshares.harness.training.declared_training import (
+    DeclaredTraining,
+    revealed_of_rounds,
+    settings_of_training,
+)
 from fairshares.harness.training.logistic import MODEL_FILE, Descending, LogisticModel, ModelFile
 from fairshares.harness.training.round_file import ROUND_FILE
 from fairshares.harness.training.training_run import TRAIN
@@ -61,17 +65,12 @@ def privacy_of_rounds(of_reveal: StatedPrivacy, grid: VectorGrid, *, has_counts:
         grid: What their task declares.
         has_counts: Whether counts by group and label follow each update.
     """
-    counted = ""
     public = [*of_reveal.public, "features and their ranges", "learning rate", "momentum"]
     if has_counts:
-        counted = " and of the records that the model gets right and wrong, by group and label"
         public.append("fairness")
     return structs.replace(
         of_reveal,
-        revealed=[
-            f"{grid.reveals} noisy sums of {grid.coordinates} numbers each, of clients' updates of the "
-            f"model{counted}"
-        ],
+        revealed=[revealed_of_rounds(grid.reveals, grid.coordinates, has_counts=has_counts)],
         public=public,
     )
 

@@ -59,6 +59,20 @@ def fairgrad_of(request: TrainRequest, domain: RecordDomain) -> FairGrad | None:
     return FairGrad(fairness, len(domain.groups), len(domain.labels), positive)
 
 
+def revealed_of_rounds(rounds: int, coordinates: int, *, has_counts: bool) -> str:
+    """Return what the rounds of a training reveal, in words.
+
+    Args:
+        rounds: How many there are.
+        coordinates: The length of each sum.
+        has_counts: Whether counts by group and label follow each update.
+    """
+    counted = (
+        " and of the records that the model gets right and wrong, by group and label" if has_counts else ""
+    )
+    return f"{rounds} noisy sums of {coordinates} numbers each, of clients' updates of the model{counted}"
+
+
 def settings_of_training(descent: Descent, fairgrad: FairGrad | None, loss: Concentrated) -> TrainingSettings:
     """Return the manifest's fields on how a model was trained.
 

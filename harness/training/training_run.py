@@ -76,7 +76,12 @@ from fairshares.harness.system.documents import as_json
 from fairshares.harness.system.files import working_directory
 from fairshares.harness.system.progress import Say, nothing_said
 from fairshares.harness.system.result_files import check_new, new_directory, write_all
-from fairshares.harness.training.declared_training import descent_of, fairgrad_of, settings_of_training
+from fairshares.harness.training.declared_training import (
+    descent_of,
+    fairgrad_of,
+    revealed_of_rounds,
+    settings_of_training,
+)
 from fairshares.harness.training.fairness import FairGrad
 from fairshares.harness.training.features import Features
 from fairshares.harness.training.logistic import (
@@ -584,9 +589,6 @@ def _manifest_of_rounds(
     request = chosen.request
     size = planned.rule.coordinates
     input_path = SHARES.described
-    counted = ""
-    if chosen.request.sought is not None:
-        counted = " and of the records that the model gets right and wrong, by group and label"
     computations = 1  # each of which fails with a small probability
     if piece is not None:
         computations += piece.attempts
@@ -618,9 +620,7 @@ def _manifest_of_rounds(
         mpc_statistical_security_bits=bits,
         input_form="sums",
         input_path=input_path,
-        revealed=[
-            f"{planned.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
-        ],
+        revealed=[revealed_of_rounds(planned.rounds, size, has_counts=request.sought is not None)],
         noise="distributed" if distributed else UNSET,
         distribution=distributed.distribution if distributed else UNSET,
         honest_parties=distributed.honest_parties if distributed else UNSET,
