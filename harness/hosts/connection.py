@@ -381,7 +381,7 @@ def _command(host: Host, role: Role) -> str:
     make_environment = "./inv --list >/dev/null" if role is Role.SETUP else "false"
     starts = (
         f"cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {_NO_PROJECT}; "
-        f"test -f harness/hosts/{role}.py || exit {_NO_ROLE}; "
+        f"test -f fairshares/harness/hosts/{role}.py || exit {_NO_ROLE}; "
         f"test -x .venv/bin/python || {make_environment} || exit {_NO_ENVIRONMENT}; "
         'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
         f"exec .venv/bin/python -P -m fairshares.harness.hosts.{role} {directory} {home}"

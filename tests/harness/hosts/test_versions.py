@@ -1,7 +1,7 @@
 """A host of version 1.0 and a coordinator of this one, or the other way round: refused, and nothing is done.
 
-What version 1.0 says is recorded, in tests/golden/1.0. What that version makes of what is said here was tried
-by hand, with its own code: it compares the number in the greeting with its own, and asks nothing.
+What version 1.0 says is recorded, in tests/golden/1.0. What that version makes of what is said here is tried
+with its own code by tests/commands/test_two_versions.py, which tests of each change leave out.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 from fairshares.harness.errors import HostUnfitError
 from fairshares.harness.hosts import connection
 from fairshares.harness.hosts.connection import HostConnection
-from fairshares.harness.hosts.frames import WIRE_VERSION
+from fairshares.harness.hosts.frames import WIRE_VERSION, Role
 from fairshares.harness.hosts.inventory import Host
 from tests.conftest import PROJECT
 from tests.harness.hosts.test_connection import Session
@@ -62,6 +62,17 @@ def test_a_coordinator_of_1_0_is_refused_and_nothing_changes(tmp_path: Path) -> 
     after = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert after.keys() - before.keys() <= {tmp_path / "log.jsonl", tmp_path / "turn"}
     assert after.items() >= before.items()
+
+
+def test_a_host_with_the_code_of_1_0_is_told_to_update(tmp_path: Path) -> None:
+    """It has an agent, under another name, so that Python would say only that it lacks a module."""
+    project = tmp_path / "project"
+    (project / "harness" / "hosts").mkdir(parents=True)
+    (project / "harness" / "hosts" / "agent.py").touch()
+    host = Host(0, "one.example", str(tmp_path / "host"), str(project), 9000)
+    start = connection._command(host, Role.AGENT)
+    done = subprocess.run(["sh", "-c", start], capture_output=True, text=True, timeout=600, check=False)
+    assert (done.returncode, done.stderr) == (connection._NO_ROLE, "")
 
 
 def test_a_command_that_starts_the_agent_of_1_0_is_told_the_new_name(tmp_path: Path) -> None:
