@@ -5,8 +5,9 @@ owner allows, a `GuardedJob` has the run's inputs, too, and a `GuardedCharge` it
 """
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,11 +61,13 @@ from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic,
 from fairshares.harness.request.request import Request
 from fairshares.harness.request.wire_form import RequestTexts
 from fairshares.harness.uploads.lists import UploadReport, new_uploads
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies
 from fairshares.harness.uploads.task import Task
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import CLIENTS
+
+_NAMES_AT_ONCE = 4096  # of uploads or certificates, for a digest of them all
 
 
 @dataclass(frozen=True)
@@ -164,9 +167,7 @@ class Guard:
         self._ask(event_of(prepared, self.statistic.name, self.directory))
         return joint_noise_of(prepared)
 
-    def judged(
-        self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
-    ) -> UploadReport:
+    def judged(self, report: UploadReport, policies: ClientPolicies, domain: RecordDomain) -> UploadReport:
         """Return a report without uploads that earlier runs counted, or whose clients do not allow the run.
 
         Raises UsedUploadsError if none is left by earlier runs, or as `prepared`.
@@ -174,7 +175,7 @@ class Guard:
         counted = self.ledger.counted(self.facts.charged_to, self.release.charged_with, report.sound)
         report = new_uploads(report, counted)
         event = event_of(self.prepared(domain), self.statistic.name, self.directory)
-        return report.without(uncovered(policies, event, self.ledger.spent_on(policies)))
+        return report.without(uncovered(policies, event, self.ledger.spent_on(policies.uploads)))
 
     def task_of_run(self, task: Task) -> Task:
         """Return the task whose uploads the run counts, of the one that the owner has placed at the host.
@@ -334,9 +335,9 @@ class GuardedJob:
         for other, listed in heard.items():
             if agree.nonces[other : other + 1] != [listed.nonce]:
                 raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
-        names = list(self.inputs.batches)
+        names: Iterable[str] = self.inputs.batches
         if isinstance(self.inputs.values, ClientInputs):
-            names = [upload.certificate for upload in self.inputs.values.uploads]
+            names = (upload.certificate for upload in self.inputs.values.uploads)
         return Intent(
             nonces=list(agree.nonces),
             party=prepared.party,
@@ -346,7 +347,7 @@ class GuardedJob:
             domain=self.inputs.domain.to_json(),
             source=source,
             inputs=to_builtins(self.inputs.public(self.guard.release.form)),
-            uploads=hashlib.sha256(json.dumps(names).encode()).hexdigest(),
+            uploads=hash_of_names(names),
             program_hash=prepared.program_hash,
             engine_version=prepared.engine_version,
             compared=self.job.compared,
@@ -421,3 +422,15 @@ class GuardedCharge:
             return
         with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
             Ledger(self.guard.ledger.path, ABORTED_TIMEOUT_S).settle(self.charged.number, status)
+
+
+def hash_of_names(names: Iterable[str]) -> str:
+    """Return the SHA-256 of names as a list in JSON, of which a few thousand at a time are in memory."""
+    digest = hashlib.sha256(b"[")
+    left = iter(names)
+    separator = b""
+    while some := list(itertools.islice(left, _NAMES_AT_ONCE)):
+        digest.update(separator + json.dumps(some)[1:-1].encode())
+        separator = b", "
+    digest.update(b"]")
+    return digest.hexdigest()

@@ -41,7 +41,7 @@ from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, SUFFIX, TASK_FILE
 from fairshares.harness.uploads.identities import MOST_UPLOADS
 from fairshares.harness.uploads.lists import LIST_SUFFIX, LONGEST_LIST, read_lists, write_uploads
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies
 from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
@@ -260,7 +260,7 @@ class Listed(RunState):
             guard = self.guard.with_task(header.task)
             inputs = inputs_in(header, head, release.form, release.model)
             # Each client's own policy, in place of the common one.
-            inputs = replace(inputs, policies={client: policies[client] for client in inputs.batches})
+            inputs = replace(inputs, policies=policies.among(inputs.batches))
             noise_terms, pieces = _noise_ahead(guard, place, self.party, inputs.domain)
             aggregated = Aggregated(
                 head=_head_of(head),
@@ -282,7 +282,7 @@ class Listed(RunState):
                 )
         return heard
 
-    def _write_sum(self, head: Path, values: Path) -> Mapping[str, ClientPolicy]:
+    def _write_sum(self, head: Path, values: Path) -> ClientPolicies:
         """Write the aggregate of the uploads that all lists have, its head and its values to a file each.
 
         Returns:

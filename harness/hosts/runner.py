@@ -236,7 +236,7 @@ class HostsSource(Source):
         return replace(
             inputs,
             excluded=aggregates[0].left_out,
-            policies={},  # hosts apply clients' policies themselves
+            policies=None,  # hosts apply clients' policies themselves
             piece_at_hosts=piece,
         )
 

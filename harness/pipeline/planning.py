@@ -1,7 +1,7 @@
 """A release on a domain: its noise, the privacy that it has, and the event that a ledger is asked about."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -14,7 +14,7 @@ from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RevealOfTask, RunChain, uncovered
 from fairshares.harness.releases.base import Answer, PreparedRelease, Statistic
 from fairshares.harness.request.request import Request
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies
 from fairshares.protocols.accounting.rounds import Concentrated
 
 R = TypeVar("R", bound=Answer)
@@ -48,9 +48,9 @@ class Planner(CountableUploads, Generic[R]):
             self._prepared[domain] = self.statistic.prepare(self._release, domain)
         return self._prepared[domain]
 
-    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+    def uncovered(self, domain: RecordDomain, policies: ClientPolicies) -> Collection[str]:
         event = event_of(self.prepared(domain), self.statistic.name, self.out)
-        return uncovered(policies, event, self._account.ledger.spent_on(policies))
+        return uncovered(policies, event, self._account.ledger.spent_on(policies.uploads))
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
         chain = self._release.charged_with

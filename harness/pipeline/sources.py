@@ -38,9 +38,9 @@ from fairshares.harness.uploads.aggregates import Header, check_aggregates, extr
 from fairshares.harness.uploads.counting import Opener, UploadCount
 from fairshares.harness.uploads.envelope import pieces_of
 from fairshares.harness.uploads.files import AGGREGATE_SUFFIX, TASK_FILE
-from fairshares.harness.uploads.identities import hash_of
+from fairshares.harness.uploads.identities import Identities
 from fairshares.harness.uploads.lists import Agreement, UploadReport, common_uploads, new_uploads
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 from fairshares.protocols.arrays import Integers, Words
@@ -52,8 +52,8 @@ class CountableUploads(ABC):
     """Tells which uploads a run may count."""
 
     @abstractmethod
-    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
-        """Return, of uploads by identity, those whose clients' policies do not cover a run on the domain."""
+    def uncovered(self, domain: RecordDomain, policies: ClientPolicies) -> Collection[str]:
+        """Return the uploads whose clients' policies do not cover a run on the domain."""
 
     @abstractmethod
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
@@ -75,7 +75,7 @@ class PartyInputs:
         uploaded: The bytes that clients sent to each party; empty if unknown.
         share_s: The seconds in which this machine shared the values.
         excluded: The number of left-out uploads, by reason.
-        policies: Clients' policies, by upload.
+        policies: The policies of these uploads' clients; None without uploads, or where hosts apply them.
         admission: The clients that the task's servers let upload, a name in `uploads.task.ADMISSIONS`; None
             for inputs without a task.
         columns: The dtypes of the records' columns, by name, as far as they are known.
@@ -87,12 +87,12 @@ class PartyInputs:
     uploads: int
     rows: int
     values: ClientValues = VALUES_ELSEWHERE
-    batches: tuple[str, ...] = ()
+    batches: Collection[str] = ()
     upload_task: str | None = None
     uploaded: tuple[int, ...] = ()
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
-    policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    policies: ClientPolicies | None = None
     admission: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     piece_at_hosts: str | None = None
@@ -108,7 +108,7 @@ class PartyInputs:
             clients=self.clients,
             uploads=self.uploads,
             max_count=self.domain.max_count,
-            uploads_sha256=hash_of(self.batches) if self.batches else UNSET,
+            uploads_sha256=Identities.from_names(self.batches).fingerprint() if self.batches else UNSET,
             admission=self.admission if self.batches and self.admission is not None else UNSET,
             records=self.rows if is_per_record(self.domain, form.name) else UNSET,
             cap=self.domain.cap.slots if self.domain.cap else UNSET,
@@ -192,7 +192,7 @@ def inputs_in(
         uploaded=uploaded,
         excluded=header.excluded,
         admission=task.admission,
-        policies=dict.fromkeys(batches, header.allowed),
+        policies=ClientPolicies(batches, header.allowed, {}),
     )
 
 
@@ -348,11 +348,11 @@ class _AgreedUploads:
 
     Attributes:
         agreement: These uploads, and how many others there are, by the reason to leave them out.
-        policies: Their clients' policies, by upload.
+        policies: Their clients' policies.
     """
 
     agreement: Agreement
-    policies: Mapping[str, ClientPolicy]
+    policies: ClientPolicies
 
 
 def _agreed_uploads(
@@ -366,11 +366,10 @@ def _agreed_uploads(
     for count in counts:
         report = count.report()
         reports.append(new_uploads(report, countable.counted(report.sound)))
-    sound = {upload: policy for upload, policy in counts[0].policies.items() if upload in reports[0].sound}
-    uncovered = countable.uncovered(domain, sound)
+    policies = counts[0].policies
+    uncovered = countable.uncovered(domain, policies.among(reports[0].sound))
     agreement = common_uploads([report.without(uncovered) for report in reports])
-    policies = {upload: policy for upload, policy in sound.items() if upload in agreement.accepted}
-    return _AgreedUploads(agreement, policies)
+    return _AgreedUploads(agreement, policies.among(agreement.accepted))
 
 
 @dataclass(frozen=True)

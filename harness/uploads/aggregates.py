@@ -12,7 +12,7 @@ from typing import BinaryIO
 from fairshares.harness.errors import ShareError, cannot, refuse
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, parse_json
 from fairshares.harness.system.files import create_file, open_regular
-from fairshares.harness.uploads.identities import IDENTITY_TEXT_BYTES, MOST_UPLOADS, hash_of
+from fairshares.harness.uploads.identities import IDENTITY_TEXT_BYTES, MOST_UPLOADS, Identities
 from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
 from fairshares.harness.uploads.task import Task
 from fairshares.protocols.json_values import JsonFields
@@ -81,14 +81,16 @@ def read_header(path: Path) -> Header:
         return header
 
 
-def read_uploads(path: Path) -> tuple[str, ...]:
+def read_uploads(path: Path) -> Identities:
     """Return the uploads' identities. Raises ShareError if the header has another fingerprint of them."""
+    damaged = ShareError(f"{path} is damaged: its list of uploads is not whole; aggregate again.")
     with opened(path) as (header, file):
-        line = _identities_line(file, header)
-    identities = tuple(line.decode(errors="replace").split())
-    is_whole = line.endswith(b"\n") and len(identities) == header.uploads
-    if not is_whole or hash_of(identities) != header.fingerprint:
-        raise ShareError(f"{path} is damaged: its list of uploads is not whole; aggregate again.")
+        try:
+            identities = Identities.read(file, header.uploads)
+        except ValueError:
+            raise damaged from None
+    if identities.fingerprint() != header.fingerprint:
+        raise damaged
     return identities
 
 

@@ -31,7 +31,7 @@ from fairshares.harness.uploads.identities import IDENTITY_BYTES, Digests, Ident
 from fairshares.harness.uploads.keys import SealingKey, unseal
 from fairshares.harness.uploads.lists import UploadReport
 from fairshares.harness.uploads.opening import open_envelope
-from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.harness.uploads.policy import ClientPolicies, ClientPolicy, client_policy_from_json
 from fairshares.harness.uploads.reasons import UNCOVERED, UNSOUND
 from fairshares.harness.uploads.task import Task, task_from_bytes
 from fairshares.protocols.arrays import Words
@@ -658,11 +658,11 @@ class UploadCount:
         return UploadReport(self.opener.party, self.opener.task.name, self.identities, self.unsound)
 
     @property
-    def policies(self) -> dict[str, ClientPolicy]:
-        """The policy that both client and task allow, for each counted identity."""
+    def policies(self) -> ClientPolicies:
+        """The policies of the counted uploads: what both client and task allow."""
         allowed = self.opener.task.allowed
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
-        return {name: bounds.get(name, allowed) for name in self.identities}
+        return ClientPolicies(self.identities, allowed, bounds)
 
     def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
         """Write the aggregate, and remove the checkpoint; return the aggregate's header.
@@ -715,14 +715,11 @@ class UploadCount:
                 f"{named_command('uploads')} again at every party."
             )
         task.check_count(clients)
-        fingerprint = hashlib.sha256()  # equals `hash_of`, in little memory
-        for text in identities.texts():
-            fingerprint.update(text.replace(" ", "\n").encode())
         policy = task.allowed if self.opener.policy is None else self.opener.policy
         return Header(
             party=self.opener.party,
             uploads=clients,
-            fingerprint=fingerprint.hexdigest(),
+            fingerprint=identities.fingerprint(),
             policy=policy.to_json(),
             task=task,
             excluded=dict(left_out),

@@ -21,11 +21,6 @@ def digests_in(raw: bytes | bytearray) -> Digests:
     return np.frombuffer(raw, f"S{IDENTITY_BYTES}")
 
 
-def hash_of(texts: Iterable[str]) -> str:
-    """Return the SHA-256 of texts, each of which is a line."""
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
-
 class Identities(Collection[str]):
     """A set of identities (64 hexadecimal digits), as sorted digests.
 
@@ -52,9 +47,10 @@ class Identities(Collection[str]):
             number: The number of the identities.
 
         Raises:
-            ValueError: There are no identities there, or fewer, or they are not in order.
+            ValueError: There are no identities there, or fewer or more, or they are not in order.
         """
         raw = bytearray()
+        end = b""
         left = max(IDENTITY_TEXT_BYTES * number, 1)
         while True:
             text = file.read(min(left, IDENTITY_TEXT_BYTES * _AT_ONCE))
@@ -62,8 +58,9 @@ class Identities(Collection[str]):
                 break
             raw += bytes.fromhex(text.decode())
             left -= len(text)
+            end = text[-1:]
         digests = digests_in(raw)
-        if len(digests) != number or (digests[1:] <= digests[:-1]).any():
+        if end != b"\n" or len(digests) != number or (digests[1:] <= digests[:-1]).any():
             raise ValueError("not in order, or not as many")
         return cls(digests)
 
@@ -107,6 +104,13 @@ class Identities(Collection[str]):
 
     def __le__(self, other: Collection[str]) -> bool:
         return bool(Identities.from_names(other).has(self.digests).all())
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the sorted identities as text, each a line, without the last line's end."""
+        digest = hashlib.sha256()
+        for text in self.texts():
+            digest.update(text.replace(" ", "\n").encode())
+        return digest.hexdigest()
 
     def texts(self) -> Iterator[str]:
         """Yield a text of the sorted identities, separated by spaces, in pieces of thousands of them."""

@@ -1,6 +1,7 @@
 """The policy of a client: the runs that may use its upload."""
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from fairshares.harness.errors import ShareError
@@ -55,6 +56,32 @@ class ClientPolicy:
             delta=str(self.total.delta),
             unit=str(self.unit),
         )
+
+
+@dataclass(frozen=True)
+class ClientPolicies:
+    """The policies of the clients of some uploads.
+
+    Most clients allow just what their task allows, so these take no memory beside the uploads' identities.
+
+    Attributes:
+        uploads: The identities of the uploads.
+        common: The policy of each upload that is not in `own`.
+        own: The policies of uploads whose clients allow less. Identities that are not in `uploads` have no
+            effect.
+    """
+
+    uploads: Collection[str]
+    common: ClientPolicy
+    own: Mapping[str, ClientPolicy]
+
+    def of(self, upload: str) -> ClientPolicy:
+        """Return the policy of one of the uploads."""
+        return self.own.get(upload, self.common)
+
+    def among(self, uploads: Collection[str]) -> "ClientPolicies":
+        """Return the policies of these uploads, all of which are in `uploads`."""
+        return ClientPolicies(uploads, self.common, self.own)
 
 
 def client_policy_from_json(fields: JsonObject, refusal: Refusal) -> ClientPolicy:

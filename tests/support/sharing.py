@@ -12,7 +12,7 @@ from fairshares.harness.pipeline.sources import CountableUploads, RunContext
 from fairshares.harness.request.request import Request
 from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.uploads.client import share as sealed
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies, ClientPolicy
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.guarantee import Guarantee
@@ -26,6 +26,11 @@ def allowing(
 ) -> ClientPolicy:
     """Return a policy. Args: epsilon, delta: as files have them."""
     return ClientPolicy(tasks, Guarantee(Fraction(epsilon), Fraction(delta)), unit)
+
+
+def policies_of(own: Mapping[str, ClientPolicy]) -> ClientPolicies:
+    """Return the policies of uploads, each of which has its own."""
+    return ClientPolicies(tuple(own), allowing((), "0", "0"), own)
 
 
 ALL = allowing(("weights", "count", "confusion", "thresholds", "gap", "cap"), "1000", "1")
@@ -100,7 +105,7 @@ def to_hosts(shares: Path, hosts: Sequence[Path]) -> None:
 class AllAdmitted(CountableUploads):
     """Leaves no upload out of a run."""
 
-    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> Collection[str]:
+    def uncovered(self, domain: RecordDomain, policies: ClientPolicies) -> Collection[str]:
         return ()
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:

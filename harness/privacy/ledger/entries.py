@@ -340,7 +340,7 @@ class Ledger(Database):
             uncounted=_uncounted(connection, asked) if name is not None else (),
             counted=counted,
             noise_used_by=None if used is None else int(used[0]),
-            spent_on=_spent_on(connection, asked) if event.policies else {},
+            spent_on={} if event.policies is None else _spent_on(connection, asked),
             last_reveal=last_reveal,
             closed=closed,
         )

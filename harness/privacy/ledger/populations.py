@@ -26,7 +26,7 @@ from fairshares.harness.privacy.ledger.accountants import (
     accountant_of,
     of_two_steps,
 )
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies, ClientPolicy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounding import digits_down, digits_up, exact_text
 from fairshares.protocols.accounting.rounds import Concentrated
@@ -101,7 +101,8 @@ class PrivacyEvent:
 
     Attributes:
         noise: None if one record moves a value by more than 1, or the noise is of several kinds.
-        policies: Clients' policies, by upload, of some or all of its uploads.
+        uploads: The identities of the uploads that it counts.
+        policies: Their clients' policies; None for inputs without uploads, or where hosts apply them.
         upload_task: The digest of the task of its uploads; None without uploads. A ledger keeps it for each
             upload.
         piece: The name of its noise if that was made ahead, else None.
@@ -119,8 +120,8 @@ class PrivacyEvent:
     relation: NeighboringRelation
     out: Path
     noise: NoiseEvent | Concentrated | None = None
-    uploads: tuple[str, ...] = ()
-    policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    uploads: Collection[str] = ()
+    policies: ClientPolicies | None = None
     upload_task: str | None = None
     piece: str | None = None
     chain: RunChain | None = None
@@ -304,27 +305,34 @@ def _as_version_1(charges: Sequence[Charge], event: PrivacyEvent) -> str:
 
 
 def uncovered(
-    policies: Mapping[str, ClientPolicy], event: PrivacyEvent, spent: Mapping[str, Guarantee]
+    policies: ClientPolicies, event: PrivacyEvent, spent: Mapping[str, Guarantee]
 ) -> frozenset[str]:
     """Return the uploads whose clients' policies do not cover an event, which all hosts leave out.
 
     A policy covers its tasks, for its unit or a stronger one, up to a total loss.
     [test: tests/harness/privacy/test_populations.py]
+
+    Args:
+        policies: The policies of the uploads in question.
+        event: The run.
+        spent: The total loss of each upload that earlier runs counted.
     """
+    covered: dict[tuple[ClientPolicy, Guarantee | None], bool] = {}  # by policy and loss before
     left_out = set()
-    for upload, policy in policies.items():
-        total = event.exact
+    for upload in policies.uploads:
+        policy = policies.of(upload)
         before = spent.get(upload)
-        if before is not None:
-            total = compose([before, event.exact])
-        if not policy.covers(event.task, event.unit, total):
+        if (policy, before) not in covered:
+            total = event.exact if before is None else compose([before, event.exact])
+            covered[policy, before] = policy.covers(event.task, event.unit, total)
+        if not covered[policy, before]:
             left_out.add(upload)
     return frozenset(left_out)
 
 
 def refuse_uncovered(event: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
     """Raise BudgetError unless all clients' policies cover a release."""
-    lacking = uncovered(event.policies, event, spent)
+    lacking = frozenset[str]() if event.policies is None else uncovered(event.policies, event, spent)
     if lacking:
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(lacking)} of its {len(event.uploads)} "
@@ -333,7 +341,7 @@ def refuse_uncovered(event: PrivacyEvent, spent: Mapping[str, Guarantee]) -> Non
         )
 
 
-def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -> None:
+def refuse_used(uses: Sequence[Use], name: str | None, uploads: Collection[str]) -> None:
     """Raise UsedUploadsError if nobody would count used uploads, PopulationError if others did."""
     others = [use for use in uses if use.key is not None and (name is None or use.key != key_of(name))]
     owners = listed(sorted({use.name for use in others}))

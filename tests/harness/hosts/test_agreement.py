@@ -1,5 +1,7 @@
 """What no host does whoever starts runs on it, what hosts agree on before a run, and what each charges."""
 
+import hashlib
+import json
 import sqlite3
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -23,6 +25,7 @@ from fairshares.harness.errors import (
     UsedUploadsError,
 )
 from fairshares.harness.hosts import party_run
+from fairshares.harness.hosts.guard import hash_of_names
 from fairshares.harness.hosts.messages import (
     Aggregate,
     Check,
@@ -422,3 +425,11 @@ def test_small_requests_have_small_effects(hosts: list[Path]) -> None:
             Coordinator(hosts[0], stack).prepared(
                 {"epsilon": "1", "security": MODEL.name, "population": "loans", **fields}
             )
+
+
+@pytest.mark.parametrize("number", [0, 1, 4096, 4097, 10_000])
+def test_names_are_hashed_as_a_list_in_json(number: int) -> None:
+    """Hosts and verifiers of any 1.x hash the whole list."""
+    names = [f"{i:064x}" for i in range(number)]
+    expected = hashlib.sha256(json.dumps(names).encode()).hexdigest()
+    assert hash_of_names(iter(names)) == expected

@@ -49,6 +49,7 @@ from fairshares.harness.security_models import MODELS as ALL_MODELS
 from fairshares.harness.uploads.policy import ClientPolicy
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.guarantee import Budget, Guarantee
+from tests.support.sharing import policies_of
 
 TASKS, MODELS = ("weights", "gap", "count"), ("ring", "mpyc", "semi2k")
 UNITS = ("record", "client")
@@ -165,7 +166,7 @@ def random_event(draw: Random) -> PrivacyEvent:
         relation=NeighboringRelation(draw.choice((*RELATIONS, *[RELATIONS[0]] * 8))),
         out=NOWHERE,
         uploads=uploads,
-        policies=policies,
+        policies=policies_of(policies),
         piece=f"piece-{draw.randint(0, 9)}" if draw.random() < 0.1 else None,
     )
 
@@ -318,7 +319,7 @@ class Naive:
         earlier = [run for run in self.runs if run.uploads & uploads]
         if event.piece and any(run.event.piece == event.piece for run in self.runs):
             return True
-        for upload, policy in event.policies.items():
+        for upload, policy in ({} if event.policies is None else event.policies.own).items():
             spent = [run.event.exact for run in self.runs if upload in run.uploads] + [event.exact]
             if event.task not in policy.tasks:
                 return True
@@ -394,7 +395,7 @@ class Naive:
             uses.append(Use(number, of, of or "", "", len(uploads), min(uploads)))
         pieces = [i for i, run in enumerate(self.runs, 1) if event.piece and run.event.piece == event.piece]
         totals = {}
-        for upload in event.policies:
+        for upload in () if event.policies is None else event.policies.uploads:
             spent = [run.event.exact for run in self.runs if upload in run.uploads]
             if spent:
                 totals[upload] = sum(spent, Guarantee(Fraction(0), Fraction(0)))
@@ -576,7 +577,7 @@ def test_a_total_bounds_a_run_without_a_population() -> None:
                 random_event(Random(0)),
                 exact=Guarantee(Fraction(epsilon), Fraction(delta)),
                 uploads=(),
-                policies={},
+                policies=None,
                 piece=None,
             )
             asked = Release(event.task, event.model, str(event.unit), population, event=event)

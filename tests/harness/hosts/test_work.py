@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -357,12 +357,12 @@ def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_pat
     """What an upload has spent is added up by each host."""
     one = share_more(hosts, tmp_path, ALLOWED)
 
-    def run(**changes: Any) -> tuple[str, ...]:
+    def run(**changes: Any) -> Collection[str]:
         with ExitStack() as stack:
             coordinator = Coordinator(hosts[0], stack)
             work = coordinator.work
             coordinator.aggregated(asked(**changes))
-            batches: tuple[str, ...] = run_of(work).inputs.inputs.batches
+            batches: Collection[str] = run_of(work).inputs.inputs.batches
             answered(work, to_prepare(0))
             let_go(coordinator, work, hosts)
             return batches

@@ -23,7 +23,7 @@ from fairshares.harness.privacy.ledger.populations import PrivacyEvent, RunChain
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.circuits.coins import Coin
 from fairshares.protocols.guarantee import NOTHING, Budget, Guarantee, compose
-from tests.support.sharing import allowing
+from tests.support.sharing import allowing, policies_of
 
 SPENT = Guarantee(Fraction(1), Fraction(1, 1 << 40))
 RUN = PrivacyEvent(
@@ -171,7 +171,7 @@ def test_a_client_has_to_allow_the_run_and_a_lower_budget_ends_the_chain(ledger:
     with pytest.raises(
         FairSharesError, match="policies of clients do not cover this run, in 1 of its 2 uploads"
     ):
-        ledger.charge("people", None, event(B, C, policies={C: policy}))
+        ledger.charge("people", None, event(B, C, policies=policies_of({C: policy})))
     ledger.set_budget("people", Budget(Fraction(1, 2)))
     with pytest.raises(BudgetError):
         ledger.charge("people", None, event(B))

@@ -25,13 +25,13 @@ from fairshares.harness.privacy.ledger.populations import (
     uncovered,
 )
 from fairshares.harness.system.documents import Refusal
-from fairshares.harness.uploads.policy import ClientPolicy, client_policy_from_json
+from fairshares.harness.uploads.policy import ClientPolicies, ClientPolicy, client_policy_from_json
 from fairshares.protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from fairshares.protocols.accounting.rounds import Concentrated
 from fairshares.protocols.circuits.coins import Coin, NoiseFamily, SymmetricCoins, exp_bounds
 from fairshares.protocols.guarantee import Budget, Guarantee
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
-from tests.support.sharing import allowing
+from tests.support.sharing import allowing, policies_of
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 RECORD = PrivacyUnit.RECORD
@@ -217,7 +217,8 @@ def event(
 ) -> PrivacyEvent:
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE if unit is RECORD else NeighboringRelation.ZERO_OUT_ONE
     spends = Guarantee(Fraction(epsilon), delta)
-    return PrivacyEvent(task, "ring", spends, unit, relation, Path("out"), None, uploads, policies or {})
+    of_clients = None if policies is None else policies_of(policies)
+    return PrivacyEvent(task, "ring", spends, unit, relation, Path("out"), None, uploads, of_clients)
 
 
 def policy(tasks: tuple[str, ...] = ("weights",), unit: PrivacyUnit = RECORD) -> ClientPolicy:
@@ -244,15 +245,16 @@ def policy(tasks: tuple[str, ...] = ("weights",), unit: PrivacyUnit = RECORD) ->
 def test_what_a_policy_covers(
     release: PrivacyEvent, asked: ClientPolicy, spent: Guarantee | None, covered: bool
 ) -> None:
-    not_covered = uncovered({"a": asked}, release, {"a": spent} if spent else {})
+    not_covered = uncovered(policies_of({"a": asked}), release, {"a": spent} if spent else {})
     assert not_covered == (frozenset() if covered else {"a"})
 
 
 def test_each_upload_is_judged_by_its_own_policy_and_past() -> None:
-    policies = {"a": policy(), "b": policy(("gap",)), "c": policy(), "d": policy()}
+    policies = ClientPolicies(("a", "b", "c", "d"), policy(), {"b": policy(("gap",)), "e": policy(())})
     spent = {"c": Guarantee(Fraction(1, 2), Fraction(0)), "e": Guarantee(Fraction(9), Fraction(0))}
     assert uncovered(policies, event(Fraction(3, 4)), spent) == {"b", "c"}
-    assert uncovered({}, event(20), spent) == frozenset()
+    assert uncovered(policies.among(("a", "d")), event(Fraction(3, 4)), spent) == frozenset()
+    assert uncovered(policies_of({}), event(20), spent) == frozenset()
 
 
 def test_what_two_policies_allow_is_what_each_does() -> None:
@@ -298,7 +300,7 @@ def test_the_ledger_adds_up_all_that_an_upload_spent(ledger: Ledger) -> None:
 def test_runs_that_race_for_the_rest_of_a_clients_total_do_not_both_get_it(ledger: Ledger) -> None:
     """Both were covered when they looked: whoever is charged second is refused, and nothing is written."""
     release = event(Fraction(3, 4), A, B, policies={A: POLICY})
-    assert uncovered(release.policies, release, ledger.spent_on([A, B])) == frozenset()
+    assert uncovered(policies_of({A: POLICY}), release, ledger.spent_on([A, B])) == frozenset()
     ledger.check("people", None, release)
     ledger.charge("people", None, release)
     for step in (ledger.check, ledger.charge):

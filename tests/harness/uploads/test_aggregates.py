@@ -92,7 +92,7 @@ def test_a_run_takes_all_uploads_in_the_order_of_their_identities(
     run = context(release, tmp_path / "scratch")
     inputs = SharesSource(tmp_path).describe(run)
     assert (inputs.clients, inputs.uploads, inputs.excluded) == (3, 3, {})
-    assert inputs.batches == tuple(sorted(names))
+    assert tuple(inputs.batches) == tuple(sorted(names))
     delivered = SharesSource(tmp_path).deliver(run, inputs, None).values
     assert isinstance(delivered, ValueFiles)
     parts = [model.ring.from_bytes(path.read_bytes()) for path in delivered.files]

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from fairshares.harness.uploads.lists import (
     read_lists,
     write_uploads,
 )
-from fairshares.harness.uploads.policy import ClientPolicy
+from fairshares.harness.uploads.policy import ClientPolicies
 from fairshares.harness.uploads.reasons import CHANGED, NOT_THE_SAME, SAYS, UNCOVERED, UNREADABLE, WRONG_SIZE
 from fairshares.harness.uploads.signatures import kind_of, signature_of
 from fairshares.protocols.accounting.calibration import PrivacyUnit
@@ -90,7 +89,7 @@ def test_honest_clients_are_fed_the_same_whatever_others_upload(
         named = party is not None and reason != NOT_THE_SAME
         why[reason + (SAYS.format(party=party) if named else "")] += bool(reason)
     among, values = described(shares, tmp_path / "among", form, chosen)
-    assert (among.batches, values) == (alone.batches, expected)
+    assert (tuple(among.batches), values) == (tuple(alone.batches), expected)
     assert among.excluded == +why and len(+why) > 5
 
 
@@ -102,7 +101,7 @@ def test_who_knows_an_uploads_identity_cannot_have_it_left_out(party: int, tmp_p
     copy_under_another_name(shares, victim, party)
     (shares / f"party-{party}" / f"{victim}.share").write_bytes(b"garbage")
     inputs, _ = described(shares, tmp_path / "work")
-    assert (inputs.batches, inputs.excluded) == ((victim,), {})
+    assert (tuple(inputs.batches), inputs.excluded) == ((victim,), {})
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:
@@ -260,8 +259,8 @@ class LeavingOut(AllAdmitted):
         self._uploads = uploads
         self.asked: list[object] = []
 
-    def uncovered(self, domain: RecordDomain, policies: Mapping[str, ClientPolicy]) -> list[str]:
-        self.asked.append((domain, policies))
+    def uncovered(self, domain: RecordDomain, policies: ClientPolicies) -> list[str]:
+        self.asked.append((domain, {upload: policies.of(upload) for upload in policies.uploads}))
         return self._uploads
 
 
@@ -279,7 +278,9 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
     inputs = SharesSource(shares).describe(context(release, tmp_path / "work", leaving_out))
     allowed = {**dict.fromkeys(free, ALL), kept: ALLOWS, lax: allowing(("weights",), "1000", "1")}
     assert leaving_out.asked == [(DOMAIN, {**allowed, **dict.fromkeys(gone, ALLOWS)})]
-    assert (inputs.excluded, dict(inputs.policies)) == ({UNCOVERED: 2}, allowed)
+    assert inputs.policies is not None
+    counted = {upload: inputs.policies.of(upload) for upload in inputs.policies.uploads}
+    assert (inputs.excluded, counted) == ({UNCOVERED: 2}, allowed)
     task = trial(DOMAIN, form, RING, shares)
     made = counts(task, shares, allowed, shares)
     if form is SPLIT:
