@@ -286,6 +286,45 @@ def read_singly(
     return as_records(table, rows, domain, max_count), rows
 
 
+@dataclass(frozen=True)
+class OwnRecords:
+    """One client's records that are in a domain, in the source's order; n of them, which may be none.
+
+    Attributes:
+        group: The place of each one's group in the domain, shape (n,).
+        label: Likewise of its label.
+        texts: Their values as texts of a CSV file, by column.
+        clients: The number of names in a column client_id, 1 without it.
+    """
+
+    group: Integers
+    label: Integers
+    texts: Mapping[str, Sequence[str]]
+    clients: int
+
+
+def read_own(source: TabularRecords, more: Sequence[str], domain: RecordDomain, say: Say) -> OwnRecords:
+    """Return one client's records with more columns, and say which are left out, as they are not in a domain.
+
+    Guarantees: no value in `group`, `label` or `more` decides whether this returns, whatever the domain is.
+    [test: tests/harness/training/test_client_round.py]
+
+    Raises RecordsError for a source that cannot be read, or lacks a column.
+    """
+    table = table_at(source, [*_COLUMNS, *more], "client_id")
+    counted = table.rows([*table.dtypes], say)
+    texts = counted.texts
+    check = _Check(table, counted, say)
+    lines = _Lines(table, counted, texts=_Texts(texts, dict(table.dtypes)), bins={}, check=check)
+    lines.check_filled(("group", "label"))
+    group = lines.places("group", domain.groups)
+    label = lines.places("label", domain.labels)
+    kept = np.flatnonzero(check.kept)
+    texts_kept = {name: [column[line] for line in kept.tolist()] for name, column in texts.items()}
+    names = {name for name in texts.get("client_id", ()) if not is_empty(name)}
+    return OwnRecords(group[kept], label[kept], texts_kept, len(names) or 1)
+
+
 def as_records(
     table: RecordTable,
     counted: Counted,

@@ -154,10 +154,10 @@ class RecordTable:
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
         return self._crossed(values, np.array(records, dtype=np.int64), by_line)
 
-    def rows(self, names: Sequence[str]) -> Counted:
-        """Return a line per record."""
+    def rows(self, names: Sequence[str], say: Say | None = None) -> Counted:
+        """Return a line per record; malformed rows are left out and told to `say`, or refused without it."""
         columns = self._columns_of(names)
-        values = self._collected(self.frame.select(*columns), None)
+        values = self._collected(self.frame.select(*columns), say)
         rows = len(values[columns[0]])
         no_bins = np.zeros((0, 0), dtype=np.int64)
         return self._crossed(values, np.ones(rows, dtype=np.int64), no_bins)

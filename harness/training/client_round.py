@@ -19,7 +19,7 @@ from fairshares.harness.errors import (
     naming,
 )
 from fairshares.harness.inputs.record_schema import RecordDomain
-from fairshares.harness.inputs.records import read_singly
+from fairshares.harness.inputs.records import read_own
 from fairshares.harness.inputs.tables import TabularRecords
 from fairshares.harness.system.documents import DECLARATION, Refusal, as_type, read_json
 from fairshares.harness.system.files import as_path
@@ -63,6 +63,11 @@ class TrainingRound:
     weights: Floats | None
     fairgrad: FairGrad | None
 
+    @property
+    def coordinates(self) -> int:
+        """The length of an update."""
+        return self.parameters.size + (self.fairgrad.cells if self.fairgrad else 0)
+
     @classmethod
     def load(cls, path: Path | str) -> TrainingRound:
         """Read `round.json`.
@@ -80,13 +85,16 @@ class TrainingRound:
 
         Computes: the mean over records of the loss's gradient, each clipped, then weighed. Counts of what the
         model gets right and wrong follow if groups are weighed while it is trained.
-        Guarantees: it is the row that a training on one machine has for this client.
+        Guarantees: it is the row that a training on one machine has for this client. As everybody sees who
+        sends, no value of a group, label or feature decides whether there is one, whatever the round says.
         [test: tests/harness/training/test_client_round.py]
+        Edge cases: records whose group or label is not the round's are left out, and values that are none of
+        its features count as nothing, with a warning. Without any record the update is of zeros.
 
         Args:
             records: A file or frame with the columns group and label and the model's features, of one client.
         Raises:
-            RecordsError: The records are none, of several clients, or a feature can't be read in any.
+            RecordsError: The records can't be read, lack a column, or are of several clients.
         """
         with naming(PYTHON):
             source = as_path(records, "records") if isinstance(records, str | Path) else records
@@ -98,32 +106,44 @@ class TrainingRound:
 
 
 def update_of(asked: TrainingRound, records: TabularRecords, say: Say) -> Floats:
-    """Return the update of one client's records for a round, and say which values count as nothing."""
-    found, rows = read_singly(records, [*asked.features.by_name], asked.domain)
-    for sentence in asked.features.unreadable(rows, trained=True):
-        say(sentence)
-    if "client_id" in found.columns and found.clients > 1:
+    """Return the update of one client's records for a round, and say which values count as nothing.
+
+    Everybody sees whether a client sends. So what the round says, and what the records hold, decide about its
+    numbers alone: what can't be counted is left out, down to an update of zeros.
+    """
+    own = read_own(records, [*asked.features.by_name], asked.domain, say)
+    if own.clients > 1:
         raise RecordsError(
-            f"The records are of {found.clients} clients, each of whom seals an update of its own: give "
+            f"The records are of {own.clients} clients, each of whom seals an update of its own: give "
             "those of one, with a directory of its own."
         )
+    zeros = np.zeros(asked.coordinates)
+    if not len(own.label):
+        say("None of the records counts in this round, so the update is of zeros.")
+        return zeros
+    for sentence in asked.features.unread(own.texts):
+        say(sentence)
     examples = Examples(
-        features=asked.features.encode(rows.texts),
-        label=found.label,
-        client=np.zeros(len(found.label), dtype=np.int64),
+        features=asked.features.encode(own.texts),
+        label=own.label,
+        client=np.zeros(len(own.label), dtype=np.int64),
         clients=1,
         labels=len(asked.domain.labels),
-        group=found.group,
+        group=own.group,
     )
-    updates = examples.updates(
-        asked.parameters,
-        asked.clip,
-        asked.largest_weight,
-        PrivacyUnit.CLIENT,
-        fairgrad=asked.fairgrad,
-        weights=asked.weights,
-    )
+    with np.errstate(all="ignore"):  # the published numbers may be beyond all floats
+        updates = examples.updates(
+            asked.parameters,
+            asked.clip,
+            asked.largest_weight,
+            PrivacyUnit.CLIENT,
+            fairgrad=asked.fairgrad,
+            weights=asked.weights,
+        )
     update: Floats = updates[0]
+    if not np.isfinite(update).all():
+        say("The round's numbers are too large to compute with, so the update is of zeros.")
+        return zeros
     return update
 
 

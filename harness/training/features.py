@@ -274,16 +274,15 @@ class Features:
                     f"The column {name} {holds}, and no value in it is {feature.expected}; correct "
                     f"it{ways_out}."
                 )
-            if unread:
-                yield (
-                    f"{name}: {len(unread)} of {len(texts)} values are not {feature.expected}, as "
-                    f"{commonest}, and count as {feature.stands_for_unread}."
-                )
-            if missing:
-                yield (
-                    f"{name}: {missing} of {len(texts)} values are missing, and count as "
-                    f"{feature.stands_for_unread}."
-                )
+            yield from _said_of(name, feature, texts, unread)
+
+    def unread(self, texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
+        """Yield a sentence on the values of each column that count as nothing, and on those that are missing.
+
+        Unlike `unreadable` it refuses nothing, whatever the values are.
+        """
+        for name, feature in self.by_name.items():
+            yield from _said_of(name, feature, texts[name], feature.unread(texts[name]))
 
     def to_json(self) -> dict[str, dict[str, float | list[str]]]:
         """Return the declaration."""
@@ -325,6 +324,28 @@ def _feature(fields: JsonFields, where: str) -> Feature:
         texts = [str(value) if isinstance(value, bool | int) else value for value in categories]
         stated = JsonFields(categories=texts)
     return as_type(Category, stated, _refusal(where))
+
+
+def _said_of(name: str, feature: Feature, texts: Sequence[str], unread: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence on the values of a column that count as nothing, and on those that are missing.
+
+    Args:
+        name: The feature's own.
+        feature: Its declaration.
+        texts: The column's texts.
+        unread: Those that are no number of a range, or no declared category.
+    """
+    if unread:
+        commonest = shown(Counter(unread).most_common(1)[0][0])
+        yield (
+            f"{name}: {len(unread)} of {len(texts)} values are not {feature.expected}, as "
+            f"{commonest}, and count as {feature.stands_for_unread}."
+        )
+    missing = sum(1 for text in texts if not text)
+    if missing:
+        yield (
+            f"{name}: {missing} of {len(texts)} values are missing, and count as {feature.stands_for_unread}."
+        )
 
 
 def _indicators(values: Sequence[str], categories: Sequence[str]) -> Floats:

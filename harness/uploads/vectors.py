@@ -1,5 +1,6 @@
 """A client's vectors for the reveals of a task: sealed once each, and sent as often as need be."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,8 +54,10 @@ class UpdateClient:
 
     def __init__(self, task: Task | Path | str, directory: Path | str) -> None:
         with naming(PYTHON):
-            self.task = task if isinstance(task, Task) else read_task(as_path(task, "task"))
-            self._declared = self.task.vectors
+            read = task if isinstance(task, Task) else read_task(as_path(task, "task"))
+            self._declared = read.vectors
+            # Of all reveals: the task of a single one would have a record of its own for the same reveals.
+            self.task = read.declared
             # Another task has another directory, and reveals of its own.
             self._directory = as_path(directory, "directory") / self.task.name
             with cannot(f"write {self._directory}", ShareError):
@@ -82,8 +85,10 @@ class UpdateClient:
         """Seal the client's vector for a reveal, once.
 
         Guarantees: all parties' envelopes but one, even opened, are independent of the vector. Their length
-        is the same for all vectors.
+        is the same for all vectors. As everybody sees who sends, none is refused for its numbers.
         [test: tests/harness/uploads/test_vectors.py, tests/harness/uploads/test_envelopes.py]
+        Edge cases: a vector that is not finite is sealed as zeros, with a warning, and so is one whose weight
+        is not.
 
         Args:
             reveal: The number of the reveal, from 1 on.
@@ -91,7 +96,7 @@ class UpdateClient:
             weight: Its weight after clipping, cut to the largest one that the task allows.
         Raises:
             RecordDomainError: The task declares fewer reveals.
-            OptionError: The vector has another length, or numbers that are not finite; or the weight is none.
+            OptionError: The vector has another length.
             ShareError: A vector was sealed for this reveal before, or for as many reveals as the task allows;
                 the task is over, a party's keys have expired, or the record cannot be written.
         """
@@ -197,9 +202,12 @@ class UpdateClient:
                 f"{values.shape}; nothing was sealed."
             )
         if not (np.isfinite(values).all() and np.isfinite(weight)):
-            raise OptionError(
-                "The vector, or its weight, has a number that is not finite; nothing was sealed. Send no "
-                "vector in this reveal, or one of zeros."
+            sentence = (
+                "The vector, or its weight, has a number that is not finite, and counts as zeros. Send it "
+                "all the same: who sends nothing says something of its numbers."
             )
+            warnings.warn_explicit(sentence, UserWarning, __file__, 0)  # each time, unlike `warn`
+            values = np.zeros(rule.coordinates)
+            weight = 0.0
         encoded: Integers = rule.encode(values[np.newaxis], np.array([weight]))[0]
         return encoded

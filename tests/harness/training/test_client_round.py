@@ -77,19 +77,78 @@ def test_an_update_is_the_row_of_this_client_among_all(declared: DeclaredTrainin
     assert np.linalg.norm(alone) == pytest.approx(declared.bounds.norm)
 
 
-def test_a_client_is_one_and_has_records(tmp_path: Path) -> None:
+def test_a_client_is_one(tmp_path: Path) -> None:
     asked = read_round(published(PLAIN, tmp_path))
     known = RECORDS.assign(sector="x")
     with pytest.raises(RecordsError, match="of 3 clients, each of whom seals an update of its own"):
         asked.update(known.assign(client_id=["c", "d", "e"]))
     assert asked.update(known.assign(client_id="c")).tolist() == asked.update(known).tolist()
-    with pytest.raises(RecordsError, match="no records"):
-        asked.update(RECORDS[:0])
     said: list[str] = []
     update_of(asked, RECORDS, said.append)
     assert len(said) == 1 and "sector: 1 of 3 values" in said[0]
     with pytest.warns(UserWarning, match="sector: 1 of 3 values"):
         asked.update(RECORDS)
+
+
+LARGEST = 1.7e308
+ANY_RECORDS = [
+    RECORDS[:0],
+    RECORDS[:1],
+    RECORDS[1:2],
+    pd.DataFrame(
+        {
+            "group": ["a", None, "c"],
+            "label": ["no", "yes", "nan"],
+            "age": ["1e999", "", "2026-01-01"],
+            "sector": ["7", "", "z"],
+        }
+    ),
+]
+NO_ROUND_OF_EVERYBODY: dict[str, dict[str, Any]] = {
+    "one group": {"groups": ["a", "nobody's"]},
+    "one label": {"labels": ["no", "nobody's"]},
+    "other features": {
+        "features": {"age": {"categories": ["10", "11"]}, "sector": {"low": 0, "high": 1}},
+        "parameters": [[1, 1, 1, 1]],
+    },
+    "another range": {
+        "features": {"age": {"low": -LARGEST, "high": -1e308}, "sector": {"categories": ["x", "y"]}}
+    },
+    "scores that overflow": {"parameters": [[LARGEST, 0, 0, LARGEST]]},
+    "weights that overflow": {
+        "weights": [[LARGEST, 1], [-LARGEST, 0]],
+        "clip": LARGEST,
+        "largest_weight": LARGEST,
+    },
+}
+
+
+@pytest.mark.parametrize("asks_for", NO_ROUND_OF_EVERYBODY)
+def test_whether_a_client_sends_says_nothing_of_its_records(asks_for: str, tmp_path: Path) -> None:
+    """A round that some records make fail would ask everybody, at no ε, whether theirs are such."""
+    asked = read_round(published(FAIR, tmp_path, **NO_ROUND_OF_EVERYBODY[asks_for]))
+    for records in ANY_RECORDS:
+        found = update_of(asked, records, nothing_said)
+        assert found.shape == (FAIR.bounds.coordinates,) and np.isfinite(found).all()
+
+
+def test_records_that_a_round_has_no_place_for_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+    asked = read_round(published(PLAIN, tmp_path, groups=["b", "other"]))
+    said: list[str] = []
+    found = update_of(asked, RECORDS.assign(sector="x"), said.append)
+    both = read_round(published(PLAIN, tmp_path))
+    assert found.tolist() == update_of(both, RECORDS[1:].assign(sector="x"), nothing_said).tolist()
+    assert len(said) == 1 and "group 'a' is not declared" in said[0] and "left out" in said[0]
+    assert not update_of(asked, RECORDS[:1], said.append).any()
+    assert said[-1] == "None of the records counts in this round, so the update is of zeros."
+
+
+def test_a_frames_order_of_labels_changes_no_update(tmp_path: Path) -> None:
+    """The parameters are in the round's order, whatever order a frame's categories have."""
+    asked = read_round(published(PLAIN, tmp_path))
+    known = RECORDS.assign(sector="x")
+    ordered = known.assign(label=pd.Categorical(known["label"], ["yes", "no"], ordered=True))
+    assert asked.update(ordered).tolist() == asked.update(known).tolist()
 
 
 @pytest.mark.parametrize(
