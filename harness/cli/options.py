@@ -586,6 +586,11 @@ class OverHosts(Options):
         "with --hosts: the directory of weights that hosts have released to the same population, by which "
         "clients weigh their records",
     )
+    participations = optional(
+        Whole(1, 10_000),
+        "with --vectors: in how many rounds a client takes part at most, for which ε then is, with less "
+        "noise; only each client's own program keeps it to that; default: all rounds",
+    )
     vectors = optional(
         parse_path,
         "instead of --records: writes what a task declares for such a training over hosts, for its --domain, "

@@ -1,6 +1,5 @@
 """Reveals of a task of vectors at its hosts, one after another, on one charge for all of them."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +42,7 @@ class RevealsAtHosts:
 
     Attributes:
         task: The task of vectors.
-        hosts: The connections to the hosts of the task's parties.
+        hosts: The connections to the hosts of the task's parties. They stay between reveals in `with hosts:`.
         account: Who is charged, a population.
         request: What each reveal is asked for, but for its number.
         timeout_s: Seconds for the parties of a reveal to start and compute.
@@ -103,10 +102,6 @@ class RevealsAtHosts:
         rounds = self._prepared(self.request).plan.rounds
         assert rounds is not None  # as the statistic plans them
         return rounds
-
-    def staying_connected(self) -> AbstractContextManager[None]:
-        """Have the connections stay between the reveals of a block, as `HostLinks.staying`."""
-        return self.hosts.staying()
 
     def run(self, number: int, progress: Progress = nothing_said) -> Run[NoisySum]:
         """Have the hosts reveal a noisy sum, and write what they signed into a directory below `out`.

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from fairshares.harness.charged import Permission
 from fairshares.harness.computation import Preprocessing
@@ -101,8 +102,9 @@ class HostsBackend(Backend):
 class HostLinks:
     """The connections to hosts for runs one after another: new ones for each, or ones that stay between runs.
 
-    Between runs no host keeps its turn for them, so that others may use it, and each next run asks again
-    whether the host is fit, and its owner's policy.
+    They stay in a `with` block, and are closed after it. After a block within another one they stay. Between
+    runs no host keeps its turn for them, so that others may use it, and each next run asks again whether the
+    host is fit, and its owner's policy.
 
     Guarantees: a run that fails leaves no connection, so that nothing of it is in the next one. A host that
     went away meanwhile is connected to again.  [test: tests/harness/hosts/test_turns.py]
@@ -113,24 +115,22 @@ class HostLinks:
 
     def __init__(self, backend: HostsBackend) -> None:
         self._backend = backend
-        self._stay = False
+        self._blocks = 0  # how many `with` blocks are open, one in another
         self._open = ExitStack()
         self._kept: ConnectedHosts | None = None
 
-    @contextmanager
-    def staying(self) -> Iterator[None]:
-        """Have connections stay between the runs of a block, and close them after it.
+    def __enter__(self) -> Self:
+        """Have connections stay between the runs of the block."""
+        self._blocks += 1
+        return self
 
-        After a block within another one they stay.
-        """
-        stayed = self._stay
-        self._stay = True
-        try:
-            yield
-        finally:
-            self._stay = stayed
-            if not stayed:
-                self._close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections, unless another block is around this one."""
+        self._blocks -= 1
+        if not self._blocks:
+            self._close()
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[ConnectedHosts]:
@@ -141,7 +141,7 @@ class HostLinks:
         except BaseException:
             self._close()
             raise
-        if not self._stay or not _left(hosts):
+        if not self._blocks or not _left(hosts):
             self._close()
 
     def _fit(self, progress: Progress) -> ConnectedHosts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -97,20 +96,17 @@ class SumsAtHosts:
             )
             self._reveals = RevealsAtHosts.asked(inventory, self.task, call)
             self.out: Path = self._reveals.out
-            self._blocks: list[ExitStack] = []
 
     def __enter__(self) -> Self:
         """Have connections to the hosts stay between the reveals of the block."""
-        block = ExitStack()
-        block.enter_context(self._reveals.staying_connected())
-        self._blocks.append(block)
+        self._reveals.hosts.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the connections, unless another block is around this one."""
-        self._blocks.pop().close()
+        self._reveals.hosts.__exit__(kind, error, trace)
 
     @property
     def reveals(self) -> int:

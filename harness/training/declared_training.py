@@ -104,22 +104,38 @@ class DeclaredTraining:
         features: The features of the model.
         descent: How the model's parameters are found. Each round takes a reveal.
         fairgrad: How groups are weighed while the model is trained, if at all.
+        participations: In how many rounds a client takes part at most, for which ε is; None if that was not
+            asked for: then in as many as the task says, and in all where this training declares its vectors.
     """
 
     domain: RecordDomain
     features: Features
     descent: Descent
     fairgrad: FairGrad | None
+    participations: int | None = None
 
     @classmethod
-    def of(cls, request: TrainRequest, features: Features, *, is_weighed: bool) -> "DeclaredTraining":
+    def of(
+        cls,
+        request: TrainRequest,
+        features: Features,
+        *,
+        is_weighed: bool,
+        participations: int | None = None,
+    ) -> "DeclaredTraining":
         """Return what was asked for; OptionError if groups and labels are not declared, or options conflict.
 
         Args:
             request: What was asked for.
             features: The features of the model.
             is_weighed: Whether a release of weights weighs the records.
+            participations: In how many rounds a client takes part at most, if that was asked for.
         """
+        if participations is not None and participations > request.rounds:
+            raise OptionError(
+                f"{named('participations', participations)} is more than the {request.rounds} rounds; leave "
+                "it out where clients take part in all of them."
+            )
         domain = request.declares.of_kind(RecordKind.NONE)
         if domain is None:
             raise OptionError(
@@ -132,7 +148,8 @@ class DeclaredTraining:
                 f"{named('with_', 'fairgrad')} and {named('weights')} would weigh each record twice; choose "
                 "one of the two."
             )
-        return cls(domain, features, descent_of(request, is_weighed=is_weighed), fairgrad)
+        descent = descent_of(request, is_weighed=is_weighed)
+        return cls(domain, features, descent, fairgrad, participations)
 
     @property
     def bounds(self) -> UpdateBounds:
@@ -147,6 +164,8 @@ class DeclaredTraining:
             "clip": bounds.norm,
             "reveals": self.descent.rounds,
         }
+        if self.participations is not None:
+            vectors["participations"] = self.participations
         return {"vectors": vectors}
 
     def begun(self) -> Descending:
@@ -164,6 +183,12 @@ class DeclaredTraining:
                 f"{found.reveals} reveals and weights up to {found.largest_weight:g}, and this training has "
                 f"{bounds.coordinates}, {bounds.norm:g}, {self.descent.rounds} and 1: repeat the options for "
                 f"which {named('vectors')} wrote the task's declaration, or make another task."
+            )
+        asked = self.participations
+        if asked is not None and asked != found.most_of_a_client:
+            raise OptionError(
+                f"The task's ε is for a client in {found.most_of_a_client} of its {found.reveals} reveals at "
+                f"most, not in {asked}: leave out {named('participations')}, or make another task."
             )
 
     def round_text(self, task: str, reveal: int, state: Descending, weights: Floats | None) -> bytes:

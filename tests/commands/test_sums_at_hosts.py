@@ -174,10 +174,11 @@ def test_a_training_by_commands(hosts: Federation, tmp_path: Path) -> None:
     (home / "features.json").write_text('{"income": {"low": 0, "high": 70}}')
     model = ("--features", "features.json", "--groups", "a,b", "--labels", "no,yes", "--rounds", "1")
     spends = ("--epsilon", "8", "--noise", "distributed", "--population", "by-commands")
-    succeed("train", *model, "--epsilon", "8", "--vectors", "of-model.json", cwd=home)
+    of_some = ("--participations", "1")
+    succeed("train", *model, *of_some, "--epsilon", "8", "--vectors", "of-model.json", cwd=home)
     hosts.declare_from("of-model.json")
     over = ("--hosts", "hosts.toml", "--task", "task.json", "--clients", "3", "--out", "trained")
-    said = succeed("train", *model, *spends, *over, cwd=home)
+    said = succeed("train", *model, *of_some, *spends, *over, cwd=home)
     assert "Round 1 of 1: give clients trained/round.json" in said
     for number, (group, label, income) in enumerate((("a", "yes", 60), ("b", "no", 10), ("b", "yes", 50))):
         own = tmp_path / str(number)
@@ -197,6 +198,7 @@ def test_a_training_by_commands(hosts: Federation, tmp_path: Path) -> None:
     assert f"The model follows from 1 sums that all {MODEL.parties} hosts signed" in said
     manifest = json.loads((home / "trained/manifest.json").read_text())
     assert manifest["privacy"]["epsilon_exact"] == "8" and manifest["inputs"]["clients"] == 3
+    assert manifest["privacy"]["participations"] == 1
     assert [len(of_host) for of_host in hosts.charges("by-commands")] == [1] * MODEL.parties
 
 
@@ -205,6 +207,7 @@ def test_a_training_by_commands(hosts: Federation, tmp_path: Path) -> None:
     [
         (("--with", "weights"), "Over hosts, weights are a release of their own"),
         (("--cap", "2"), "--cap is for a training on one machine"),
+        (("--participations", "1"), "The task's ε is for a client in 2 of its 2 reveals at most, not in 1"),
         (("--rounds", "3"), "The task declares 2 coordinates, the norm 1, 2 reveals"),
         (("--clip", "2"), "repeat the options for which --vectors wrote the task's declaration"),
         (("--out", "of-training"), "--hosts needs --clients 1000"),

@@ -6,8 +6,11 @@ docs/how-to/flower.md says how to run it, and has what it printed.
 """
 
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
+from benchmarks.measure.samples import SAMPLES
+from benchmarks.studies.outcome import SUMMARY, StudyResult
 from benchmarks.studies.training.models import (
     PAPERS,
     Trained,
@@ -26,16 +31,29 @@ from benchmarks.studies.training.models import (
     local_counts,
     scores,
 )
-from benchmarks.studies.training.study import CL, DP_SGD, FIGURES, FL, LOCAL, POST, PRE
+from benchmarks.studies.training.study import (
+    CL,
+    DP_SGD,
+    FIGURES,
+    FL,
+    LOCAL,
+    POST,
+    PRE,
+    Draw,
+    rows_of,
+    runs_of,
+)
 from fairshares.harness.postprocessing.thresholds.rules import ThresholdRule
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.protocols.arrays import Floats
 
 from .people import LOANAPP, MADE_UP, Federation, as_records
-from .released import declare, release, rules_in, seal, weights_in
+from .released import THRESHOLDS, declare, release, rules_in, seal, weights_in
 from .training import Recipe
 
 WEIGHTING = "balanced"  # the paper's
+IN_FLOWER = "Flower"  # the way of these draws, beside the study's
+PLACES = ("data", "results")  # settings that are directories of this machine
 
 client = ClientApp()
 server = ServerApp()
@@ -61,15 +79,18 @@ def recipe_in(context: Context, *, private: bool) -> Recipe:
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    """Answer with the model that this client has trained; it looks up its own rows' weights."""
+    """Answer with the models that this client has trained; it looks up its own rows' weights for each."""
     config = message.content["config"]
     rows = federation_in(message, context).rows_of(int(context.node_config["partition-id"]))
-    table = np.reshape(config["weights"], (len(rows.groups), 2))
-    recipe = recipe_in(context, private=bool(config["private"]))
-    (model,) = message.content["arrays"].to_numpy_ndarrays()
-    trained = recipe.train(model, rows, table[rows.group, rows.label], np.random.default_rng())
+    models = message.content["arrays"].to_numpy_ndarrays()
+    tables = np.reshape(config["weights"], (len(models), len(rows.groups), 2))
+    rng = np.random.default_rng()
+    trained = []
+    for model, table, private in zip(models, tables, config["private"], strict=True):
+        recipe = recipe_in(context, private=private)
+        trained.append(recipe.train(model, rows, table[rows.group, rows.label], rng))
     metrics = MetricRecord({"num-examples": len(rows.label)})
-    return Message(RecordDict({"arrays": ArrayRecord([trained]), "metrics": metrics}), reply_to=message)
+    return Message(RecordDict({"arrays": ArrayRecord(trained), "metrics": metrics}), reply_to=message)
 
 
 @client.query("counts")
@@ -102,6 +123,19 @@ def tell_noisy_counts(message: Message, context: Context) -> Message:
     epsilon = float(context.run_config["epsilon"])
     noisy = local_counts(rows, epsilon, np.random.default_rng())
     return Message(RecordDict({"arrays": ArrayRecord([noisy])}), reply_to=message)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How one of the models is trained.
+
+    Attributes:
+        weights: Of rows by group and label, shape (k, 2).
+        private: Whether clients train by DP-SGD.
+    """
+
+    weights: Floats
+    private: bool
 
 
 @dataclass(frozen=True)
@@ -162,53 +196,109 @@ class Pipeline:
         answers = [answer["arrays"].to_numpy_ndarrays()[0] for answer in self.ask("local")]
         return weights_of_counts(np.sum(answers, axis=0), WEIGHTING)
 
-    def fedavg(self, weights: Floats, *, private: bool) -> Floats:
-        """Train by federated averaging; return the model."""
+    def fedavg(self, trainings: Sequence[Training]) -> list[Floats]:
+        """Train a model in each way by federated averaging; return the models.
+
+        Their rounds' messages are the same, since a message takes more time than a client's steps. No model
+        depends on another one.
+        """
         training, _ = self.federation.split()
         strategy = FedAvg(
             fraction_evaluate=0.0,
             min_train_nodes=self.federation.clients,
             min_available_nodes=self.federation.clients,
         )
-        sent = {"seed": self.federation.seed, "private": private, "weights": weights.ravel().tolist()}
+        sent = {
+            "seed": self.federation.seed,
+            "private": [one.private for one in trainings],
+            "weights": np.ravel([one.weights for one in trainings]).tolist(),
+        }
+        start = np.zeros(training.features.shape[1] + 1)
         result = strategy.start(
             grid=self.grid,
-            initial_arrays=ArrayRecord([np.zeros(training.features.shape[1] + 1)]),
+            initial_arrays=ArrayRecord([start for _ in trainings]),
             num_rounds=int(self.context.run_config["rounds"]),
             train_config=ConfigRecord(sent),
         )
-        (model,) = result.arrays.to_numpy_ndarrays()
-        return np.asarray(model)
+        return [np.asarray(model) for model in result.arrays.to_numpy_ndarrays()]
 
     def run(self) -> dict[str, dict[str, float | None]]:
         """Train a model by each row of the paper's Table 3; return its figures on the tests' records."""
         training, tests = self.federation.split()
         rng = np.random.default_rng()
         equal = np.ones((len(training.groups), 2))
-        private = self.fedavg(equal, private=True)
-        rules: dict[str, ThresholdRule] = rules_in(self.reveal("thresholds", private), training.groups)
         weights = weights_in(self.reveal("weights"), training.groups)
+        plain, private, local, pre = self.fedavg(
+            [
+                Training(equal, private=False),
+                Training(equal, private=True),
+                Training(self.locally(), private=True),
+                Training(weights, private=True),
+            ]
+        )
+        rules: dict[str, ThresholdRule] = rules_in(self.reveal("thresholds", private), training.groups)
         models = {
             CL: Trained(centralised(training, rng, PAPERS)),
-            FL: Trained(self.fedavg(equal, private=False)),
+            FL: Trained(plain),
             DP_SGD: Trained(private),
-            LOCAL: Trained(self.fedavg(self.locally(), private=True)),
-            PRE: Trained(self.fedavg(weights, private=True)),
+            LOCAL: Trained(local),
+            PRE: Trained(pre),
             POST: Trained(private, rules),
         }
         return {name: judged(tests, model, rng) for name, model in models.items()}
 
 
-def table_of(runs: Sequence[dict[str, dict[str, float | None]]]) -> pd.DataFrame:
-    """Return Table 3: a row for each model, with means over the runs."""
+def drawn(grid: Grid, context: Context, federation: Federation) -> Draw:
+    """Run the pipeline once, with a directory of its own for the parties."""
+    with tempfile.TemporaryDirectory() as place:
+        pipeline = Pipeline(grid, context, federation, Path(place))
+        models = pipeline.run()
+    training, _ = federation.split()
+    return Draw(training.name, IN_FLOWER, pipeline.epsilon, federation.seed, models)
+
+
+def draws_of(grid: Grid, context: Context, federations: Sequence[Federation]) -> list[Draw]:
+    """Run the pipeline for each federation; write figures into the directory `results` if the run names one.
+
+    Runs whose figures are there already are not repeated.
+    """
+    results = str(context.run_config["results"])
+    if not results:
+        return [drawn(grid, context, federation) for federation in federations]
+    place = Path(results)
+    place.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    epsilon = float(context.run_config["epsilon"])
+    wanted = {
+        (federation.split()[0].name, IN_FLOWER, epsilon, federation.seed): partial(
+            drawn, grid, context, federation
+        )
+        for federation in federations
+    }
+    draws = runs_of(wanted, place / SAMPLES)
+    rows = rows_of(draws)
+    about = {
+        "clients": federations[0].clients,
+        "settings": {name: value for name, value in context.run_config.items() if name not in PLACES},
+        "weighting": WEIGHTING,
+        "thresholds": THRESHOLDS,
+        "flower": version("flwr"),
+    }
+    command = "flwr run examples/flower_privfairfl --stream"
+    StudyResult(about, rows, (), tables={SUMMARY: rows}).write(place, command, time.monotonic() - begun)
+    return draws
+
+
+def table_of(draws: Sequence[Draw]) -> pd.DataFrame:
+    """Return Table 3: a row for each model, with means over the draws."""
     shown = {"accuracy": "accuracy", "balanced accuracy": "balanced", **FIGURES}
-    rows = {
-        name: {
-            title: float(np.mean([np.nan if run[name][key] is None else run[name][key] for run in runs]))
+    rows = {}
+    for name in draws[0].models:
+        of_model = [draw.models[name] for draw in draws]
+        rows[name] = {
+            title: float(np.mean([np.nan if one[key] is None else one[key] for one in of_model]))
             for title, key in shown.items()
         }
-        for name in runs[0]
-    }
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -217,20 +307,16 @@ def main(grid: Grid, context: Context) -> None:
     """Run the pipeline for each seed, and print Table 3 and what it spends."""
     config = context.run_config
     clients = len(list(grid.get_node_ids()))
-    runs = []
-    for seed in range(int(config["seeds"])):
-        federation = Federation(str(config["data"]), clients, seed)
-        with tempfile.TemporaryDirectory() as place:
-            runs.append(Pipeline(grid, context, federation, Path(place)).run())
-    training, _ = federation.split()
+    federations = [Federation(str(config["data"]), clients, seed) for seed in range(int(config["seeds"]))]
+    draws = draws_of(grid, context, federations)
     recipe = recipe_in(context, private=True)
     spent = epsilon_of_gaussians(recipe.noise, recipe.rounds * recipe.local_epochs)
-    print(table_of(runs).to_string(float_format="{:.3f}".format))
+    print(table_of(draws).to_string(float_format="{:.3f}".format))
     print(
-        f"{training.name}: {clients} clients, {recipe.rounds} rounds, {len(runs)} seeds. For one record, "
+        f"{draws[0].data}: {clients} clients, {recipe.rounds} rounds, {len(draws)} seeds. For one record, "
         f"training spends ε = {spent:.3g} at δ = 10^-5, and weights and thresholds ε = {config['epsilon']} "
         "each."
     )
-    if federation.data not in (LOANAPP, MADE_UP):
+    if config["data"] not in (LOANAPP, MADE_UP):
         return
     print("These are not MovieLens' ratings; data='ml-1m' names the directory that they were unpacked into.")

@@ -18,7 +18,7 @@ from fairshares.harness.views.parts import Part
 
 def refuse_without_hosts(options: TrainOptions) -> None:
     """Raise OptionError for options of a training over hosts without hosts."""
-    others = options.stated("task", "clients", "wait", "weights")
+    others = options.stated("task", "clients", "wait", "weights", "participations")
     if others:
         raise OptionError(f"{named(others[0])} is for {named('hosts')}; give both, or neither.")
 

@@ -64,7 +64,12 @@ def train_at_hosts(options: TrainOptions) -> None:
             f"{named('weights')}."
         )
     is_weighed = over.weights is not None
-    declared = DeclaredTraining.of(request, read_features(request.features), is_weighed=is_weighed)
+    declared = DeclaredTraining.of(
+        request,
+        read_features(request.features),
+        is_weighed=is_weighed,
+        participations=over.participations,
+    )
     if over.vectors is not None:
         _declare(declared, over.vectors)
         return
@@ -87,7 +92,7 @@ def train_at_hosts(options: TrainOptions) -> None:
     if over.weights is not None:
         released = ReleasedWeights.read(over.weights, declared, reveals.account.population or "")
     training = TrainingAtHosts(declared, reveals, over.clients, released, cli.announce)
-    with reveals.staying_connected(), cli.steps(view.STEPS_AT_HOSTS) as begin:
+    with reveals.hosts, cli.steps(view.STEPS_AT_HOSTS) as begin:
         found = training.go_on(begin, over.wait)
     if isinstance(found, AwaitedRound):
         cli.say(
@@ -105,9 +110,12 @@ def _declare(declared: DeclaredTraining, file: Path) -> None:
     check_place(file)
     write_file(file, (json.dumps(declared.declaration(), indent=2) + "\n").encode())
     bounds = declared.bounds
+    some = ""
+    if declared.participations is not None:
+        some = f", of which a client takes part in {declared.participations} at most"
     cli.say(
         f"{file} declares {bounds.coordinates} coordinates, the norm {bounds.norm:g} and "
-        f"{declared.descent.rounds} reveals: make the task by `task --domain {file} --for-tasks sums "
+        f"{declared.descent.rounds} reveals{some}: make the task by `task --domain {file} --for-tasks sums "
         "--privacy-unit client`."
     )
 

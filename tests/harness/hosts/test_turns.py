@@ -116,8 +116,8 @@ def run(links: HostLinks) -> None:
 
 def test_connections_stay_between_the_runs_of_a_block_without_turns(fake: FakeHosts) -> None:
     links = HostLinks(fake)
-    with links.staying():
-        with links.staying():
+    with links:
+        with links:
             run(links)
         run(links)
         assert len(fake.opened) == 1 and not fake.closed
@@ -130,7 +130,7 @@ def test_connections_stay_between_the_runs_of_a_block_without_turns(fake: FakeHo
 
 def test_a_run_that_fails_leaves_no_connection(fake: FakeHosts) -> None:
     links = HostLinks(fake)
-    with links.staying():
+    with links:
         with pytest.raises(HostUnfitError, match="said so"), links.connected(nothing_said):
             raise HostUnfitError("A host said so.")
         assert fake.closed == fake.opened
@@ -144,7 +144,7 @@ def test_a_run_that_fails_leaves_no_connection(fake: FakeHosts) -> None:
 
 def test_a_host_that_went_away_meanwhile_is_connected_to_again(fake: FakeHosts) -> None:
     links = HostLinks(fake)
-    with links.staying():
+    with links:
         run(links)
         fake.opened[0].lost = True
         run(links)
