@@ -279,11 +279,9 @@ def _evaluation() -> pd.DataFrame:
 def _quickstart(_: Measured) -> Iterator[Row]:
     yield ["", *_MODELS_OF_QUICKSTART.values()]
     for metric in (*_GAPS_OF_MODELS, "balanced_accuracy", "accuracy"):
-        figures = [_evaluation().loc[(metric, model)] for model in _MODELS_OF_QUICKSTART]
-        yield [
-            metric.replace("_", " "),
-            *(f"{of_model['mean']:.3f} ± {of_model['std']:.3f}" for of_model in figures),
-        ]
+        found = _evaluation().loc[[(metric, model) for model in _MODELS_OF_QUICKSTART]]
+        figures = zip(found["mean"], found["std"], strict=True)
+        yield [metric.replace("_", " "), *(f"{mean:.3f} ± {deviation:.3f}" for mean, deviation in figures)]
 
 
 def quickstart() -> Figure:
