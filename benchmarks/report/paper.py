@@ -35,6 +35,7 @@ from benchmarks.validation.side_by_side import (
     table2_rows,
     took,
 )
+from fairshares.harness.evaluation.before_after import summary
 from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, GREY
@@ -47,6 +48,7 @@ PAGES = (
     _PROJECT / "benchmarks" / "README.md",
     _PROJECT / "docs" / "paper.md",
     _PROJECT / "docs" / "explanation" / "costs.md",
+    _PROJECT / "README.md",
 )
 _DRAWS = 200  # of noise, by which errors of weights are simulated
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
@@ -259,6 +261,44 @@ def weightings() -> Figure:
     return figure
 
 
+_GAPS_OF_MODELS = ("demographic_parity_difference", "equalized_odds_difference")
+_MODELS_OF_QUICKSTART = {  # by their names in the evaluation
+    "unmitigated": "unmitigated",
+    "kamiran-calders": "weights",
+    "thresholds": "thresholds",
+}
+
+
+@cache
+def _evaluation() -> pd.DataFrame:
+    """Return the quickstart's evaluation: mean and deviation over the splits, by metric and model."""
+    evaluation = pd.read_csv(RESULTS / "quickstart" / "evaluation.csv")
+    return summary(evaluation).set_index(["metric", "model"])
+
+
+def _quickstart(_: Measured) -> Iterator[Row]:
+    yield ["", *_MODELS_OF_QUICKSTART.values()]
+    for metric in (*_GAPS_OF_MODELS, "balanced_accuracy", "accuracy"):
+        found = _evaluation().loc[[(metric, model) for model in _MODELS_OF_QUICKSTART]]
+        figures = zip(found["mean"], found["std"], strict=True)
+        yield [metric.replace("_", " "), *(f"{mean:.3f} ± {deviation:.3f}" for mean, deviation in figures)]
+
+
+def quickstart() -> Figure:
+    """Draw the differences between groups of the quickstart's models."""
+    series = {}
+    for model, name in _MODELS_OF_QUICKSTART.items():
+        found = _evaluation().loc[[(metric, model) for metric in _GAPS_OF_MODELS]]
+        mean = found["mean"]
+        deviation = found["std"]
+        series[name] = np.column_stack([mean, mean - deviation, mean + deviation])
+    rows = [metric.replace("_", " ").removesuffix(" difference") for metric in _GAPS_OF_MODELS]
+    picture = intervals("quickstart", rows, series, "difference between the groups, 0 is best", "", at=0.0)
+    figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
+    picture.draw(figure.add_subplot())
+    return figure
+
+
 def _table3(_: Measured) -> Iterator[Row]:
     yield ["row", "published, ML-1M: accuracy; ΔEODD", "by its recipe, here, MovieLens 100K"]
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
@@ -437,14 +477,16 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "parties": _parties,
     "parties-over-networks": _parties_over_networks,
     "intervals": _intervals,
+    "quickstart": _quickstart,
 }
 
 
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
     appendix_d(recorded_runs).savefig(RESULTS / "table2" / "appendix-d.png", dpi=110)
-    with rc_context({"svg.hashsalt": "weightings"}):  # the same file each time
-        weightings().savefig(_PROJECT / "docs" / "images" / "weightings.svg", metadata={"Date": None})
+    for drawn, file_name in ((weightings, "weightings"), (quickstart, "quickstart")):
+        with rc_context({"svg.hashsalt": file_name}):  # the same file each time
+            drawn().savefig(_PROJECT / "docs" / "images" / f"{file_name}.svg", metadata={"Date": None})
     for name, figure in drawings(recorded_runs, table2_rows(recorded_runs)):
         figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
