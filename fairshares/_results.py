@@ -65,7 +65,7 @@ class Privacy:
         epsilon_exact: ε as an exact fraction, above 0.
         delta_exact: δ as an exact fraction, above 0 and below 1.
         unit: What is protected: "record" or "client".
-        relation: The relation of neighboring data sets: "add_or_remove_one" or "replace_one".
+        relation: The relation of neighboring data sets: "add_or_remove_one", "replace_one" or "zero_out_one".
     """
 
     epsilon: float

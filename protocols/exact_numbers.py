@@ -17,8 +17,10 @@ def stated_number(text: object) -> Fraction:
 
     Args:
         text: What a file holds in the number's place.
+    Returns:
+        The number, exactly.
     Raises:
-        ValueError: It is something else, or has more than `MAX_DIGITS` digits above or below the line.
+        ValueError: The text is something else, or has more than `MAX_DIGITS` digits above or below the line.
     """
     if not isinstance(text, str) or not _STATED.fullmatch(text):
         shown = repr(text[:_SHOWN]) if isinstance(text, str) else type(text).__name__

@@ -21,13 +21,15 @@ MASK_BITS = 64  # of a secret integer in a ring
 def sum_of_bits(terms, secret_integer):
     """Return the sum of bits by weights in each lane, as secret integers.
 
-    Args:
-        terms: Pairs of a secret bit of each lane and its weight, a whole number that may be negative.
-        secret_integer: MP-SPDZ's sint, or a stand-in.
-
     Guarantees: a mask is uniform for all who lack one party's number, and so is what is opened.
     [test: tests/protocols/test_integers.py, tests/programs/test_every_program_by_other_numbers.py]
     Reveals: nothing.
+
+    Args:
+        terms: Pairs of a secret bit of each lane and its weight, a whole number that may be negative.
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+    Returns:
+        The secret sums, a lane each.
     """
     parties = parties_that_mask(secret_integer)
     if parties:
@@ -47,9 +49,15 @@ def _under_a_mask(terms, secret_integer, parties: int):
 
 
 def add_to_columns(columns, terms) -> int:
-    """Add weighted bits to columns, of which column i has bits of weight 2^i; return what is to be added.
+    """Add weighted bits to columns.
 
     Computes: a bit b of weight -w is (1 - b) w - w.
+
+    Args:
+        columns: Lists of bits, which get the bits; those of column i have the weight 2^i.
+        terms: Pairs of a secret bit and its weight, a whole number that may be negative.
+    Returns:
+        The number that is to be added to the columns' sum.
     """
     constant = 0
     for bit, weight in terms:
@@ -63,12 +71,18 @@ def add_to_columns(columns, terms) -> int:
 
 
 def sum_of_columns(columns) -> list:
-    """Add up bits, of which those of column i have weight 2^i; return the sum's bits, one for each column.
+    """Add up bits of several weights.
 
     Columns become shorter by adders of three or two bits, each an AND, all columns at once in steps of about
     two thirds, until none has more than two bits. What does not fit into the columns is dropped.
+
     Source: Dadda 1965, "Some schemes for parallel multipliers".
     [test: tests/protocols/test_integers.py]
+
+    Args:
+        columns: Lists of secret bits; those of column i have the weight 2^i.
+    Returns:
+        The bits of the sum modulo 2^n, lowest first, for n columns.
     """
     heights = [2]
     while heights[-1] < max(map(len, columns)):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.sources import files
 
-HEADINGS = ("Source", "Computes", "Reveals", "Arguments")
+HEADINGS = ("Source", "Computes", "Guarantees", "Reveals", "Edge cases", "Arguments")
 Classes = dict[str, list[ast.ClassDef]]
 
 
@@ -154,6 +154,13 @@ def public_modules(project: Path) -> Iterator[Path]:
 def test_the_public_package_says_what_it_takes_returns_and_raises(project: Path) -> None:
     paths = [*public_modules(project)]
     assert len(paths) > 10
+    found = {path.name: left_out(path.read_text(encoding="utf-8")) for path in paths}
+    assert {name: faults for name, faults in found.items() if faults} == {}
+
+
+def test_protocols_and_circuits_say_what_they_take_return_and_raise(project: Path) -> None:
+    paths = sorted(project.glob("protocols/**/*.py"))
+    assert len(paths) > 30
     found = {path.name: left_out(path.read_text(encoding="utf-8")) for path in paths}
     assert {name: faults for name, faults in found.items() if faults} == {}
 
