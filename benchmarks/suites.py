@@ -152,8 +152,8 @@ class Suite:
         Args:
             quick: Whether the quick grids are planned in place of the others.
             models: The models of the cells; all if empty.
-            repetitions: Of each cell; None for what the experiment says.
-            timeout_s: Of each run; None for what the experiment says.
+            repetitions: The number of runs of each cell; None for what the experiment says.
+            timeout_s: The time limit of each run in seconds; None for what the experiment says.
 
         Raises:
             ExperimentError: A cell makes no sense, or two grids share it.

@@ -23,7 +23,7 @@ class _ProgressLine:
     """The line that shows the step that runs, by its name.
 
     Attributes:
-        shown: Draws the line, once it is started.
+        shown: The progress display, which draws the line once it is started.
         names: The steps' names.
     """
 

@@ -150,10 +150,10 @@ class Surface:
     """How messages name what their reader writes.
 
     Attributes:
-        field: Returns the name of a request's field, with its value if it has one.
-        command: Returns a command by its name.
-        call: Returns a command with options, or a call with keywords, from fields by name. Empty fields are
-            left out.
+        field: A function that returns the name of a request's field, with its value if it has one.
+        command: A function that returns a command by its name.
+        call: A function that returns a command with options, or a call with keywords, from fields by name.
+            Empty fields are left out.
     """
 
     field: Callable[[str, object], str]
@@ -514,8 +514,8 @@ class ErrorKind:
 
     Attributes:
         code: The command's exit code.
-        meaning: What has happened.
-        way_out: What to do.
+        meaning: What has happened, as a clause.
+        way_out: What whoever started the command does next, as a clause.
         errors: The classes, with their subclasses.
     """
 

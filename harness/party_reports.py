@@ -46,8 +46,9 @@ class Costs(Struct, frozen=True, kw_only=True, tag="costs", forbid_unknown_field
     """What the embedded engine's computation took at a party.
 
     Attributes:
-        seconds: Of the computation.
-        sent_bytes: With the headers of messages, without those of TLS.
+        seconds: The seconds of the computation.
+        sent_bytes: The bytes that the party sent, with the headers of messages and without the headers of
+            TLS.
     """
 
     seconds: Seconds
@@ -58,8 +59,8 @@ class ClientsServed(Struct, frozen=True, kw_only=True, tag="clients-served", for
     """What a party's gateway exchanged with clients, and how many clients it left out.
 
     Attributes:
-        sent_bytes: By clients.
-        received_bytes: By clients.
+        sent_bytes: The bytes that clients sent.
+        received_bytes: The bytes that clients received.
         absent: Clients that did not come to all parties in time.
         failed: Clients that did not send all parties the same values in time.
         complained: Clients that said that their masks do not fit.

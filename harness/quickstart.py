@@ -77,10 +77,10 @@ def run(
 
     Args:
         model: The security model of both runs.
-        spends: What both runs spend together.
+        spends: The guarantee that both runs spend together.
         out: The directory of the results; if a run fails, it does not exist.
-        progress: Is told of each step as it begins.
-        count: Is told how many splits are done, and how many there are.
+        progress: A function that is told of each step as the step begins.
+        count: A function that is told how many splits are done, and how many there are.
     """
     progress("records")
     applicants = Applicants(load_loanapp())
@@ -270,8 +270,8 @@ def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves
     """Return curves as π_ROC would open them.
 
     Args:
-        records: The records, whose order is that of `scores`.
-        scores: Their scores.
+        records: The records, in the order of `scores`.
+        scores: The scores of the records.
         curves: Curves of the same grid and noise.
     """
     pair = records.group * len(records.domain.labels) + records.label  # of each record

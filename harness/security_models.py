@@ -62,8 +62,9 @@ class SecurityModel:
         virtual_machine: MP-SPDZ's program, None for the embedded engine.
         compile_options: Options of MP-SPDZ's compiler. They name the ring's bits, and how the machine turns
             integers into bits: "-Y" by edaBits, or "-Z", "3" by splitting each share among 3 parties.
-        masked_from: With how many parties on a share is split into one number of each party, which then also
-            mask bits that become integers (`protocols.circuits.integers`); None if never.
+        masked_from: The number of parties from which on a share is split into one number of each party, which
+            then also mask bits that become integers (`protocols.circuits.integers`); None if shares are never
+            split.
         run_options: Options of the virtual machine.
         statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
             one, fails with probability 2^-b each; None without such a term.

@@ -112,7 +112,7 @@ def _with_options(options: RunOptions, known: runner.Chosen, beside: Path) -> ru
     """Return a choice with the options that are given in place of its own.
 
     Args:
-        options: The command's.
+        options: The options of the command.
         known: The choice so far.
         beside: The experiment's directory, from which it may name a file of hosts.
     """

@@ -74,7 +74,7 @@ def _models(
 
     Args:
         names: The models' names; None for the default.
-        parties: Their number of parties; None for each model's usual one.
+        parties: The number of parties of each model; None for the model's usual number.
         default: The models where none are named, of their usual numbers.
 
     Raises OptionError: A named model does not take the number.

@@ -103,8 +103,8 @@ async def carry(
         there: The link to that address.
         back: The link from it.
         address: The address, and the port there.
-        reader: What the connection brings.
-        writer: Where it takes what comes back.
+        reader: The stream of bytes that the connection brings.
+        writer: The stream of bytes that come back.
     """
     target_reader, target_writer = await _reach(address)
     to_target = _Way(reader, target_writer, there)

@@ -92,7 +92,7 @@ class LiteralProtocol:
 
     Attributes:
         protocol: The protocol, by a key of `SPECS`.
-        form: How its program takes instances, as `protocols/circuits/literal.py` names forms.
+        form: How the program takes instances, as `protocols/circuits/literal.py` names forms.
         claimed_epsilon: The epsilon that the protocol claims, which it does not guarantee.
         clients: The number of clients, 0 where the protocol has none, as each other number.
         records: The number of records of all clients.

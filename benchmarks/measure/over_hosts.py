@@ -53,7 +53,7 @@ class SeenHosts:
 
     Attributes:
         hosts: Each host's name, machine, environment and clock, in the parties' order.
-        network: Each link's round-trip time and bandwidth, and those of the slowest link.
+        network: The round-trip time and bandwidth of each link and of the slowest link.
     """
 
     hosts: tuple[JsonObject, ...]
@@ -65,7 +65,7 @@ class BenchmarkHosts:
 
     Attributes:
         hosts: All hosts, in the parties' order.
-        seen: What the last check found of a model's hosts, by the model's name.
+        seen: The facts that the last check found of a model's hosts, by the model's name.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -227,7 +227,7 @@ def _links(connections: Sequence[HostConnection], down: bool) -> Iterator[LinkFo
 
     Args:
         connections: The connections to the hosts, in the parties' order.
-        down: Whether a party connects to the parties of lower numbers, or to those of higher ones.
+        down: Whether a party connects to the parties of lower numbers, or to the parties of higher numbers.
 
     Raises:
         HostUnfitError: A host lost another while their link was measured.

@@ -36,7 +36,8 @@ class ClientCommand:
 
     Attributes:
         number: The client's number, in its certificate's name.
-        port: Where the program waits for it: party i at this port plus i.
+        port: The port at which the program's first party waits for the client; party i waits at this port
+            plus i.
         path: The file that is executed.
     """
 
@@ -121,7 +122,7 @@ class RunningClient:
 
     Attributes:
         number: The client's number.
-        process: Its process, with a group of its own.
+        process: The client's process, with a group of its own.
         said: The file of what it prints.
     """
 

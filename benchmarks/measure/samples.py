@@ -141,8 +141,8 @@ class PhaseOfRuns:
     """What a phase of a program took in runs of a cell, of those that report it.
 
     Attributes:
-        seconds: Of the slowest party, by run.
-        sent_bytes: Of all parties together, by run.
+        seconds: The seconds of the slowest party, by run.
+        sent_bytes: The bytes of all parties together, by run.
         rounds: The most of any party and run.
     """
 
@@ -216,7 +216,7 @@ def append(path: Path, record: Any, **more: Any) -> None:
     [test: tests/benchmarks/measure/test_samples.py]
 
     Raises:
-        WriteError: It can't be written, as where the disk is full.
+        WriteError: The line cannot be written, for example because the disk is full.
     """
     text = json.dumps({**more, **asdict(record)}, ensure_ascii=False, allow_nan=False) + "\n"
     packed = packed_path(path)
@@ -264,7 +264,7 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
     Args:
         path: The file.
         kind: The objects' type.
-        what: What a line should be, in the words of an error.
+        what: The name of what a line should be, in the words of an error.
         schema: The number that each line's field `schema` should have; None for lines without it.
 
     Raises:

@@ -130,7 +130,7 @@ def study(
         epsilons: The epsilons of the releases.
         sizes: The numbers of clients or records of each group.
         runs: How many intervals of each release are computed.
-        progress: Is told how many settings are done, and how many there are.
+        progress: A function that is told how many settings are done, and how many there are.
     """
     rows: list[Row] = []
     settings = list(product(RELEASES, epsilons, sizes))

@@ -333,9 +333,9 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
     """Measure each model's error by the number of clients, and the clients that an error takes.
 
     Args:
-        setting: What is measured.
+        setting: The measured setting.
         runs: The simulated runs behind an error.
-        progress: Is told how many models are done, and of how many.
+        progress: A function that is told how many models are done, and of how many.
     """
     errors: list[Row] = []
     needs: list[Row] = []

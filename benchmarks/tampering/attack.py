@@ -127,7 +127,7 @@ class AttackedRun:
     """What honest parties did in a run.
 
     Attributes:
-        reaction: Their reaction.
+        reaction: The honest parties' reaction.
         opened: The values that they opened; empty if they opened none.
     """
 
@@ -140,7 +140,7 @@ class _WatchedRun:
     """A run with what the interposer saw of it.
 
     Attributes:
-        run: What honest parties did.
+        run: The honest parties' behavior.
         sent: Each party's messages.
         was_changed: Whether the tamperer sent the message that was to be changed.
     """
@@ -217,8 +217,8 @@ class Attack:
         """Give values and bits to the two parties with inputs.
 
         Args:
-            values: Those of the first and of the second party with inputs; empty for none.
-            bits: Of each block, the words of the first and of the second party.
+            values: The values of the first and of the second party with inputs; empty for none.
+            bits: The words of the first and of the second party, for each block.
         """
         for party, directory in enumerate(self.directories):
             inputs = [place for place, owner in enumerate(self._inputs) if owner == party]
@@ -440,7 +440,7 @@ class StockOperation(Operation):
     """Noise that is made ahead and used, of which one stage is changed.
 
     Attributes:
-        stage: What is changed.
+        stage: The stage in which shares are changed.
         make: The program that makes a piece.
         use: The program that takes the piece.
     """

@@ -80,9 +80,9 @@ class Operation:
         name: The name of the program's file. A form of its inputs may follow after a space, and then the
             family of its noise, unless that is signed.
         values: The values of the first and of the second party; empty for none.
-        bits: For each block of bits, the words of the first and of the second party.
+        bits: The words of the first and of the second party, for each block of bits.
         right: The opened values that honest parties may accept.
-        arguments: A production program's, after the two parties.
+        arguments: The arguments of a production program, after the two parties.
         noise: The number of samples of noise that are opened in place of `right`; 0 for none. If there are
             some, one of the two parties tampers.
     """
@@ -202,11 +202,11 @@ def _made(
     """Return a program with fixed inputs and bits of noise, shared between two parties at random.
 
     Args:
-        rng: For the noise's bits and the shares.
+        rng: The source of the noise's bits and of the shares.
         name: The operation's name.
-        arguments: The program's, after the two parties.
+        arguments: The arguments of the program, after the two parties.
         samples: How many values get noise.
-        opened: From the noise's samples to the right result.
+        opened: A function from the noise's samples to the right result.
         family: The family of joint noise.
         values: The inputs, if any.
         slots: Clients' slots and the bits of each, if the program takes slots.

@@ -74,7 +74,7 @@ def go_on(
         work: An empty directory for the parties.
         path: The file of pairs.
         seconds: The time.
-        tell: Is called with the seconds so far and all seconds.
+        tell: A function that is called with the seconds so far and all seconds.
     """
     began = time.monotonic()
     built = build_interposer(work)

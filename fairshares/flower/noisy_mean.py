@@ -43,7 +43,7 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
 
     Args:
         strategy: The strategy that is handed the mean.
-        sums: Where noisy sums come from: hosts, or a session on this machine.
+        sums: The source of noisy sums: hosts, or a session on this machine.
         clients: The public number by which a sum is divided, at least 1. More may not take part in a round.
     Raises:
         OptionError: There are no clients.

@@ -91,7 +91,7 @@ class HostsRounds:
         """Return the noisy sum of a reveal, shape (coordinates,), or None if it broke off and is used.
 
         Raises:
-            FairSharesError: It was refused before it began, so that nothing is used.
+            FairSharesError: The reveal was refused before it began, so that nothing is used.
         """
         assert not changes, "clients send to the hosts"
         try:

@@ -46,8 +46,8 @@ class Command(Task[Body]):
     Attributes:
         options: The options by name.
         first: The flag of the option whose value may follow the command's name without a flag, or "".
-        example: What follows the command's name in an example.
-        prints: What the command prints as JSON, or "".
+        example: The arguments after the command's name in an example.
+        prints: The kind of value that the command prints as JSON, or "".
         role: The role whose command it is, one of `ROLES`.
     """
 
@@ -112,7 +112,7 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
     Args:
         words: The command line, without the program's name.
         commands: All commands by name.
-        of_all: By flag, whether an option of invoke's own takes a value.
+        of_all: Whether an option of invoke's own takes a value, by its flag.
 
     Raises:
         OptionError: There is no such command or option, an option is given twice, or it lacks its value.

@@ -48,7 +48,7 @@ class Selection:
     Attributes:
         files: Files and folders of tests, the nearest first; without any, none is known.
         further: Test files that the rule found beyond `MOST_FILES`.
-        chosen: What follows pytest's `-k`, or nothing.
+        chosen: The expression after pytest's `-k`; empty for none.
         whole: Whether exhaustive tests run, too.
     """
 

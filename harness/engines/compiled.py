@@ -50,7 +50,8 @@ class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         batch: How much is prepared at once; None for the machine's choice.
-        statistical_security: The bits of a check's security in place of the model's; None for the model's.
+        statistical_security: The bits of a check's security in place of the model's bits; None for the
+            model's bits.
     """
 
     batch: Annotated[int, Meta(ge=1, le=10**7)] | None = None
@@ -211,7 +212,7 @@ class CompiledJob(MadeUpJob):
     """A program that was compiled elsewhere, on public integers alone.
 
     Attributes:
-        program: What it is.
+        program: The compiled program.
         digest: The program's digest in the model whose parties run it.
         programs: The directory with its files, which the machine knows as `Programs`.
     """

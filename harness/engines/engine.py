@@ -106,12 +106,12 @@ class EnginePart:
     """An engine's part of what starts a party.
 
     Attributes:
-        engine: What computes.
+        engine: The engine that computes.
         reads: Files and directories of the engine and the program. The party's process may read these and
             Python's, and no others.
         packages: Python packages that only a party's process imports.
         links: Files and directories that the party's directory has links to, by the links' names.
-        replicated: How its replicated shares lie. None if the engine takes none.
+        replicated: How the engine's replicated shares lie in files. None if the engine takes none.
     """
 
     engine: PartyEngine
@@ -249,10 +249,10 @@ class Engine(Runner, MadeUpRunner):
         Args:
             prepared: The job with its program.
             party: The party's number.
-            addresses: Where parties find each other. A party listens on every interface unless they are
-                loopback.
+            addresses: The addresses at which parties find each other. A party listens on every interface
+                unless they are loopback.
             values: The file of the party's shares, None if it gets none from here.
-            gateway: How clients reach it while it runs.
+            gateway: The address at which clients reach the party while it runs.
             rounds: The columns that it gets while it runs.
         """
         job = prepared.job

@@ -342,7 +342,7 @@ class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
     Attributes:
-        models: These models.
+        models: The models to choose from.
         asked: The release in the first of them.
         found: The expected result.
         needed: The records or clients that an error needs. None if the release keeps to an error of its own,

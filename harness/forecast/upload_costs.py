@@ -50,7 +50,7 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
 
     Args:
         uploads: The number of uploads.
-        task: What they are for.
+        task: The task of the uploads.
         party: The number of the party.
         measured: A row of few counts for each kind of key, and for one kind a row of many counts.
     """

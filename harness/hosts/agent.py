@@ -203,7 +203,8 @@ class Work(wire.Answers):
 
     Attributes:
         host: This machine.
-        state: What has been done for the connection. Only a step that was not refused changes it.
+        state: The steps that were done for the connection. Only a step that was not refused changes the
+            state.
     """
 
     role = Role.AGENT
@@ -378,9 +379,9 @@ class CoordinatorLink:
     """This process's connection with the other side.
 
     Attributes:
-        incoming: What the other side sends.
-        outgoing: Takes messages to the other side, and nothing else.
-        stack: Is closed when the connection ends, and leaves no process and no file of a run.
+        incoming: The bytes that the other side sends.
+        outgoing: The stream that takes messages to the other side, and nothing else.
+        stack: The block that is closed when the connection ends, and leaves no process and no file of a run.
     """
 
     incoming: BinaryIO

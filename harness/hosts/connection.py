@@ -345,7 +345,7 @@ def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
     Args:
         hop: The connection, which is not open yet.
         known: The file of the ssh host keys that this user accepts.
-        whose: Whose key it is, as a sentence names it: "its" for the host, else the gateway's.
+        whose: The owner of the key, as a sentence names it: "its" for the host, else the gateway's.
 
     Returns:
         Why the connection cannot be opened, or None if it is open.

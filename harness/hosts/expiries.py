@@ -26,7 +26,7 @@ class Expiry:
     """Something that is valid up to a time.
 
     Attributes:
-        kind: What it is.
+        kind: The kind of thing that expires.
         name: Which one it is: an engine and a party, or the name of a sealing key.
         ends: The end of its validity, in UTC.
         begins: The beginning of its validity, in UTC; None if it is valid from its making on.

@@ -94,7 +94,7 @@ def answers_of_each(
     Args:
         connection: The connection to the host that answers.
         message: The request, which names the other hosts.
-        others: Where the other hosts listen.
+        others: The addresses at which the other hosts listen.
 
     Raises:
         HostUnfitError: The host gives more or fewer answers than there are other hosts.
@@ -114,7 +114,7 @@ def connected(
 
     Args:
         hosts: The hosts.
-        progress: Is told the name of this step.
+        progress: A function that is told the name of this step.
         role: The role of the process that each host starts.
         step: The name of this step.
 
@@ -145,7 +145,7 @@ def set_up(
         hosts: The hosts of all parties.
         renew: Whether a host that has keys makes new ones.
         policy_text: The policy that each host writes. Without such a text, policies that exist stay.
-        progress: Is told each step.
+        progress: A function that is told each step.
         models: The names of the security models that a new policy accepts, if there is no `policy_text`.
 
     Returns:
@@ -218,7 +218,7 @@ class KeptStatement:
 
     Attributes:
         statement: The statement, whose run's name is a token.
-        request: What the run was asked for, as the statement says.
+        request: The request for the run, as the statement has it.
     """
 
     statement: Statement
@@ -233,7 +233,7 @@ class LeftoverRun(Struct, frozen=True, kw_only=True):
         run: The run's name.
         task: The name of the release.
         security: The name of the security model, with the number of parties if it is not the usual one.
-        ended: When the run ended, by the clock of a host that keeps its result.
+        ended: The time at which the run ended, by the clock of a host that keeps its result.
         outputs: The opened integers, by the names of their lines. None unless all of the run's hosts signed
             the same.
         parties: The numbers of the parties whose hosts keep a statement.
@@ -329,8 +329,9 @@ class HostAnswer:
     """What a host told of itself, and what its time shows of its clock.
 
     Attributes:
-        facts: What it told.
-        skew_s: The seconds by which its clock is ahead of this machine's, negative if it is behind.
+        facts: The facts that the host told.
+        skew_s: The seconds by which the host's clock is ahead of this machine's clock, negative if it is
+            behind.
     """
 
     facts: HostFacts
@@ -344,7 +345,7 @@ class Finding:
     Attributes:
         host: The host.
         faults: A sentence for each fault, by a name in `LOOKED_AT`.
-        answer: What the host told; None if it told nothing.
+        answer: The host's answer; None if it told nothing.
     """
 
     host: Host
@@ -492,9 +493,9 @@ def skew_s(asked: float, stated: float, answered: float) -> float:
     [test: tests/harness/hosts/test_connection.py]
 
     Args:
-        asked: When the other machine was asked for its time, by this machine's clock.
+        asked: The time at which the other machine was asked for its time, by this machine's clock.
         stated: The time that it stated, by its own clock.
-        answered: When the answer was here, by this machine's clock.
+        answered: The time at which the answer was here, by this machine's clock.
     """
     if stated > answered:
         return stated - answered

@@ -99,7 +99,7 @@ class ErrorFrame(HostFrame, tag="error", frozen=True, kw_only=True):
 
     Attributes:
         error: The class of the error.
-        text: Its sentence.
+        text: The sentence of the error.
     """
 
     error: ErrorName
@@ -110,7 +110,7 @@ class EndFrame(HostFrame, tag="end", frozen=True, kw_only=True):
     """The end of the host's party, which no request is for.
 
     Attributes:
-        end: How it ended.
+        end: How the run ended.
     """
 
     end: PartyEnd

@@ -39,15 +39,15 @@ class HostHealth:
 
     Attributes:
         directory: The host's own directory.
-        checked: When it was looked at, in UTC.
+        checked: The time at which the host was looked at, in UTC.
         faults: A sentence for each thing that keeps runs from their end, by its name.
         notices: Sentences on what will need care.
-        expiries: What expires, the first to end first.
+        expiries: The things that expire, the first to end first.
         free_bytes: The free bytes of the directory's disk.
         free_inodes: The number of files that can still be made there; 0 where the file system has no limit.
         size_bytes: The disk's size.
         ledger_bytes: The bytes of the ledger's file, 0 without one.
-        ledger: What is in it.
+        ledger: A summary of the ledger.
         log_bytes: The bytes of the log's files.
         uploads: The uploads in the host's directory; None without a task.
     """

@@ -53,12 +53,12 @@ class LogLine:
     """One event at a host.
 
     Attributes:
-        time: When, in UTC and ISO 8601, with seconds.
-        event: What happened.
+        time: The time of the event, in UTC and ISO 8601, with seconds.
+        event: The kind of event.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         process: The number of the agent's process, which the lines of one connection have in common.
-        request: What the coordinator asked for; "" where nothing was asked.
-        said: What was done, or why, in the sentences that the coordinator was told.
+        request: The coordinator's request; "" where nothing was asked.
+        said: The sentences that the coordinator was told: what was done, or why not.
         run: The name of the run that the line is about; "" if it has none yet, or the line is about no run.
 
     In the file "" is no request and no run. All other code says None.
@@ -123,13 +123,13 @@ class HostLog:
         others than this user can open.
 
         Args:
-            descriptor: Of the file.
-            line: With its line feed.
+            descriptor: The descriptor of the file.
+            line: The line, with its line feed.
         Returns:
             Whether this is done. If not, the file is the older one by now, and there is a newer one to open.
         Raises:
             PermissionError: Others can open it.
-            OSError: It cannot be written.
+            OSError: The line cannot be written.
         """
         if not is_own_alone(os.fstat(descriptor)):
             raise PermissionError(self._file)

@@ -83,7 +83,7 @@ def first_history(own: str, successors: Sequence[Signed], called: str) -> Histor
 
     Args:
         own: The fingerprint of the key.
-        successors: What its old keys signed, the oldest first.
+        successors: The statements that the host's old keys signed, the oldest first.
         called: The name of the key in errors.
 
     Raises:

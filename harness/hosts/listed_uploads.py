@@ -161,7 +161,7 @@ class Told:
     """What a host was told of another party's list of uploads.
 
     Attributes:
-        signed: What that party's host signed of its list.
+        signed: The statement of its list that the party's host signed.
         size: The number of bytes of the list that have come.
     """
 
@@ -178,7 +178,7 @@ class Listed(RunState):
         party: The host's party.
         count: The count of the uploads in the host's own list.
         own: The list that the host signed.
-        told: What the host was told of other parties' lists, by party.
+        told: The statements of other parties' lists that the host was told, by party.
     """
 
     guard: Guard

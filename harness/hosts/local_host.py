@@ -118,7 +118,7 @@ class HeldTurn:
 
     Args:
         host: This machine.
-        taken: What holds the turn until it is closed.
+        taken: The locks that hold the turn until they are released.
     """
 
     def __init__(self, host: "LocalHost", taken: ExitStack) -> None:
@@ -150,10 +150,10 @@ class LocalHost:
 
     Attributes:
         directory: The host's own directory.
-        stack: Is closed at the end of the connection.
+        stack: The block that is closed at the end of the connection.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         log: The host's log, for this connection.
-        turn: What the connection has of the host's turn.
+        turn: The connection's part in the host's turn.
         ending: How the connection ends, as far as that is known.
     """
 
@@ -439,7 +439,7 @@ def check_ports(directory: Path, coordinator: str, name: str, ports: Sequence[in
         ports: The ports that were asked for.
 
     Raises:
-        PolicyError: The ports are not those of the owner's policy.
+        PolicyError: The ports differ from the ports in the owner's policy.
         HostUnfitError: Another process uses a port.
     """
     ask_owner(directory, coordinator, Ports(name, tuple(ports)))
@@ -684,7 +684,7 @@ def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, *, outgoing: bo
 
     Args:
         link: The connection.
-        incoming: What comes from it.
+        incoming: The lines that come from the coordinator.
         rtt_s: The link's round-trip time in seconds.
         outgoing: Whether this end sends, or else receives.
     """

@@ -158,9 +158,9 @@ class AgreedParties:
     Attributes:
         prepared: The job, with the program and the engine that all hosts have.
         waiting: The parties' processes.
-        agreed: What each host signed of the run, by party.
+        agreed: The statement of the run that each host signed, by party.
         hosts: The hosts, in the parties' order.
-        began: When the run began to be prepared, by the monotonic clock.
+        began: The time at which the preparation of the run began, by the monotonic clock.
     """
 
     prepared: PreparedJob
@@ -211,8 +211,8 @@ class ConnectedHosts:
         """Raise HostUnfitError unless all hosts state the same fact.
 
         Args:
-            facts: What each host states, by party.
-            differs: What a host has that differs, for the sentence "Host … has `differs` than …".
+            facts: The facts that each host states, by party.
+            differs: The thing of a host that differs, for the sentence "Host … has `differs` than …".
         """
         hosts = self.hosts
         for host, fact in zip(hosts, facts, strict=True):
@@ -237,11 +237,11 @@ class ConnectedHosts:
         a party go.  [test: tests/harness/hosts/test_hostile_hosts.py, tests/commands/test_hosts_restored.py]
 
         Args:
-            job: What the hosts run, as they have worked it out themselves.
+            job: The job that the hosts run, as they have worked it out themselves.
             timeout_s: The seconds for the parties to start and compute.
-            progress: Is told each step.
+            progress: A function that is told each step.
             piece: The name of the piece of noise made ahead that the run takes, None for none.
-            kind: What hosts sign before the run.
+            kind: The kind of statement that hosts sign before the run.
 
         Raises:
             HostUnfitError: A host has prepared another job, or does not agree to the run.
@@ -283,7 +283,7 @@ class ConnectedHosts:
         """Raise HostUnfitError unless all hosts have prepared this job.
 
         Args:
-            job: What is to run.
+            job: The job that is to run.
             hashes: The hash of the program and the arguments that each host has prepared, by party.
         """
         wanted = program_hash(job)

@@ -180,7 +180,7 @@ class ProposedRelease:
 
     Attributes:
         hosts: The hosts.
-        request: What is released.
+        request: The release that is asked for.
     """
 
     hosts: ConnectedHosts
@@ -389,9 +389,9 @@ def run_at_hosts(
     Args:
         statistic: The release's statistic.
         hosts: The hosts.
-        settings: How the release is run; they lack what runs it at hosts.
+        settings: The settings of the release, without the hosts that run it.
         out: A new directory for the results.
-        progress: Is told of each step.
+        progress: A function that is told of each step.
         sent: The invited clients; None for the hosts' uploads.
 
     Raises:

@@ -59,7 +59,7 @@ class HostState(ABC):
     """What an agent has done for its connection, as a value that nothing changes.
 
     Attributes:
-        NAME: Its name in the table of messages.
+        NAME: The state's name in the table of messages.
     """
 
     NAME: ClassVar[State]
@@ -86,8 +86,8 @@ class HostState(ABC):
         """End its party, if there is one, and return the state after that.
 
         Args:
-            note: Is told the run's name, and tells the host's owner that a party that had begun would have
-                gone on.
+            note: A function that is told the run's name, and tells the host's owner that a party that had
+                begun would have gone on.
         """
         del note  # there is no party to tell of
         return self

@@ -41,9 +41,9 @@ class SignedReveal:
     """A reveal's sum that its hosts signed.
 
     Attributes:
-        signers: What each host signed, with the SHA-256 of its certificate, by party.
+        signers: The statement that each host signed, with the SHA-256 of its certificate, by party.
         noisy_sum: The sum.
-        privacy: What all reveals spend together, as the hosts' statement gives it.
+        privacy: The guarantee that all reveals spend together, as the hosts' statement gives it.
     """
 
     signers: Sequence[tuple[Statement, str]]
@@ -73,9 +73,9 @@ class AlikeInReveals:
 
     Attributes:
         task: The name of the task of vectors; None for sums that are of none, which are refused.
-        population: Who is charged.
+        population: The population that is charged.
         model: The security model.
-        declared: What the task declares.
+        declared: The part of the task that declares vectors.
         spent: The exact ε and δ of all reveals, as texts.
         hosts: The fingerprints of the hosts' certificates, by party.
     """

@@ -92,7 +92,7 @@ class Answers:
 
         Raises:
             PolicyError: This coordinator may not ask.
-            HostUnfitError: It may not ask for this now.
+            HostUnfitError: The coordinator may not ask for this now.
         """
 
     def limit_s(self, kind: Kind | None) -> float:  # noqa: ARG002
@@ -207,9 +207,9 @@ def read_line(
     """Return the next line, or None at the end of the stream.
 
     Args:
-        stream: Where the line comes from.
-        heard: Is called for each piece of the line.
-        longest: Returns the most bytes of the line, and is asked after each piece.
+        stream: The stream from which the line comes.
+        heard: A function that is called for each piece of the line.
+        longest: A function that returns the most bytes of the line, and is asked after each piece.
 
     Raises:
         ValueError: The line is longer.

@@ -25,7 +25,7 @@ class FederationSize:
             client has one.
         groups: The number of groups.
         labels: The number of labels; 0 for performance values.
-        detail: What a record has beside group and label.
+        detail: The values that a record has beside group and label.
         thresholds: The number of thresholds between scores; 0 without scores.
         cap: The contribution bound; 0 without one.
     """

@@ -473,7 +473,8 @@ class VectorGrid:
         units: Steps of the grid per clipping norm; 0 for those at which rounding adds at most 4 % to a norm,
             if there is noise for so many.
         reveal: The number of the reveal that a vector is for, from 1 on; 0 for all of them.
-        participations: In how many of the reveals a client may be; 0 for all. Its own program keeps to that.
+        participations: The most reveals in which a client may take part; 0 for all. Its own program keeps to
+            that.
     """
 
     coordinates: int

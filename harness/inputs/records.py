@@ -357,7 +357,7 @@ class _Lines:
 
     Attributes:
         table: The table.
-        counted: Its lines.
+        counted: The table's lines.
         texts: The lines' texts by column.
         bins: The bins of each column of scores.
         check: Refuses the lines that are no records, or leaves them out.
@@ -448,8 +448,8 @@ class _Lines:
 
         Args:
             domain: The facts about the records.
-            kind: What they say.
-            cut: By which scores predict a label.
+            kind: The kind of the records.
+            cut: The scores from which on a label is predicted.
             predicted: The place of each line's predicted label, where a column names it.
         """
         if cut is not None:
@@ -593,8 +593,8 @@ class _LineFault:
 
     Attributes:
         column: The column whose values are at fault.
-        what: What they are, as the end of a sentence whose subject is the column's name, with a value.
-        mend: What to do about it.
+        what: The kind of fault, as the end of a sentence whose subject is the column's name, with a value.
+        mend: The way out, as a sentence.
         known: Names that the values could be meant for.
         names_value: Whether a message names the value.
     """
@@ -630,7 +630,7 @@ class _Check:
 
         Args:
             wrong: Whether each line has the fault, shape (lines,).
-            fault: What is said of it.
+            fault: The sentence on the fault.
         """
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):

@@ -71,7 +71,8 @@ class Counted:
             its name; of scores that are no number in [0, 1], one of the line's.
         records: The number of records in each line, shape (n,).
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
-        parts: By the name of a group of several columns, the texts of each, as a frame would have them.
+        parts: The texts of each column of a group of several columns, as a frame would have them, by the
+            group's name.
     """
 
     values: Mapping[str, Sequence[Hashable]]
@@ -111,8 +112,8 @@ class RecordTable:
 
     Attributes:
         where: The source's name in messages.
-        dtypes: By column, as pandas writes them; "" for a CSV file's texts.
-        at_source: Its rows, for messages.
+        dtypes: The dtype of each column, as pandas writes it; "" for a CSV file's texts.
+        at_source: The numbers of the rows at their source, for messages.
         crossed: The columns of `frame` whose values together name a group, by the column of that name.
         orders: The categories, in order, of columns whose categories have an order.
     """
@@ -132,8 +133,8 @@ class RecordTable:
         Args:
             names: The columns whose values are combined.
             scores: The columns of scores, of which bins are combined.
-            grid: Where the bins begin.
-            say: Is told of malformed rows, which are left out; None refuses them.
+            grid: The scores at which the bins begin.
+            say: A function that is told of malformed rows, which are left out; None refuses them.
 
         Raises:
             RecordsError: The source cannot be read, or has a malformed row.

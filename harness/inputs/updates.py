@@ -45,8 +45,8 @@ class UpdateRule:
         clip: The largest norm C before weighing, above 0.
         largest_weight: A bound w_max on weights. It is chosen without looking at data.
         units: Units of the grid per clipping norm.
-        unit: Who is protected.
-        rows: Whose vector a row is, a client's or a record's.
+        unit: The unit that is protected.
+        rows: The unit whose vector a row is, a client or a record.
         are_replaced: Whether another record may take the place of a protected one; else it comes or goes.
     """
 

@@ -49,7 +49,7 @@ class Sender:
     Attributes:
         number: The client's number in the run.
         certificate: The file of its certificate (PEM), with the key beside it.
-        values: Its values, of shape (n,).
+        values: The client's values, of shape (n,).
     """
 
     number: int
@@ -312,7 +312,7 @@ def _check_first_messages(
 
     Args:
         sender: The client.
-        messages: What each party said first.
+        messages: The message that each party sent first.
         expected: The terms that the client was told beforehand.
 
     Raises:
@@ -416,8 +416,8 @@ class Invitation:
 
     Attributes:
         client: The client's number.
-        certificate: Its certificate (PEM).
-        key: Its key (PEM).
+        certificate: The client's certificate (PEM).
+        key: The client's secret key (PEM).
         servers: The parties' gateways, by party.
         terms: The run's terms, with which the client agrees.
     """

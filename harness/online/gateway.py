@@ -82,11 +82,12 @@ class GatewayPlace:
     """The party that a gateway belongs to.
 
     Attributes:
-        party: Its number.
+        party: The party's number.
         parties: The number of parties.
         number: The number by which its virtual machine knows the gateway.
         data: The directory of the party's and the gateway's keys.
-        started: When the party's process started, by the monotonic clock, which all processes share.
+        started: The time at which the party's process started, by the monotonic clock, which all processes
+            share.
     """
 
     party: int
@@ -503,7 +504,7 @@ def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int
     """Run a gateway until its virtual machine ends.
 
     Args:
-        config: How it serves the clients.
+        config: The addresses and limits with which the gateway serves the clients.
         place: The party to which it belongs.
         machine: The process number of its virtual machine.
 

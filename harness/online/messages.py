@@ -68,7 +68,7 @@ class FirstMessage(NamedTuple):
     On the wire it is one object in JSON, whose fields are those of both.
 
     Attributes:
-        announced: What concerns one client.
+        announced: The facts that concern one client.
         terms: The terms of the run, which the client compares with what it was told.
     """
 
@@ -85,7 +85,7 @@ class FirstMessage(NamedTuple):
 
         Raises:
             OtherProtocolError: The gateway speaks another version, whose further fields may be others.
-            ValueError: It is no such message.
+            ValueError: The bytes are no such message.
         """
         wrong = ValueError("no message that opens a conversation")
         try:
@@ -174,10 +174,10 @@ class Channel:
     """One connection between a client and a gateway, or a gateway and its virtual machine.
 
     Attributes:
-        reader: Where messages come from.
-        writer: Where messages go.
+        reader: The stream from which messages come.
+        writer: The stream into which messages go.
         received: The bytes of the messages that came, with their lengths and without what TLS adds.
-        sent: The bytes of the messages that went, likewise.
+        sent: The bytes of the messages that went, with their lengths and without what TLS adds.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

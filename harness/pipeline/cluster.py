@@ -61,10 +61,10 @@ class Cluster:
     [test: tests/harness/pipeline/test_hostile_cluster.py]
 
     Attributes:
-        address: The scheduler's, as it was given.
-        scheme: How it is reached.
-        host: Its machine.
-        port: Its port.
+        address: The scheduler's address, as it was given.
+        scheme: The protocol by which the scheduler is reached.
+        host: The scheduler's machine.
+        port: The scheduler's port.
     """
 
     address: str

@@ -38,10 +38,11 @@ class ClusterRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What this process is told first.
 
     Attributes:
-        scheme: How the scheduler is reached.
+        scheme: The protocol by which the scheduler is reached.
         host: The scheduler's machine.
         port: The scheduler's port.
-        opener: What workers open envelopes by, as `Opener.to_json` describes it; it has secret keys.
+        opener: The keys and rules by which workers open envelopes, as `Opener.to_json` describes them; it has
+            secret keys.
     """
 
     scheme: Literal["tcp", "tls"]

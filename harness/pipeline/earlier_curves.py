@@ -34,7 +34,7 @@ class ReleasedCurves:
     Attributes:
         curves: The curves.
         run: The directory of the run that revealed them.
-        manifest: Its manifest.
+        manifest: The run's manifest.
     """
 
     curves: NoisyCurves

@@ -77,10 +77,10 @@ def settings_of(
     """Check how a call's fields combine, and return the settings of its run.
 
     Args:
-        call: What is called.
+        call: The options of the call.
         hosts: The hosts where it will run, whose model the call names. The settings lack what runs it there
             once they are connected. None for this machine.
-        say: Is told what is chosen.
+        say: A function that is told what is chosen.
         invited: Clients that are invited to send during the run.
 
     Raises OptionError, or UnsupportedError if the model cannot run this.

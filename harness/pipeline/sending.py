@@ -28,7 +28,7 @@ class AskedClient:
     Attributes:
         path: The invitation's file.
         invitation: The client's number, key and parties.
-        terms: What the client is to agree with.
+        terms: The terms with which the client is to agree.
     """
 
     path: Path

@@ -69,7 +69,8 @@ class PartyInputs:
         clients: The number of clients.
         uploads: The number of uploads or connections.
         rows: The number of clients or records, each with a value in each column.
-        values: Where the values are. A source that has not delivered them yet says that they are elsewhere.
+        values: The place of the values. A source that has not delivered them yet says that they are
+            elsewhere.
         batches: The identities of uploads that parties keep.
         upload_task: The digest of these uploads' task; None without uploads.
         uploaded: The bytes that clients sent to each party; empty if unknown.
@@ -121,7 +122,7 @@ class SentInputs(PartyInputs):
     """The inputs of a run to which clients send.
 
     Attributes:
-        values: These clients.
+        values: The clients that send.
     """
 
     values: ClientInputs = field()  # else the base's default would be one here, too
@@ -204,7 +205,7 @@ class RunContext:
     """The facts about a run that a source needs.
 
     Attributes:
-        release: What is released.
+        release: The release that is asked for.
         scratch: A directory until the run's end.
         progress: Receives the name of each step.
         seconds: The time limit of the run, which clients in this process have, too.
@@ -347,8 +348,8 @@ class _AgreedUploads:
     """The uploads that all parties have, and that the run may count.
 
     Attributes:
-        agreement: These uploads, and how many others there are, by the reason to leave them out.
-        policies: Their clients' policies, by upload.
+        agreement: The agreed uploads, and how many others there are, by the reason to leave them out.
+        policies: The policies of their clients, by upload.
     """
 
     agreement: Agreement

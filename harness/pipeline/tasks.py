@@ -38,7 +38,7 @@ class SaidOfRuns:
 
     Attributes:
         most_epsilon: The most that all runs spend together; None says nothing of runs.
-        most_delta: Likewise; None is 2^-30.
+        most_delta: The most δ that all runs spend together; None is 2^-30.
         releases: The releases by name; None for all that fit the records.
         unit: The least privacy unit to protect; None is a record.
     """
@@ -55,7 +55,7 @@ class AskedTask:
 
     Attributes:
         declares: The groups, labels or values of records.
-        runs: What runs may release, and spend.
+        runs: The releases that runs may make, and the privacy that they may spend.
         parties: Files of the parties' public descriptions, party 0 first.
         until: The last day on which clients share.
         admission: A key of `ADMISSIONS`: which clients the parties' servers let upload.

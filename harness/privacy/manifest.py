@@ -181,7 +181,7 @@ def read_manifest(directory: Path | str) -> EarlierManifest:
     """Return the manifest of an earlier run, given its directory or the file itself.
 
     Raises:
-        ResultFileError: It is missing, is of samples of noise, or is not as a run left it.
+        ResultFileError: The manifest is missing, is of samples of noise, or is not as a run left it.
     """
     path = result_path(directory, MANIFEST)
     refusal = not_result(path, MANIFEST)

@@ -101,8 +101,8 @@ class Stock:
         Args:
             terms: The terms that the piece is for.
             name: The piece's name.
-            made: Its directory, in the stock's file system.
-            record: What `piece.json` says of its making.
+            made: The directory of the piece, in the stock's file system.
+            record: The fields of `piece.json` on its making.
             counted: The terms under which its attempts were counted, if hosts have renewed their keys since;
                 None for the same terms.
         """

@@ -213,8 +213,8 @@ class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
     Attributes:
-        statistic: What is released.
-        release: What was asked for.
+        statistic: The statistic that is released.
+        release: The release that was asked for.
         domain: The groups, labels and grid of the records.
         arguments: The program's arguments, by name.
         plan: The noise, and the privacy that it gives.
@@ -249,7 +249,7 @@ class AuditTarget(ABC):
     """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
     Attributes:
-        spec: Its protocol.
+        spec: The protocol of the release.
         sizes: The default sizes, by name.
         relations: The neighboring relations under which it is released.
         counts_records: Whether it counts a client's records.
@@ -385,7 +385,7 @@ class Statistic(ABC, Generic[R]):
         """Return the domain of a new task, with whatever its maker leaves to this statistic.
 
         Args:
-            domain: What the maker declares.
+            domain: The domain that the maker declares.
             most: The most that all runs on an upload may spend.
             model: The task's security model.
         """

@@ -194,7 +194,7 @@ class OptionGroup(Generic[P_co]):
         kind: The part's class.
         without: Fields that are not offered here, and have their defaults.
         fixed: Fields that are not offered here, and have these values.
-        changes: By a field's name, the parts of its declaration that differ here, such as its help.
+        changes: The parts of a field's declaration that differ here, such as its help, by the field's name.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class OneOf:
     """A reader of names.
 
     Args:
-        choices: Is called when a text is read, and returns the names.
+        choices: A function that returns the names, and is called when a text is read.
     """
 
     def __init__(self, choices: Callable[[], Iterable[str]]) -> None:

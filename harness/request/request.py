@@ -310,7 +310,7 @@ class Request(Options):
         online: Whether clients can send to a run.
         capped_variants: The variants that a contribution bound may be chosen for, the default first; () if
             there is no choice.
-        beside_training: What it is for beside a training's model; None if it is not released there.
+        beside_training: The use of the release beside a training's model; None if it is not released there.
     """
 
     task: ClassVar[str]

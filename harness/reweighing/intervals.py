@@ -139,8 +139,8 @@ def ratio_intervals(counts: CountTable, own: Bools, others: Bools, noise: Counts
 
     Args:
         counts: The noisy counts, raised to 1, shape (groups, labels).
-        own: Which cells the sum A is of, shape (ratios, groups, labels).
-        others: Which cells the sum B is of, likewise. No cell is in both sums of a ratio.
+        own: The cells that the sum A is of, shape (ratios, groups, labels).
+        others: The cells that the sum B is of, of the same shape. No cell is in both sums of a ratio.
         noise: The noise of the counts.
     """
     intervals = np.empty((len(own), 2))

@@ -29,8 +29,8 @@ class Weighting(ABC):
     def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
         """Return each weight's interval from one table of noisy counts, shape (groups, labels, 2).
 
-        Guarantees: each holds the weight of the true counts, raised to 1 likewise, with probability at least
-        95 %.
+        Guarantees: each interval holds the weight of the true counts, raised to 1 as the noisy counts are,
+        with probability at least 95 %.
         [test: tests/statistical/test_weight_intervals.py]
         """
 

@@ -128,9 +128,10 @@ def strict_json(text: bytes, limits: Limits = RESULT) -> JsonValue:
     [test: tests/harness/system/test_hostile_files.py]
 
     Raises:
-        ValueError: It is not JSON in UTF-8, has a key twice, half a character, a number that is not finite,
-            or more than the limits allow. The message says which, and quotes names and digits in part.
-        RecursionError: It has too many values within values for the caller's own depth.
+        ValueError: The text is not JSON in UTF-8, has a key twice, half a character, a number that is not
+            finite, or more than the limits allow. The message says which, and quotes names and digits in
+            part.
+        RecursionError: The text has too many values within values for the caller's own depth.
     """
     _check_json(text, limits)
     value: JsonValue = _STRICT.decode(text.decode())

@@ -132,7 +132,8 @@ def copy_into(made: Path, descriptor: int) -> None:
 
     Args:
         made: A directory that only this user changes.
-        descriptor: Of the directory to copy to. If `made` has directories, only this user may change it.
+        descriptor: The descriptor of the directory to copy to. If `made` has directories, only this user may
+            change it.
     """
     for path in made.iterdir():
         if path.is_dir():
@@ -334,7 +335,7 @@ def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
         path: The file.
         links: Whether the last part of the path may be a link. A user who names a file may name a link.
     Raises:
-        OSError: It is missing, or no regular file.
+        OSError: The file is missing, or no regular file.
     [test: tests/harness/system/test_files.py]
     """
     status = path.stat() if links else path.lstat()

@@ -34,8 +34,8 @@ class _Part:
     """One of several equal parts of a step.
 
     Attributes:
-        listener: Who is told of the step; None for nobody.
-        number: The part's, from 0.
+        listener: The function that is told of the step; None for nobody.
+        number: The number of the part, from 0.
         parts: The number of parts.
     """
 

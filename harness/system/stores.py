@@ -70,8 +70,8 @@ class File(ABC):
     """A file.
 
     Attributes:
-        name: Its name, without a directory.
-        size: Its bytes.
+        name: The file's name, without a directory.
+        size: The number of the file's bytes.
     """
 
     name: str

@@ -29,7 +29,7 @@ def descent_of(request: TrainRequest, *, is_weighed: bool) -> Descent:
     """Return how the model's parameters are found.
 
     Args:
-        request: What was asked for.
+        request: The options of the training.
         is_weighed: Whether a release of weights weighs the records.
 
     Raises:
@@ -79,7 +79,7 @@ def settings_of_training(descent: Descent, fairgrad: FairGrad | None, loss: Conc
     Args:
         descent: How the model's parameters were found.
         fairgrad: How groups were weighed, if at all.
-        loss: That of all rounds.
+        loss: The privacy loss of all rounds.
     """
     return TrainingSettings(
         rounds=descent.rounds,
@@ -116,7 +116,7 @@ class DeclaredTraining:
         """Return what was asked for; OptionError if groups and labels are not declared, or options conflict.
 
         Args:
-            request: What was asked for.
+            request: The options of the training.
             features: The features of the model.
             is_weighed: Whether a release of weights weighs the records.
         """

@@ -44,8 +44,8 @@ class WantedSums:
         clip: The largest norm of a row before weighing.
         largest_weight: The bound on a row's weight.
         total: The loss of all rounds together.
-        unit: Who is protected.
-        rows: Whose vector a row is.
+        unit: The unit that is protected.
+        rows: The unit whose vector a row is.
         are_replaced: Whether another record may take the place of a protected one; else it comes or goes.
         distributed: Whether each party draws noise of its own; else nobody knows the noise.
         offline: Whether noise is taken that was made ahead.
@@ -167,7 +167,7 @@ class PlannedSums:
     """Rounds whose noise is known. Nothing is charged, and no party has started.
 
     Attributes:
-        wanted: What was asked for.
+        wanted: The rounds that were asked for.
         model: The security model whose parties add up.
         rule: The bounds of vectors, and the grid to which they are rounded.
         plan: The noise, and what all rounds spend.

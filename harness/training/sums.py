@@ -38,7 +38,8 @@ class AllowedSums:
 
     Attributes:
         planned: The rounds.
-        piece: Their noise, which is out of the stock for good; None if parties make it in the rounds.
+        piece: The noise of the rounds, which is out of the stock for good; None if parties make it in the
+            rounds.
     """
 
     planned: PlannedSums

@@ -116,14 +116,14 @@ class ChosenTraining:
     """What was asked of a training, and what follows from it before data are seen. All of it is public.
 
     Attributes:
-        request: What was asked for.
-        account: Who is charged.
+        request: The options of the training.
+        account: The population that is charged, and the ledger.
         guarantee: The budget of the model's rounds.
         descent: How the model's parameters are found.
         grid: The thresholds of scores.
         relation: The neighboring relation of the rounds and of what is released beside them.
         weights: How weights are released before the rounds, with a budget of their own; None if they are not.
-        thresholds: How thresholds are released after the rounds; likewise.
+        thresholds: How thresholds are released after the rounds; None if they are not.
     """
 
     request: TrainRequest
@@ -296,7 +296,8 @@ class _DividedRecords:
         """Return the records that the model did not see, with its scores.
 
         Args:
-            chosen: What was asked for, which says which label is positive and where the bins of scores end.
+            chosen: The training that was asked for, which says which label is positive and where the bins of
+                scores end.
             shares: Each label's probability by the model, shape (rows kept apart, labels).
         """
         positive = self.apart.domain.positive(chosen.request.positive_label)
@@ -325,7 +326,7 @@ class PlannedTraining:
     """A training whose noise and loss are known. Nothing is shared yet.
 
     Attributes:
-        chosen: What was asked of it.
+        chosen: The training that was asked for.
         sums: The model's rounds.
         fairgrad: How groups are weighed, if at all.
         total: The loss of the rounds and of the releases beside the model.
@@ -365,7 +366,7 @@ class RevealedTraining:
         allowed: The training.
         examples: The records that the model learned from.
         sums: The model's rounds.
-        parameters: The model's, which follow from the rounds' sums.
+        parameters: The model's parameters, which follow from the rounds' sums.
         weights: The release of weights, before the rounds; None without one.
         thresholds: The release of thresholds, after them; None without one.
     """
@@ -439,7 +440,7 @@ def reveal_training(
         split: The records, by purpose.
         encoded: The features of all records, shape (n, columns).
         series: The training's entry in the ledger.
-        partial: Where the releases beside the model are written.
+        partial: The directory into which the releases beside the model are written.
         work: A new directory for the parties of the rounds.
         progress: Receives the name of each step.
     """
@@ -653,12 +654,12 @@ def train_on_source(
     """Read records, and train on them as `train_on_records`.
 
     Args:
-        request: What was asked for.
+        request: The options of the training.
         source: The records, as `table_at` takes them.
         features: The features of the model.
         target: A directory for the results, which must not exist.
         begin: Receives the name of each step.
-        say: Is told what a user should know before anything is spent.
+        say: A function that is told what a user should know before anything is spent.
 
     Raises:
         OptionError: Options conflict with each other or with the records.

@@ -54,7 +54,7 @@ class SoundEnvelope:
     """An envelope whose upload may count.
 
     Attributes:
-        bounds: Its client's own policy, None if the client states none beside the task's.
+        bounds: The client's own policy, None if the client states none beside the task's.
     """
 
     bounds: ClientPolicy | None
@@ -84,7 +84,7 @@ class OpenedBatch:
     """What was found in a batch of envelopes.
 
     Attributes:
-        envelopes: What each envelope is, in order.
+        envelopes: The outcome of each envelope, in order.
         values: The values of the sound ones in that order, of shape (columns held, sound envelopes, words);
             or their sum, of shape (columns held, 1, words).
     """
@@ -147,9 +147,9 @@ class CountedPart(NamedTuple):
     """Counted uploads.
 
     Attributes:
-        digests: Their identities, sorted.
-        values: Their values, of shape (columns held, clients, words). Where values are added up, the second
-            axis has one row.
+        digests: The identities of the uploads, sorted.
+        values: The values of the uploads, of shape (columns held, clients, words). Where values are added up,
+            the second axis has one row.
     """
 
     digests: Digests
@@ -250,7 +250,7 @@ def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -
     Args:
         task: The task that clients shared for.
         party: The party's number, from 0.
-        keys: Its directory of keys.
+        keys: The party's directory of keys.
         policy: The releases and the most that they spend; None for all that the task allows. Uploads whose
             clients allow less are left out.
 
@@ -276,7 +276,7 @@ class _BatchInWork(NamedTuple):
         identities: The identities that they claim.
         files: The digests of their files' names.
         apart: Whether each upload's values come apart.
-        opening: Their opening.
+        opening: The opening of the envelopes, which may still run.
     """
 
     identities: Sequence[bytes]
@@ -365,7 +365,7 @@ class UploadCount:
             place: The directory, or the store's address.
             processes: How many processes open them. With 0 this process does. By default there is one for
                 each processor, and none for few envelopes.
-            opened_by: Where they are opened, in place of this machine.
+            opened_by: The machines that open envelopes in place of this machine.
 
         Raises:
             ShareError: The place, the checkpoint or what opens them failed, or a worker process died.
@@ -407,7 +407,7 @@ class UploadCount:
 
         Args:
             envelopes: The batch.
-            pool: What opens them.
+            pool: The processes or machines that open envelopes.
             apart: Whether each upload's values come apart, so that those of some of them can be left out.
         """
         digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
@@ -883,13 +883,13 @@ def unpacked(content: object, opener: Opener, number: int, apart: bool) -> Opene
     [test: tests/harness/uploads/test_counting.py]
 
     Args:
-        content: What the worker returned.
-        opener: What opened the envelopes there.
+        content: The bytes that the worker returned.
+        opener: The keys and rules by which the worker opened the envelopes.
         number: The number of the envelopes.
         apart: Whether each upload's values should come apart.
 
     Raises:
-        ShareError: It has another form, or is a batch of other envelopes.
+        ShareError: The content has another form, or is a batch of other envelopes.
     """
     refusal = Refusal(ShareError, "What a worker of the cluster returned", "a count", "see to its version")
     if not isinstance(content, bytes):

@@ -48,7 +48,7 @@ class Identities(Collection[str]):
         """Read identities as `texts` writes them, with the line end after the last one.
 
         Args:
-            file: Is read as far as so many identities go.
+            file: The file, which is read as far as so many identities go.
             number: The number of the identities.
 
         Raises:

@@ -117,8 +117,8 @@ def invite(
 
     Args:
         task: The task, whose parties take uploads by one-time links.
-        directory: Where the files are or will be.
-        site: Where the page is served; None if the directory has that already.
+        directory: The directory that holds the files, or will hold them.
+        site: The URL at which the page is served; None if the directory has it already.
         number: How many links are added.
         revoked: The numbers of links that are to work no more.
 

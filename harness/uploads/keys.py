@@ -150,7 +150,7 @@ class SealingParty:
 
     Attributes:
         name: The party's name.
-        address: Where clients send, or "".
+        address: The URL to which clients send; "" for no address.
         keys: The public keys for which clients seal.
         signing: The public key of the party's signatures in hexadecimal digits, or "" before it has keys.
     """
@@ -271,8 +271,8 @@ def party_with_keys(
 
     Args:
         directory: The party's own; it is made with the first key.
-        name: Whose keys these are, if the directory has none yet.
-        address: Where uploads are put, likewise; empty for no address.
+        name: The name of the party whose keys these are, if the directory has none yet.
+        address: The URL to which uploads are put, if the directory has none yet; "" for no address.
         until: The last day of a new key; None makes none.
         hybrid: Whether a new key withstands attacks on elliptic curves.
 

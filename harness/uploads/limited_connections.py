@@ -54,8 +54,8 @@ class PutEnd:
     """How a request ended.
 
     Attributes:
-        status: The answer's, or how the request ended without one.
-        words: The same in words.
+        status: The status of the answer, or how the request ended without an answer.
+        words: How the request ended, in words.
         is_late: Whether the server kept the request waiting until its time was over.
         was_dropped: Whether the connection had taken an earlier request, and ended before a byte of an
             answer. Servers end connections that were idle, or that took many requests.
@@ -72,8 +72,8 @@ class ServerAddress:
     """Where a server is, by a URL.
 
     Attributes:
-        host: Its name or address.
-        port: Its port.
+        host: The server's name or address.
+        port: The server's port.
     """
 
     host: str
@@ -106,7 +106,7 @@ class Destination:
 
     Attributes:
         site: The server.
-        target: What requests name after the server.
+        target: The path and query of the server's URLs, without a file's name.
     """
 
     site: ServerAddress
@@ -172,9 +172,9 @@ class Connection:
     [test: tests/harness/uploads/test_limited_connections.py]
 
     Attributes:
-        owner: Who is told that the socket is ready.
+        owner: The object that is told that the socket is ready.
         has_sent: Whether a byte of the request may have reached the server.
-        moved: When bytes last went to the server, by the monotonic clock.
+        moved: The time at which bytes last went to the server, by the monotonic clock.
     """
 
     def __init__(
@@ -188,12 +188,12 @@ class Connection:
         """Make a connection that connects at the first request.
 
         Args:
-            owner: Whose it is.
+            owner: The object that is told that the socket is ready.
             site: The server.
-            addresses: The server's; all of them have one time limit, as whoever answers for a name may give
-                thousands, each of which keeps silent.
-            context: Of TLS.
-            selector: Has this connection as the data of its socket.
+            addresses: The server's addresses. All of them have one time limit, as whoever answers for a name
+                may give thousands, each of which keeps silent.
+            context: The context of TLS.
+            selector: The selector that has this connection as the data of its socket.
         """
         self.owner = owner
         self.has_sent = False

@@ -46,7 +46,7 @@ class LockedKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         schema: The version of the file, which fixes how the passphrase makes a key.
-        salt: What makes that key another one for each file.
+        salt: Random bytes that make that key another one for each file.
         nonce: The nonce of the seal.
         sealed: The files by name, in JSON, sealed.
     """

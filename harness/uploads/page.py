@@ -155,7 +155,7 @@ def page_files(task: Task, wordings: dict[str, Wording], built: Path = BUILT) ->
     Args:
         task: The task.
         wordings: The words of its maker, by language.
-        built: Where the build of `web/` wrote script and style.
+        built: The directory into which the build of `web/` wrote script and style.
 
     Raises:
         OptionError: The task is of vectors, which programs send.

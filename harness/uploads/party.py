@@ -55,14 +55,14 @@ def list_uploads(
 
     Args:
         opener: Opens the party's envelopes.
-        place: Where the uploads are: a directory, which may have one for each party, or an object store.
+        place: The place of the uploads: a directory, which may have one for each party, or an object store.
         out: The file of the list.
         keys: The party's directory of keys, one of which signs the list.
         earlier: The runs that counted uploads before.
 
     Raises:
-        ShareError: The directory of keys has another party's, the uploads cannot be read, or a file cannot be
-            written.
+        ShareError: The directory of keys has the keys of another party, the uploads cannot be read, or a file
+            cannot be written.
         UsedUploadsError: The task was closed, or earlier runs counted all sound uploads.
     """
     task = opener.task
@@ -87,10 +87,10 @@ def aggregate(
 
     Args:
         opener: Opens the party's envelopes.
-        place: Where the uploads are, as for `list_uploads`.
+        place: The place of the uploads, as for `list_uploads`.
         lists: The directory of all parties' lists, `party-<i>.uploads`.
         out: The file of the aggregate.
-        opened_by: Where envelopes are opened, in place of this machine.
+        opened_by: The machines that open envelopes in place of this machine.
 
     Returns:
         The aggregate's header.

@@ -58,7 +58,7 @@ class SendingEnd:
     """How the sending of an envelope ended.
 
     Attributes:
-        outcome: What is known of the envelope.
+        outcome: The state of the envelope, as far as it is known.
         answer: The server's last answer, in words.
         is_late: Whether the server kept this client waiting until it gave up.
     """
@@ -78,7 +78,7 @@ def not_tried(outcome: Outcome, answer: str, *, is_late: bool) -> SendingEnd:
     """Return the end of an envelope that was not tried.
 
     Args:
-        outcome: What is known of it.
+        outcome: The state of the envelope, as far as it is known.
         answer: The server's last answer to another one.
         is_late: Whether the server had not answered that one in time.
     """
@@ -111,7 +111,7 @@ class _Upload:
         unanswered: Whether a request to put it may have stored it without saying so.
         attempts: How often the server failed to take it.
         was_dropped: Whether its request was lost with a connection that had taken others.
-        begun: When its request began, by the monotonic clock.
+        begun: The time at which the request began, by the monotonic clock.
     """
 
     stem: str
@@ -132,7 +132,7 @@ class _Lookup(ContextThread):
     """Looks up a server's addresses, for as long as it takes.
 
     Attributes:
-        addresses: Those found, None before the end.
+        addresses: The addresses that were found, None before the end.
     """
 
     def __init__(self, site: ServerAddress) -> None:
@@ -176,12 +176,12 @@ class UploadServer(Owner):
         Args:
             address: An https URL. One that ends in a slash goes before the name of each envelope's file. Any
                 other is for a single envelope.
-            directory: Has the envelopes' files.
-            names: Of these files, which end in `.share` or `.sending`.
-            context: Of TLS.
+            directory: The directory of the envelopes' files.
+            names: The names of these files, which end in `.share` or `.sending`.
+            context: The context of TLS.
             selector: Waits for all connections.
-            progress: Is told of each envelope's end.
-            say: Is told of a server that does not answer.
+            progress: A function that is told of each envelope's end.
+            say: A function that is told of a server that does not answer.
         """
         self.ends: Counter[SendingEnd] = Counter()
         self._destination = Destination.from_url(address)

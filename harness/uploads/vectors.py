@@ -89,7 +89,7 @@ class UpdateClient:
         Args:
             reveal: The number of the reveal, from 1 on.
             update: The vector, secret, shape (coordinates,), finite.
-            weight: Its weight after clipping, cut to the largest one that the task allows.
+            weight: The weight of the clipped vector, cut to the largest weight that the task allows.
         Returns:
             The sealed vector, of which the client's directory keeps a copy.
         Raises:

@@ -24,7 +24,7 @@ class PlanSection:
     """A release's section of a plan.
 
     Attributes:
-        release: What is expected of the release.
+        release: The errors and facts that are expected of the release.
         number: The section's number, from 1.
         chooses_cap: Whether the plan has two releases, of which one chooses the cap of the other.
     """

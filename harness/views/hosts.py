@@ -42,10 +42,10 @@ class CheckedHost:
     """What a check found of one host.
 
     Attributes:
-        marks: By the name of what was checked, whether it is right.
+        marks: Whether each thing that was checked is right, by its name.
         faults: A sentence for each thing that is wrong.
         notices: Sentences that the host says of itself.
-        party_can: What code that took over the party's process could do there.
+        party_can: The actions that code which took over the party's process could take on the host.
         engine_version: The version of its engine; "" if the host did not say.
     """
 
@@ -485,12 +485,12 @@ def signers(
     """Show a run's signers.
 
     Args:
-        statements: What is shown of each signer.
+        statements: The facts that are shown of each signer.
         what: The release and the model.
-        spent: What the run was charged.
+        spent: The guarantee that the run was charged.
         inputs: The public numbers of its inputs.
-        ran: What hosts signed of the run.
-        source: Where its inputs came from, in words.
+        ran: The statement of the run that hosts signed.
+        source: The source of the run's inputs, in words.
         compared: Whether the signers' certificates are known.
         by_1_0: Whether hosts of version 1.0 ran it.
     """
@@ -528,10 +528,10 @@ def trained(
     """Show who signed the sums of a training, and what of its model follows from them.
 
     Args:
-        statements: What is shown of each signer of the last reveal.
+        statements: The facts that are shown of each signer of the last reveal.
         what: The release and the model of security.
-        spent: What all reveals were charged.
-        ran: What hosts signed of the last reveal.
+        spent: The guarantee that all reveals were charged.
+        ran: The statement of the last reveal that hosts signed.
         reveals: The number of signed sums.
         lost: The numbers of the rounds that count as lost.
         clients: The number by which sums were divided.

@@ -66,13 +66,16 @@ class ReleaseView:
 
     Attributes:
         steps: The names of a run's steps, by key.
-        what: What the result is called, in the plural.
+        what: The name of the result, in the plural.
         show: Shows a result, given its manifest.
-        hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
-        records: Returns sentences on how a call's own fields had the records read, given the result.
+        hints: A function that returns remarks on a run, given its call, and the file of hosts if it ran on
+            hosts.
+        records: A function that returns sentences on how a call's own fields had the records read, given the
+            result.
         expected: Shows what a plan expects of the release; by default errors that noise makes.
-        problem: Returns why a result falls short although its ε is spent, or None.
-        chain: Returns sentences on how a run protects together with others of its chain, given its manifest.
+        problem: A function that returns why a result falls short although its ε is spent, or None.
+        chain: A function that returns sentences on how a run protects together with others of its chain,
+            given its manifest.
     """
 
     steps: Mapping[str, str]

@@ -22,7 +22,7 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
 
     Args:
         task: The task.
-        revealed: What its runs may reveal, in words.
+        revealed: The results that its runs may reveal, in words.
     """
     model = task.model
     domain = task.domain

@@ -132,8 +132,8 @@ class Chooser:
         Args:
             setting: The total epsilon and the security model.
             share: The share of epsilon that the choice of the cap takes.
-            left: By quantity, the errors by cap with the epsilon that is left.
-            least: By quantity, the errors by cap with all of epsilon.
+            left: The errors by cap with the epsilon that is left, by quantity.
+            least: The errors by cap with all of epsilon, by quantity.
         """
         spent = setting.epsilon * share
         distributions: dict[int, dict[str, Floats]] = {}  # by the number of clients above, then mechanism

@@ -150,7 +150,7 @@ def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) 
     """Return each quantity's expected absolute errors by cap: by noise alone, by bias alone, and in total.
 
     Args:
-        quantities: Their names.
+        quantities: The names of the quantities.
         caps: The caps.
         errors: Shape (caps, quantities, 3); noise, bias, total along the last axis.
     """

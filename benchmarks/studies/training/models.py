@@ -220,7 +220,7 @@ class Scheme:
     """What a scheme releases, and how it trains.
 
     Args:
-        name: Its name in results.
+        name: The scheme's name in results.
         private: Whether gradients are clipped and releases are noisy.
         weights: The name of a weighting; empty for none.
         largest_weight: A larger weight counts as this.

@@ -65,9 +65,9 @@ class People:
         """Return a table of the records by row and label, shape (rows, 2).
 
         Args:
-            row: For each record, the row of the table that it belongs to, as its group.
+            row: The row of the table that each record belongs to, such as its group.
             rows: The number of rows.
-            share: What each record adds to its cell; 1 if it is left out.
+            share: The amount that each record adds to its cell; 1 if it is left out.
         """
         cells = 2 * row + self.label
         return np.bincount(cells, share, 2 * rows).reshape(rows, 2).astype(float)

@@ -99,7 +99,7 @@ class Draw:
         way: How models were trained: `BY_PAPER`, `BY_WORDS` or `JOINT`.
         epsilon: The epsilon of the releases.
         seed: The seed of the draw.
-        models: By scheme, the figures of its model.
+        models: The figures of each scheme's model, by scheme.
     """
 
     data: str
@@ -121,7 +121,7 @@ def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int,
         sets: The records.
         path: The file, a line for each run.
         extent: How much is run: `WHOLE` or `QUICK`.
-        count: Is told the number of runs that are done, and of all runs.
+        count: A function that is told the number of runs that are done, and of all runs.
     """
     seeds_at_target = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     wanted: dict[Key, Callable[[], Draw]] = {}
@@ -146,9 +146,9 @@ def runs_of(
     """Carry out the wanted runs that the file lacks, and return all wanted runs.
 
     Args:
-        wanted: By its key, what carries a run out.
+        wanted: The functions that carry out a run, by the run's key.
         path: The file, a line for each run.
-        count: Is told the number of runs that are done, and of all runs.
+        count: A function that is told the number of runs that are done, and of all runs.
     """
     path.touch()
     done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Draw, A_DRAW)}

@@ -35,8 +35,8 @@ class Again:
 
     Attributes:
         found: The result.
-        manifest: Its own manifest, which has that of the run which revealed it.
-        files: Its other files.
+        manifest: The part's own manifest, which holds the manifest of the run that revealed it.
+        files: The other files.
         notes: Sentences on the earlier results.
     """
 

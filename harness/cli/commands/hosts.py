@@ -68,7 +68,7 @@ def _check_this(directory: Path, metrics: Path | None) -> None:
     """Check this machine's host.
 
     Raises:
-        OptionError: The directory is no host's.
+        OptionError: The directory is no host's directory.
         WriteError: The file of metrics cannot be written.
         HostUnfitError: Something keeps runs from their end there.
     """

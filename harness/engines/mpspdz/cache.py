@@ -33,7 +33,7 @@ def trusted_place(name: str) -> Path:
 
     Raises:
         CompileError: Others can.
-        OSError: It cannot be made.
+        OSError: The entry cannot be made.
     """
     directory = kept_directory() / name
     for missing in reversed([directory, *directory.parents]):

@@ -37,7 +37,7 @@ class Peers:
     """What all connections of one party share: who the peers are, and why the run failed.
 
     Args:
-        certificates: Of each party by its number, in DER.
+        certificates: The certificate of each party by its number, in DER.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, certificates: Mapping[int, bytes]) -> None:
@@ -70,7 +70,7 @@ class PeerConnection(asyncio.Protocol):
 
     Args:
         runtime: MPyC's, of this party.
-        peers: Of the same party.
+        peers: The peers of the same party.
         peer_pid: The peer's number if this party connected; None if the peer did, which then says its number.
     """
 

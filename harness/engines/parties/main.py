@@ -51,8 +51,8 @@ def main(randomness: PartyRandomness | None = None) -> int:
     """Run the party of the current directory; return its exit code.
 
     Args:
-        randomness: What the party draws from; by default the operating system. Nothing in the directory or
-            the environment changes that.
+        randomness: The source from which the party draws; by default the operating system. Nothing in the
+            directory or the environment changes that.
     """
     try:
         return _main(PartyRandomness() if randomness is None else randomness)

@@ -88,7 +88,7 @@ class Reason:
     Attributes:
         text: Our own process's sentence, or known words of MP-SPDZ.
         is_ours: Whether our own process says so.
-        ended_by: Who ended it.
+        ended_by: Whoever ended the process.
     """
 
     text: str
@@ -163,7 +163,7 @@ def kept_lines(directory: Path, most_bytes: int, *, shows_all_lines: bool = Fals
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
 
     Args:
-        directory: The party's.
+        directory: The party's directory.
         most_bytes: How much of the log is read.
         shows_all_lines: As in `PartySetup`.
 

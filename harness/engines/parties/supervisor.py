@@ -207,8 +207,8 @@ class CertifiedParties(Generic[Process]):
         """Hand all parties the others' certificates, and return the deadline of their computation.
 
         Args:
-            permission: By which they may compute, whose makers have checked that it is for these parties.
-            agreed: What the parties' hosts signed of the run, by party.
+            permission: The permission to compute, whose makers have checked that it is for these parties.
+            agreed: The statement of the run that each party's host signed, by party.
         """
         del permission  # it is what its type says
         deadline = time.monotonic() + self.left_s
@@ -230,10 +230,10 @@ class CertifiedParties(Generic[Process]):
         """Let the parties go, and wait for their end; return their states.
 
         Args:
-            permission: By which the parties may compute.
+            permission: The permission by which the parties compute.
             clients: Send while the parties run.
-            addresses: Where clients find the gateways.
-            agreed: What the parties' hosts signed of the run, by party. Clients are told, too.
+            addresses: The addresses at which clients find the gateways.
+            agreed: The statement of the run that each party's host signed, by party. Clients are told, too.
 
         Raises as `waiting_parties`, and ClientError.
         """
@@ -358,7 +358,7 @@ def _failure(
         codes: The exit codes of those that have ended.
         errors: The reasons that each party gives.
         failed: The parties that failed.
-        culprits: Those that did more than lose another party, the likeliest first.
+        culprits: The parties that did more than lose another party, the likeliest first.
     """
     for reason in chain.from_iterable(errors):
         if reason.ended_by is EndedBy.CLIENTS:

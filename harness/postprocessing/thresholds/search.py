@@ -68,8 +68,8 @@ class GroupPoints:
 
     Attributes:
         thresholds: Shape (points,).
-        rates: By name, of shape (points,): those of `RATES`, and those of the constraint. A positive
-            predictive value is NaN where nobody is accepted.
+        rates: The rates by name, of shape (points,): the rates in `RATES`, and the rates of the constraint. A
+            positive predictive value is NaN where nobody is accepted.
     """
 
     thresholds: Floats

@@ -124,7 +124,7 @@ class Accountant(ABC):
 
     Attributes:
         budget: The budget, whose rule is the class's.
-        losses: Those of the runs.
+        losses: The losses of the runs.
     """
 
     budget: Budget

@@ -52,7 +52,7 @@ class Database(ABC):
         """Make the tables of this version from those of the earlier one.
 
         Args:
-            connection: Is within a transaction.
+            connection: A connection within a transaction.
             keep: Whether the file has them from then on. Without it, the connection alone sees them.
         """
 

@@ -77,8 +77,8 @@ class LedgerSize:
 
     Attributes:
         charges: The number of charges.
-        uploads: The number of uploads that runs have counted, without those of closed tasks.
-        last: When the last charge was written, in UTC and ISO 8601; None before the first.
+        uploads: The number of uploads that runs have counted, without the uploads of closed tasks.
+        last: The time of the last charge, in UTC and ISO 8601; None before the first.
     """
 
     charges: int
@@ -209,10 +209,10 @@ class Ledger(Database):
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
-            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
-                their task is closed.
+            UsedUploadsError: The run's uploads were used and nobody would count it, or its chain counted
+                them, or their task is closed.
             UsedNoiseError: Another run used its noise.
-            UsedRevealError: It is a reveal that was begun before.
+            UsedRevealError: The run is a reveal that was begun before.
         """
         with self.writing() as connection:
             asked = histories.ask(connection, event.uploads)
@@ -528,10 +528,10 @@ class _PopulationRow(NamedTuple):
     """A population as the database has it.
 
     Attributes:
-        key: As `key_of` its name.
-        name: Its name.
-        budget_epsilon: Its budget's ε, None without a budget.
-        budget_delta: As `_budget` reads it.
+        key: The key of the population's name, as `key_of` makes it.
+        name: The population's name.
+        budget_epsilon: The ε of the population's budget, None without a budget.
+        budget_delta: The rest of the population's budget, as `_budget` reads it.
         retired: Whether it is retired, as 0 or 1.
         of_uploads: Whether all of its charges had uploads, as 0 or 1; None without a charge.
     """
@@ -548,8 +548,9 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     """Return a budget.
 
     Args:
-        epsilon: Its ε, None for no budget.
-        delta: Its δ and, after a blank each, the numbers of its rule, as "runs=12"; None for ε alone.
+        epsilon: The budget's ε, None for no budget.
+        delta: The budget's δ and, after a blank each, the numbers of its rule, as "runs=12"; None for ε
+            alone.
     """
     if epsilon is None:
         return None
@@ -611,8 +612,8 @@ class _Process(NamedTuple):
     Attributes:
         machine: The name of its machine.
         boot: The name of the machine's last start, "" where the system tells none.
-        pid: Its number.
-        began: When it began, as `birth` tells it.
+        pid: The number of the process.
+        began: The start of the process, as `birth` tells it.
     """
 
     machine: str

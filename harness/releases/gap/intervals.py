@@ -256,7 +256,7 @@ class Group:
     Attributes:
         near_zero: Whether the group may be empty, so that nothing is said of differences from its mean.
         sizes: Cells that cover the possible sizes, low and high, shape (sizes, 2).
-        means: Cells that cover the possible means, likewise.
+        means: Cells that cover the possible means, low and high, shape (means, 2).
     """
 
     def __init__(self, sums: GroupSums, noise: Noise, steps: int, *, rounded: bool) -> None:
@@ -480,7 +480,7 @@ def _beyond_zero(
         missed: The probability of a larger distance in the first group, shape (means, distances). Its first
             value is for all distances below the grid, too.
         others: The masses of the second group at its grid's points, and beyond them.
-        ratios: The least and the largest ratio of the first group's size to the second's.
+        ratios: The least and the largest ratio of the first group's size to the second group's size.
 
     Returns:
         Shape (means of the first group, means of the second).

@@ -68,8 +68,8 @@ class _SumsOfWeight:
         tables: The cells of the count itself, the others of its row, the others of its column, and the rest.
         parts: The counts of these.
         own: The noisy count.
-        row: Its noisy row sum.
-        column: Its noisy column sum.
+        row: The noisy row sum of the count.
+        column: The noisy column sum of the count.
         total: The noisy total.
     """
 
