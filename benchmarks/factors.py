@@ -129,7 +129,7 @@ class ProgramFiles(Texts):
 
 
 class ProgramInputs(WholeNumbers):
-    """What each party of a program reads: a number of public integers, or a directory with parties' files."""
+    """The inputs of each party of a program: a number of public integers, or a directory of files."""
 
     _DIRECTORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 

@@ -193,7 +193,7 @@ def _write(directory: Path, released: _Released, manifest: Manifest, shown: view
 
 
 class _ReleasesBySplit:
-    """What is released of each split's training rows: on the fixed split, the results; else simulated."""
+    """The releases of each split's training rows: on the fixed split, the results; else simulated."""
 
     def __init__(self, applicants: Applicants, released: _Released) -> None:
         self.applicants = applicants

@@ -134,7 +134,7 @@ class SecurityModel:
 
     @property
     def parties_that_mask(self) -> int:
-        """How many parties put numbers of their own into masks of bits that become integers; 0 if none do."""
+        """The number of parties with numbers of their own in masks of bits that become integers."""
         if self.masked_from is None or self.parties < self.masked_from:
             return 0
         return self.parties

@@ -225,7 +225,7 @@ def _phases(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
 
 
 def _costs(cell_samples: Sequence[Sample]) -> list[str]:
-    """Return what a cell's runs took, or why there are none."""
+    """Return the costs of a cell's runs, or the reason why there are none."""
     seconds = summary(cell_samples)
     if seconds is None:
         last = cell_samples[-1]

@@ -66,7 +66,7 @@ def emulated(profile: NetworkProfile | None) -> EmulatedLinks | None:
 
 
 def as_measured(profile: NetworkProfile, rtt_s: float, bandwidth_bits_per_s: float) -> EmulatedNetwork:
-    """Return what a manifest says of an emulated network: its profile, and its measured figures."""
+    """Return a manifest's facts of an emulated network: its profile, and its measured figures."""
     return EmulatedNetwork(
         profile=profile.name,
         rtt_s=profile.rtt_s,

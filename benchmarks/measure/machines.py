@@ -22,7 +22,7 @@ _BITS = "64"  # of integers, in every arithmetic
 
 
 class Arithmetic(Enum):
-    """What a machine computes with; the value completes "it computes"."""
+    """The numbers that a machine computes with; the value completes "it computes"."""
 
     RING = "modulo a power of two"
     FIELD = "modulo a prime"
@@ -291,7 +291,7 @@ class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return ("-E", self.machine, *options)
 
     def model(self) -> SecurityModel:
-        """Return what an engine runs; no release runs on it, and `MODELS` has no model of its name."""
+        """Return the model that an engine runs; no release runs on it, and `MODELS` has none of its name."""
         kind = self.kind
         options: list[str] = []
         if kind.fewest != kind.most:

@@ -49,7 +49,7 @@ _CHECK_COUNTS_S = 600.0  # for which a check of the hosts counts
 
 @dataclass(frozen=True)
 class SeenHosts:
-    """What a report says of a model's hosts and of their network, as JSON.
+    """A report's facts of a model's hosts and of their network, as JSON.
 
     Attributes:
         hosts: Each host's name, machine, environment and clock, in the parties' order.

@@ -32,7 +32,7 @@ _LONGEST_SHOWN = 300  # characters of what a client said last
 
 @dataclass(frozen=True)
 class ClientCommand:
-    """What a user starts as one client of a program.
+    """The command that starts one client of a user's program.
 
     Attributes:
         number: The client's number, in its certificate's name.

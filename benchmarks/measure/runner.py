@@ -287,7 +287,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 def _to_run(
     plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None, failed: set[Cell]
 ) -> list[Todo]:
-    """Return the missing repetitions, in order, without those of cells that failed in this command."""
+    """Return the missing repetitions, in order, without cells that failed in this command."""
     return [todo for todo in missing(plan, samples, seed) if todo[0].key not in failed]
 
 

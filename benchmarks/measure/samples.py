@@ -138,7 +138,7 @@ class Sample(RunRecord):
 
 @dataclass(frozen=True)
 class PhaseOfRuns:
-    """What a phase of a program took in runs of a cell, of those that report it.
+    """The costs of a phase of a program in runs of a cell, of those that report it.
 
     Attributes:
         seconds: The seconds of the slowest party, by run.
@@ -162,7 +162,7 @@ class Summary:
 
 
 def phases_of(runs: Sequence[Sample]) -> dict[str, PhaseOfRuns]:
-    """Return what each phase took in runs of a cell, in the order in which they report them."""
+    """Return the costs of each phase in runs of a cell, in the order in which they report them."""
     costs: dict[str, list[tuple[PhaseCosts, ...]]] = {}
     for run in runs:
         for name, by_party in run.phases.items():
@@ -195,7 +195,7 @@ def model_name(cell: Mapping[str, Level]) -> str:
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, joined by dots, without usual ones and those of the factors in `hidden`."""
+    """Return a cell's levels, joined by dots, without usual levels and levels of factors in `hidden`."""
     left_out = set(hidden)
     if cell.get("shape"):  # which tells the numbers of clients and records
         left_out |= {"clients", "records"}

@@ -152,7 +152,7 @@ def audit_truncated() -> Audited:
 
 
 def _empirical(name: str, estimate: DeltaEstimate) -> str:
-    """Return what an estimate at epsilon = 1 says, with its bounds rounded outwards."""
+    """Return the bounds of an estimate at epsilon = 1, rounded outwards."""
     at_least = math.floor(Fraction(estimate.low) * 1000) / 1000
     most = math.ceil(Fraction(estimate.high) * 1000) / 1000
     return (

@@ -366,7 +366,7 @@ def _parties(measured: Measured) -> Iterator[Row]:
 
 
 def _with_bytes(cell: CellRuns | None) -> str:
-    """Return the seconds while clients wait, and what all sent for joint noise; of training, of a round."""
+    """Return the seconds while clients wait, and all bytes for joint noise; for training, of a round."""
     if cell is None or cell.median_s is None:
         return texts.NONE
     text = texts.seconds(cell.median_s, 2)

@@ -46,7 +46,7 @@ FOR_ALL = {  # by how much balanced accuracy may be given up for a smaller gap
 
 
 def threshold_for_all(curves: pd.DataFrame, lost: float) -> float:
-    """Return one threshold for all groups, with the least worst gap among those that are accurate enough.
+    """Return a single threshold for all groups, with the least worst gap among accurate enough ones.
 
     Computes: argmin of the largest difference between groups in a rate, over the thresholds whose balanced
     accuracy is at most `lost` below the best. Without that bound it would accept everybody or nobody.

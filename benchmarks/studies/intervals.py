@@ -1,4 +1,4 @@
-"""How wide intervals are, beside the errors that they bound."""
+"""The widths of intervals, beside the errors that they bound."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

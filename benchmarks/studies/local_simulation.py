@@ -13,7 +13,7 @@ from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, Mec
 
 @dataclass(frozen=True, eq=False)
 class ClientValues:
-    """For each group, the values that its clients hold, and how many clients hold each value."""
+    """The values that clients of each group hold, and how many clients hold each value."""
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]

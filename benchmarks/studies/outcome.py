@@ -1,4 +1,4 @@
-"""What a study found, for people, programs and files."""
+"""The findings of a study, for people, programs and files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

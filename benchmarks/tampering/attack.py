@@ -124,7 +124,7 @@ class TimedMessage:
 
 @dataclass(frozen=True)
 class AttackedRun:
-    """What honest parties did in a run.
+    """The honest parties' behavior in a run.
 
     Attributes:
         reaction: The honest parties' reaction.
@@ -364,7 +364,7 @@ class Attack:
             time.sleep(_POLL_S if before is None else _SLOW_POLL_S)
 
     def _outcome(self, codes: Sequence[int | None]) -> AttackedRun:
-        """Return what honest parties did, by all parties' exit codes; None stands for a party that ran on."""
+        """Return the honest parties' behavior, by all parties' exit codes; None for a party that ran on."""
         results = {party: self._opened(party) for party in self._honest}
         accepted = {results[party] for party in self._honest if codes[party] == 0}
         shown = {values for values in results.values() if values}
@@ -396,7 +396,7 @@ def _on_a_leash() -> None:
 
 
 class Thread(NamedTuple):
-    """What the operating system says of a thread."""
+    """The operating system's facts about a thread."""
 
     sleeps: bool
     ran_ns: int

@@ -122,7 +122,7 @@ _B = (0b1101, 0b1010, 0b1111, 0b0001)
 
 
 def _opened() -> Integers:
-    """Return what the program `opening` opens: X + Y, then three times X - Y plus what was opened before."""
+    """Return the values that `opening` opens: X + Y, then 3 (X - Y) plus what was opened before."""
     last = [x + y for x, y in zip(_X, _Y, strict=True)]
     opened = list(last)
     for _ in range(3):
@@ -132,7 +132,7 @@ def _opened() -> Integers:
 
 
 def _products() -> Integers:
-    """Return what `multiplication` opens: X * Y * X, and the inner product of X and Y."""
+    """Return the values that `multiplication` opens: X * Y * X, and the inner product of X and Y."""
     products = [x * y for x, y in zip(_X, _Y, strict=True)]
     opened = [product * x for product, x in zip(products, _X, strict=True)]
     opened.append(sum(products))
@@ -140,7 +140,7 @@ def _products() -> Integers:
 
 
 def _conjunctions() -> Integers:
-    """Return what `and` opens: the bits of A & B, bit by bit, and whether all bits of a lane are 1."""
+    """Return the values that `and` opens: the bits of A & B, and whether all bits of a lane are 1."""
     words = [a & b for a, b in zip(_A, _B, strict=True)]
     opened = []
     for bit in range(4):

@@ -1,4 +1,4 @@
-"""How many multiplications the protocols imply, and checks that MP-SPDZ's compiler counts as many."""
+"""Multiplications that the protocols imply, and checks that MP-SPDZ's compiler counts as many."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
 
 @dataclass(frozen=True)
 class Implied:
-    """How many of an operation a protocol implies."""
+    """The number of an operation that a protocol implies."""
 
     key: str
     spec: ProtocolSpec

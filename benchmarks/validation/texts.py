@@ -87,7 +87,7 @@ def ratio(found: Ratio | None) -> str:
 
 
 def left_by(found: Supposed | None) -> str:
-    """Return what a supposed reason leaves of a ratio, bold if it is shown and the time then holds."""
+    """Return the ratio that a supposed reason leaves, bold if it is shown and the time then holds."""
     if found is None:
         return NONE
     text = in_turn(found.left)

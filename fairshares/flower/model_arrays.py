@@ -28,7 +28,7 @@ def size_of(model: ModelArrays) -> int:
 
 
 def change_of(before: ModelArrays, after: ModelArrays) -> Floats:
-    """Return what training has changed, after minus before, as one vector of shape (coordinates,).
+    """Return the change by training, after minus before, as one vector of shape (coordinates,).
 
     Messages hold names and shapes, no numbers of the model.
 

@@ -127,7 +127,7 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return what the wrapped strategy makes of the noisy mean; nothing if the round is lost.
+        """Return the wrapped strategy's result for the noisy mean; nothing if the round is lost.
 
         Raises:
             FlowerMessageError: A client answered with its model, which it should have sealed.

@@ -1,4 +1,4 @@
-"""What messages of Flower hold, as both sides read it."""
+"""The content of Flower's messages, as both sides read it."""
 
 from flwr.app import RecordDict
 

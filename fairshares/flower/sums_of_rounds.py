@@ -1,4 +1,4 @@
-"""Where a round's noisy sum comes from: hosts, or a session on this machine. Nothing here needs Flower."""
+"""Sources of a round's noisy sum: hosts, or a session on this machine. Nothing here needs Flower."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [
 
 
 class Body(Protocol):
-    """What invoke calls, with texts of options by name; True of a switch that is given."""
+    """The function that invoke calls, with texts of options by name; True of a switch that is given."""
 
     def __call__(self, _context: Context, /, **texts: str | bool) -> None: ...
 
@@ -90,7 +90,7 @@ class Command(Task[Body]):
         return f" {value}" if self.options[name].example else f" [{value}]"
 
     def help_rows(self) -> list[tuple[str, str]]:
-        """Return options' flags and help, sorted by name, those of a single letter last."""
+        """Return options' flags and help, sorted by name; flags of a single letter come last."""
         names = sorted(self.options, key=lambda name: (len(name) == 1, name))
         rows = []
         for name in names:

@@ -133,7 +133,7 @@ def static_checks(
 
 
 def pytest_arguments(tests: Selection, *, everything: bool) -> list[str] | None:
-    """Return what pytest is given, or None if there is no test."""
+    """Return the arguments of pytest, or None if there is no test."""
     if not tests.files:
         return None
     arguments = ["--quiet"]
@@ -226,7 +226,7 @@ def _nearest_folder(name: str, project: Path) -> str:
 
 
 def _module_name(name: str) -> str:
-    """Return the dotted name of a module; of a package's `__init__.py` it is the package's."""
+    """Return the dotted name of a module; the package's name for its `__init__.py`."""
     dotted = ".".join(Path(name).with_suffix("").parts).removesuffix(".__init__")
     return f"fairshares.{dotted}" if dotted.partition(".")[0] in LINKED else dotted
 
@@ -256,7 +256,7 @@ def _imported_by_tests(project: Path) -> Mapping[str, frozenset[str]]:
 
 
 def _imports(text: str) -> Iterable[str]:
-    """Yield what a text imports of the project: modules, and names in modules."""
+    """Yield the modules of the project, and names in modules, that a text imports."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             imported = [alias.name for alias in node.names]

@@ -185,7 +185,7 @@ class CompiledProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def place_of(file: ProgramFile, directory: Path) -> Path:
-    """Return where the machine looks for a file of a program in a directory `Programs`."""
+    """Return the place at which the machine looks for a program's file in a directory `Programs`."""
     return directory / ("Schedules" if isinstance(file, ScheduleFile) else "Bytecode") / file.name
 
 

@@ -95,7 +95,7 @@ class PartyCosts:
 
 @dataclass(frozen=True)
 class RoundsShape:
-    """How many rounds parties have, and how many values each round's column has."""
+    """The number of rounds that parties have, and of values in each round's column."""
 
     rounds: int
     values: int
@@ -143,7 +143,7 @@ class Engine(Runner, MadeUpRunner):
 
     @abstractmethod
     def availability(self, model: SecurityModel) -> str | None:
-        """Return what a model lacks here, and the remedy; None if it can run."""
+        """Return the reason why a model cannot run here, with the remedy; None if it can run."""
 
     def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
         """Return why links do not ask for certificates; None if all do."""
@@ -244,7 +244,7 @@ class Engine(Runner, MadeUpRunner):
         gateway: GatewayConfig | None = None,
         rounds: RoundsOfColumns | None = None,
     ) -> PartySetup:
-        """Return what starts a party of a job.
+        """Return the set-up that starts a party of a job.
 
         Args:
             prepared: The job with its program.
@@ -317,7 +317,7 @@ class Engine(Runner, MadeUpRunner):
     def _setups(
         self, prepared: PreparedJob, links: Links, gateways: Sequence[GatewayConfig | None]
     ) -> Iterator[PartySetup]:
-        """Yield what starts each party on this machine, one when the one before it is laid out."""
+        """Yield the set-up of each party on this machine, one when the one before it is laid out."""
         for party, gateway in enumerate(gateways):
             addresses = [(LOOPBACK, port) for port in links.ports[party]]
             values = prepared.job.values_of(party)
@@ -327,7 +327,7 @@ class Engine(Runner, MadeUpRunner):
     def prepare_rounds(
         self, job: PrivateJob, model: SecurityModel, work: Path, timeout_s: float, shape: RoundsShape
     ) -> Iterator["ReadyRounds"]:
-        """Start the parties of rounds; they wait, else as `prepare`."""
+        """Start the parties of rounds, which then wait, as `prepare` starts those of a job."""
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             addresses = [(LOOPBACK, port) for port in ports]
@@ -384,7 +384,7 @@ class Engine(Runner, MadeUpRunner):
 
 
 def _phases_of(costs: Sequence[PartyCosts]) -> dict[str, tuple[PhaseCosts, ...]]:
-    """Return what each phase took at each party, without phases that a party does not report."""
+    """Return the costs of each phase at each party, without phases that a party does not report."""
     phases = {}
     for name in costs[0].phases:
         if all(name in cost.phases for cost in costs):
@@ -464,7 +464,7 @@ class _OnThisMachine(ReadyParties):
 
 
 def _or_passive(ways: Sequence[str]) -> str:
-    """Return what a user can choose, for messages: any of these, or a passive model."""
+    """Return the models that a user can choose, for messages: any of these, or a passive model."""
     if not ways:
         return "a passive model"
     return f"{', '.join(ways)}, or a passive model"

@@ -81,7 +81,7 @@ def times_of(
 
 @dataclass(frozen=True)
 class PhaseCosts:
-    """What a phase of a computation took at a party, as its machine reports it.
+    """The costs of a phase of a computation at a party, as its machine reports them.
 
     Raises ValueError for numbers that are none.
     """
@@ -99,7 +99,7 @@ class PhaseCosts:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program printed at a party: the beginning of its text, and how many bytes there were."""
+    """The text that a program printed at a party: its beginning, and its number of bytes."""
 
     text: Annotated[str, Meta(max_length=LONGEST_PRINTED)]
     size: Size
@@ -461,7 +461,7 @@ def check_permission(permission: Permission, job: Job) -> None:
 
 
 class Backend(ABC):
-    """Where parties run: on this machine by its engine, or on hosts with an engine each."""
+    """The place where parties run: this machine with its engine, or hosts with an engine each."""
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
@@ -470,7 +470,7 @@ class Backend(ABC):
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a job's parties are given besides the job.
+    """The files and limits that a job's parties are given besides the job.
 
     Attributes:
         work: The new directory in which each party on this machine gets its own.
@@ -506,7 +506,7 @@ class Runner(Backend):
 
 
 class MadeUpRunner(ABC):
-    """What runs jobs without anybody's data: an engine on this machine, or hosts of a benchmark."""
+    """A runner of jobs without anybody's data: an engine on this machine, or hosts of a benchmark."""
 
     @abstractmethod
     def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:

@@ -1,4 +1,4 @@
-"""What an evaluation needs of a data set: features, labels, groups, and fixed splits."""
+"""A data set for an evaluation: features, labels, groups, and fixed splits."""
 
 import hashlib
 from dataclasses import dataclass

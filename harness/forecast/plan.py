@@ -367,7 +367,7 @@ class ReleasePlan:
 
 
 class _AddedNoise(NamedTuple):
-    """What the noise of a release depends on, of the model in which it is run.
+    """The facts about a security model on which the noise of a release depends.
 
     Attributes:
         malleable_slots: Whether a party can change clients' slots.

@@ -206,7 +206,7 @@ def _shares_of(names: Sequence[str], sizes: npt.NDArray[np.int64], total: int) -
 
 
 def expected_of(call: ReleaseCall, sizes: Mapping[str, str]) -> Expected:
-    """Return the sizes with which a command plans: those that the call declares, and those of its plan.
+    """Return the sizes with which a command plans: the call's declared ones, and those of the plan.
 
     `sizes` are texts of fields of `Expected`, as those of `AskedPlan`.
 

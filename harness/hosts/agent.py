@@ -167,7 +167,7 @@ class Agent(wire.Endpoint):
                 self._say(EndFrame(end=ended))
 
     def _answer(self, request: ReceivedRequest) -> AnswerFrame | ErrorFrame:
-        """Return what was asked for, or the error that refuses it, in the words of whoever reads it."""
+        """Return the answer to a request, or the error that refuses it, in the words of whoever reads it."""
         shown = request.name[:_SHOWN]
         kind: type[Exception] = HostUnfitError
         try:

@@ -160,7 +160,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One more attempt to make a piece of noise ahead, by its number."""
+    """A further attempt to make a piece of noise ahead, by its number."""
 
     number: int
 

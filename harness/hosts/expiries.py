@@ -1,4 +1,4 @@
-"""What of a host's expires: its certificates, those that it holds of others, and its sealing keys."""
+"""Things of a host that expire: its certificates, the certificates that it holds of others, sealing keys."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Expiry:
 
     @property
     def title(self) -> str:
-        """What a sentence that begins with it calls what expires."""
+        """The name of the thing at the beginning of a sentence."""
         names = {
             Expiring.OWN: "This host's own certificate of",
             Expiring.PEER: "The certificate that this host holds of",

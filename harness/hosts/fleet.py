@@ -1,4 +1,4 @@
-"""What the coordinator does with all hosts at once, and how it checks each host."""
+"""Actions of the coordinator on all hosts at once, and its checks of each host."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def ask_all(connections: Sequence[HostConnection], message: Message[T]) -> list[
 
 
 def listener(host: Host, greeting: str) -> Listener:
-    """Return where a host's agent listens for other hosts, and how it greets them."""
+    """Return the address at which a host's agent listens for other hosts, and its greeting."""
     address, port = host.reached
     return Listener(address=address, port=port, greeting=greeting)
 
@@ -326,7 +326,7 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """What a host told of itself, and what its time shows of its clock.
+    """A host's facts about itself, and the offset of its clock that its time shows.
 
     Attributes:
         facts: The facts that the host told.
@@ -428,7 +428,7 @@ class Answered(ReachedHost):
 
     @property
     def facts(self) -> HostFacts:
-        """What it told."""
+        """The facts that the host told."""
         return self.answer.facts
 
 
@@ -457,7 +457,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 def fit_hosts(
     connections: Sequence[HostConnection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Answered]:
-    """Return what hosts told, if all of them are fit.
+    """Return the facts that hosts told, if all of them are fit.
 
     Raises:
         HostUnfitError: At least one host is unfit. The error has all faults, and ends with `otherwise`.
@@ -564,7 +564,7 @@ def _note_faults(host: Host, answer: HostAnswer, faults: dict[str, str]) -> None
 
 
 def _compare_versions(answered: Sequence[Answered]) -> None:
-    """Note a fault of each host whose engine has another version than that of the first host."""
+    """Note a fault of each host whose engine has another version than the first host's engine."""
     with_engine = [host for host in answered if "engine" not in host.faults]
     for other in with_engine:
         first = with_engine[0]

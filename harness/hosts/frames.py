@@ -1,4 +1,4 @@
-"""What a host's process writes to the machine that started it: a line for each frame.
+"""Lines that a host's process writes to the machine that started it: a line for each frame.
 
 The first line is the process's `Hello`. Then it writes an `AnswerFrame` or an `ErrorFrame` for each request,
 in the order of the requests, and an `EndFrame` whenever its party has ended. Both ends of a connection import
@@ -55,7 +55,7 @@ class Hello:
 
     @classmethod
     def read(cls, fields: JsonObject, wanted: Role) -> Self:
-        """Return what a process says at first, of whatever version it is.
+        """Return the first message of a process, of whatever version it is.
 
         Args:
             fields: The line's object.
@@ -76,7 +76,7 @@ _TAG = "said"
 
 
 class HostFrame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG):
-    """What a host's process writes after its `Hello`."""
+    """A line that a host's process writes after its `Hello`."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Stands between the coordinator and a host's party: derives, checks, charges and signs the job.
+"""The guard between the coordinator and a host's party: derives, checks, charges and signs the job.
 
 Everything in the job follows from the request and the host's own inputs. A `Guard` is a run that the host's
 owner allows, a `GuardedJob` has the run's inputs, too, and a `GuardedCharge` its charge in the host's ledger.

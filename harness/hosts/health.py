@@ -35,7 +35,7 @@ _NO_LEDGER = LedgerSize(charges=0, uploads=0, last=None)
 
 @dataclass(frozen=True)
 class HostHealth:
-    """What an owner was told of its host.
+    """The facts that an owner was told of its host.
 
     Attributes:
         directory: The host's own directory.
@@ -240,7 +240,7 @@ def _sealing_keys(directory: Path) -> Iterator[Expiry]:
 
 
 def _uploads(directory: Path) -> StoredFiles | None:
-    """Return what is stored of the host's task, by sizes of files; None without a task or its uploads."""
+    """Return the stored files of the host's task, by size; None without a task or its uploads."""
     if not (directory / TASK_FILE).exists() or not (directory / SHARES).is_dir():
         return None
     return stored_at(directory / SHARES, read_task(directory / TASK_FILE), host_keys.party_of(directory))

@@ -24,7 +24,7 @@ SHOWN = 17  # characters of a fingerprint
 
 @dataclass(frozen=True)
 class Successor:
-    """What an old key signs: the fingerprints of its own certificate and of the new one."""
+    """A statement of an old key: the fingerprints of its own certificate and of the new one."""
 
     old: str
     new: str

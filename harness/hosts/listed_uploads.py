@@ -158,7 +158,7 @@ class Given(RunState):
 
 @dataclass(frozen=True)
 class Told:
-    """What a host was told of another party's list of uploads.
+    """The statements that a host was told of another party's list of uploads.
 
     Attributes:
         signed: The statement of its list that the party's host signed.
@@ -366,7 +366,7 @@ def _aggregates_in(directory: Path) -> list[Path]:
 
 
 def _uploads_for(task: Task, directory: Path) -> Path:
-    """Return where uploads for a task are at a host: those for a reveal in a directory of its own, if any."""
+    """Return the place of a task's uploads at a host; uploads for a reveal have a directory of their own."""
     vectors = task.domain.vectors
     if vectors is not None:
         of_reveal = directory / SHARES / f"reveal-{vectors.reveal}"

@@ -97,12 +97,12 @@ So a connection of which nobody has told how it ends, ends like this.
 
 @dataclass(frozen=True)
 class TurnNotTaken:
-    """What a connection has that may do without the host's turn, or take it at any time."""
+    """The state of a connection that may do without the host's turn, or take it at any time."""
 
 
 @dataclass(frozen=True)
 class TurnAwaited:
-    """What a connection has that has to take the host's turn in time.
+    """The state of a connection that has to take the host's turn in time.
 
     Attributes:
         limit: Ends the connection otherwise.
@@ -248,7 +248,7 @@ class LocalHost:
         self.log.write(Event.ENDED, self.ending.request, sentence, run)
 
     def limit(self, seconds: float, why: str) -> ContextTimer:
-        """Return what ends this connection after some time, unless it is cancelled before.
+        """Return the timer that ends this connection after some time, unless it is cancelled before.
 
         Args:
             seconds: The time.

@@ -167,7 +167,7 @@ class ReceivedRequest:
 
 
 class Answering(ABC):
-    """What answers messages of one kind, whichever it is."""
+    """A function that answers messages of one kind, whichever it is."""
 
     @property
     @abstractmethod
@@ -184,7 +184,7 @@ class Answering(ABC):
 
 @dataclass(frozen=True)
 class Handler(Answering, Generic[Asked, Answer_co]):
-    """Has a function answer messages of one kind."""
+    """A decorator that has a function answer messages of one kind."""
 
     kind: type[Asked]
     function: Callable[[Asked], Answer_co]
@@ -199,7 +199,7 @@ class Handler(Answering, Generic[Asked, Answer_co]):
 
 @dataclass(frozen=True)
 class StepHandler(Stepping, Generic[Asked, Answer_co]):
-    """Has a function of a state answer messages of one kind."""
+    """A decorator that has a function of a state answer messages of one kind."""
 
     kind: type[Asked]
     function: Callable[[Asked], Step[Answer_co]]

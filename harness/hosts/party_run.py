@@ -71,7 +71,7 @@ _VALUES = "values of the party"  # in a run's directory: a second name of the fi
 
 @dataclass(frozen=True)
 class RunPlace:
-    """What an accepted run has at its host until it is closed.
+    """The directories and facts of an accepted run at its host, until it is closed.
 
     Attributes:
         host: This machine.
@@ -133,7 +133,7 @@ class RunState(HostState):
 
 
 class Begun(ABC):
-    """What was written as a run began, and what its end adds to that."""
+    """The charge or record that was written as a run began, and the additions at its end."""
 
     def remember(self, parties: Collection[int]) -> bool:  # noqa: ARG002
         """Note that the party has met others; return whether that is done for good."""
@@ -174,7 +174,7 @@ class PlannedRun(ABC, Generic[RunAhead]):
     @property
     @abstractmethod
     def job(self) -> Job:
-        """What the party computes."""
+        """The party's job."""
 
     @property
     @abstractmethod
@@ -651,7 +651,7 @@ class MeetingTime:
 
 
 class MeetingOver(Enum):
-    """What was found when a party's time to meet all others was over."""
+    """The findings when a party's time to meet all others was over."""
 
     MET_ALL = "it had met all others"
     ALONE = "it had not, and was ended"
@@ -659,7 +659,7 @@ class MeetingOver(Enum):
 
 @dataclass(frozen=True)
 class Unlimited:
-    """What every host has runs without a time of its own at the host."""
+    """The absence of a time limit of a run's own at the host."""
 
 
 @dataclass(frozen=True)
@@ -738,7 +738,7 @@ class Running(RunState):
         return Step(looked, looked.last_state())
 
     def last_state(self) -> PartyState:
-        """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
+        """Return the last known state of the party. Whoever tells it to others calls `looked` first."""
         state = self.process.state()
         lines = state.lines
         if self.meeting is MeetingOver.ALONE:

@@ -249,7 +249,7 @@ class Policy:
 
     @cached_property
     def host_rules(self) -> HostRules:
-        """What `decision.decide` decides by."""
+        """The rules by which `decision.decide` decides."""
         benchmark_security = None
         if self.benchmark_security is not None:
             benchmark_security = tuple(self.benchmark_security)

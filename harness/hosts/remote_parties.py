@@ -141,13 +141,13 @@ class RemoteProcess(_RemoteParty, PartyProcess):
         return PartyState()
 
     def signed_end(self) -> Signed | None:
-        """Return what its host signed of the run's end, if anything."""
+        """Return the statement of the run's end that its host signed; None without one."""
         ended = self._connection.party_end()
         return None if ended is None else ended.signed
 
 
 def by_number(signed: Mapping[int, Signed]) -> dict[str, Signed]:
-    """Return what parties' hosts signed as messages have it, by the parties' numbers as texts."""
+    """Return the statements of parties' hosts as messages have them, by the parties' numbers as texts."""
     return {str(party): statement for party, statement in signed.items()}
 
 
@@ -182,7 +182,7 @@ class AgreedParties:
         return engine_of(self.prepared.model).result(self.prepared, states, seconds)
 
     def signed_ends(self) -> list[Signed | None]:
-        """Return what each host signed of the run's end, by party, None for a host that signed nothing."""
+        """Return each host's signed statement of the run's end, by party; None for a host without one."""
         return [process.signed_end() for process in self.waiting.parties]
 
 
@@ -345,7 +345,7 @@ def _address_for(own: Host, other: Host) -> Address:
 
 
 def _sending_to(own: Host, clients: ClientInputs, timeout_s: float) -> Sending:
-    """Return what a host is told of clients that send."""
+    """Return the facts about clients that send which a host is told."""
     port, machine_port = own.client_ports
     return Sending(
         terms=clients.terms,

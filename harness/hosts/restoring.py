@@ -1,4 +1,4 @@
-"""What a host's owner does once its ledger came back from a backup: charge again what the backup lacks."""
+"""Charges that a host's owner enters once its ledger came back from a backup that lacks them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def restore(directory: Path, lost: LostRuns) -> PrivacyEvent:
 
 
 def _event_of(directory: Path, lost: LostRuns, ledger: Ledger) -> PrivacyEvent:
-    """Return what is charged, under the unit and relation that the ledger has of the population, if any."""
+    """Return the charge, under the unit and relation that the ledger has of the population, if any."""
     unit = lost.unit
     relation = lost.relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     for known in ledger.populations():

@@ -87,7 +87,7 @@ class RevealsAtHosts:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self.task.vectors.reveals
 
     @property

@@ -447,7 +447,7 @@ def preprocess(
 
 
 def noise_made(result: EngineResult) -> Preprocessing:
-    """Return what hosts signed of the noise that they made; HostUnfitError if they signed of none."""
+    """Return the statements that hosts signed of the noise they made; HostUnfitError without any."""
     if result.preprocessing is None:
         raise HostUnfitError(
             "What the hosts signed names no piece of noise, although they made one, so it is not kept; all "

@@ -85,7 +85,7 @@ def _signed_end(
     spent: tuple[str, str],
     outputs: dict[str, list[int]],
 ) -> Signed:
-    """Return what a host signs of a run that ended well.
+    """Return the statement that a host signs of a run that ended well.
 
     Args:
         ran: The statement that the host signed before the run.
@@ -330,7 +330,7 @@ class BegunRelease(Begun):
 
 @dataclass(frozen=True)
 class NoiseInputs(RunInputs[Intent]):
-    """What a run takes that makes the joint noise of a later release on records of a domain.
+    """The inputs of a run that makes the joint noise of a later release on records of a domain.
 
     Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
     well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
@@ -390,7 +390,7 @@ class PlannedNoise(PlannedRun[Intent]):
 
     @property
     def made_at(self) -> Path:
-        """Where the new piece will be, until it is kept."""
+        """The directory of the new piece, until it is kept."""
         return self.place.scratch / _PIECE
 
     def attempts(self) -> int:
@@ -499,7 +499,7 @@ class Made(Over):
 
 @dataclass(frozen=True)
 class TrialInputs(RunInputs[BenchmarkIntent]):
-    """What a benchmark run takes: made-up records, or none.
+    """The inputs of a benchmark run: made-up records, or none.
 
     Attributes:
         trial: The program and the facts that are measured.

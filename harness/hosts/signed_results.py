@@ -52,7 +52,7 @@ Version 1.0 signed it, and signatures and the heads of ledgers follow from it. A
 
 
 class InputSource(StrEnum):
-    """Where a run's inputs come from, as statements name it."""
+    """The source of a run's inputs, as statements name it."""
 
     UPLOADS = "uploads"
     AGGREGATE = "aggregate"
@@ -81,7 +81,7 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """What a host signs of its list of uploads: the list's SHA-256, and the host's nonce of the run.
+    """A host's statement of its list of uploads: the list's SHA-256, and the host's nonce of the run.
 
     The digest commits the host to each share.
     """
@@ -169,7 +169,7 @@ class BenchmarkIntent:
 
 @dataclass(frozen=True)
 class PreparedParty:
-    """What a host has prepared for a run: its name, the host's party, and the program with its engine."""
+    """A party that a host has prepared: the run's name, the party, and the program with its engine."""
 
     run: str
     party: int

@@ -114,7 +114,7 @@ class SumsAtHosts:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self._reveals.reveals
 
     @property

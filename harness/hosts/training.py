@@ -53,7 +53,7 @@ TRAINING_PART = "training"
 
 
 def directory_of(out: Path, number: int) -> Path:
-    """Return the directory of a reveal in that of a training."""
+    """Return the directory of a reveal, below the directory of its training."""
     return out / f"reveal-{number}"
 
 
@@ -92,7 +92,7 @@ class Reveals(Protocol):
 
     @property
     def plan(self) -> RoundsPlan:
-        """What all reveals spend together."""
+        """The guarantee that all reveals spend together."""
 
     def run(self, number: int, progress: Progress) -> Run[NoisySum]:
         """Have the hosts reveal a noisy sum, and write its files; FairSharesError if they do not."""

@@ -57,7 +57,7 @@ class SignedReveal:
 
     @property
     def alike(self) -> "AlikeInReveals":
-        """What all reveals of a training have in common."""
+        """The facts that all reveals of a training have in common."""
         ran = self.first.ran
         request = request_of_run(ran.asked)
         declared = domain_from_json(ran.domain, "The signed domain").in_all_reveals
@@ -69,7 +69,7 @@ class SignedReveal:
 
 @dataclass(frozen=True)
 class AlikeInReveals:
-    """What all reveals of a training have in common.
+    """The facts that all reveals of a training have in common.
 
     Attributes:
         task: The name of the task of vectors; None for sums that are of none, which are refused.
@@ -106,7 +106,7 @@ class VerifiedTraining:
 
     @property
     def last(self) -> SignedReveal:
-        """The last signed sum, whose loss is that of all."""
+        """The last signed sum, whose loss is the loss of all."""
         return self.reveals[max(self.reveals)]
 
     @property
@@ -203,7 +203,7 @@ def _signed_reveals(
 
 
 def _declared(reveals: Mapping[int, SignedReveal], refusal: Refusal) -> VectorGrid:
-    """Return what the task of the signed sums declares."""
+    """Return the part of the signed sums' task that declares vectors."""
     ran = reveals[min(reveals)].first.ran
     grid = domain_from_json(ran.domain, "The signed domain").vectors
     if grid is None:

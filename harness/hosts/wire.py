@@ -55,7 +55,7 @@ class Received:
 
 
 class Answers:
-    """What answers messages at a host.
+    """An object that answers messages at a host.
 
     Attributes:
         role: The role of the process whose answers they are.

@@ -234,7 +234,7 @@ def _chosen(records: ClientRecords, cap: Cap) -> Integers:
 
 
 def _indicators(index: Integers, size: int) -> Integers:
-    """Return whether each index is that of each row but the last, shape (size - 1, n)."""
+    """Return whether each index is the index of each row but the last, shape (size - 1, n)."""
     return np.asarray(index == np.arange(size - 1)[:, np.newaxis], dtype=np.int64)
 
 

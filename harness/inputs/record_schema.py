@@ -194,7 +194,7 @@ class RecordDomain:
 
     @property
     def reveals(self) -> int:
-        """How many sums of vectors may be revealed together; 0 of records."""
+        """The number of sums of vectors that may be revealed together; 0 for records."""
         return self.vectors.reveals if self.vectors else 0
 
     @property
@@ -514,7 +514,7 @@ class VectorGrid:
 
     @property
     def most_of_a_client(self) -> int:
-        """In how many of the reveals a client may be, for whose sums together noise is made."""
+        """The most reveals of a client, for whose sums together noise is made."""
         return self.participations or self.reveals
 
     @property

@@ -332,7 +332,7 @@ def as_records(
 
 @dataclass(frozen=True)
 class _Texts:
-    """The texts of the counted lines, by column, and the columns' types; "" is that of a CSV file's texts."""
+    """The texts of the counted lines, by column, and the columns' types; "" for texts of a CSV file."""
 
     columns: Mapping[str, Sequence[str]]
     dtypes: Mapping[str, str]
@@ -444,7 +444,7 @@ class _Lines:
     def detail(
         self, domain: RecordDomain, kind: RecordKind, cut: ScoreCut | None, predicted: Integers | None
     ) -> Integers | None:
-        """Return what a record says beside group and label, as `ClientRecords.detail`; None if nothing.
+        """Return a record's value beside group and label, as `ClientRecords.detail`; None without one.
 
         Args:
             domain: The facts about the records.
@@ -490,7 +490,7 @@ class _Pairs:
     detail: Integers | None
 
     def at(self, lines: Integers) -> _Pairs:
-        """Return those of some lines."""
+        """Return the texts of some lines."""
         detail = None if self.detail is None else self.detail[lines]
         return _Pairs(self.group[lines], self.label[lines], detail)
 

@@ -89,7 +89,7 @@ class Counted:
 
 
 class SourceRows:
-    """What messages say of rows at their source. This class is of rows without an order, in no file."""
+    """Words of messages for rows at their source. This class is of rows without an order, in no file."""
 
     def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:  # noqa: ARG002
         """Yield each row's name, and its value in a column; nothing if rows have no order."""

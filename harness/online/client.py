@@ -134,7 +134,7 @@ class ReadyToSend(Chargeable):
         return await self._send(charged.begin(self))
 
     async def _send(self, permission: Permission) -> int:
-        """Send the values by the permission of their own charge, or of that of a run for all its clients."""
+        """Send the values by the permission of their own charge, or of a charge for all clients of a run."""
         del permission  # it is what its type says
         with _said_of_parties(self._sender):
             return await self._conversation.send(self._own_masks)
@@ -308,7 +308,7 @@ def check_masks(
 def _check_first_messages(
     sender: Sender, messages: Sequence[FirstMessage], expected: JsonObject
 ) -> Announced:
-    """Return what all parties announce alike, if all their terms are as expected.
+    """Return the facts that all parties announce alike, if all their terms are as expected.
 
     Args:
         sender: The client.

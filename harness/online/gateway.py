@@ -64,7 +64,7 @@ class TooManyFailuresError(ClientFailure):
 
 
 class LeftOutCounts(NamedTuple):
-    """How many clients were left out.
+    """The numbers of clients that were left out.
 
     Attributes:
         absent: Clients that did not come, or sent no seed.

@@ -1,4 +1,4 @@
-"""What a party's gateway is told before clients come."""
+"""The facts that a party's gateway is told before clients come."""
 
 from typing import Annotated
 

@@ -45,7 +45,7 @@ def knock(gateway: str, client: str) -> bytes:
 
 
 class Announced(Struct, frozen=True, kw_only=True):
-    """What a gateway says of one client, beside the terms of the run, when a conversation begins.
+    """A gateway's facts about one client, beside the terms of the run, as a conversation begins.
 
     Attributes:
         protocol: The version of the conversation, `PROTOCOL`.
@@ -81,7 +81,7 @@ class FirstMessage(NamedTuple):
 
     @classmethod
     def read(cls, message: bytes) -> Self:
-        """Return what a gateway has sent.
+        """Return the message that a gateway has sent.
 
         Raises:
             OtherProtocolError: The gateway speaks another version, whose further fields may be others.

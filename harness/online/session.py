@@ -22,7 +22,7 @@ _MOST_FAILURES = 10  # one client of so many may break off after it could detect
 
 @dataclass(frozen=True)
 class Upload:
-    """What one client sends.
+    """The values that one client sends.
 
     Attributes:
         values: The number of its values.

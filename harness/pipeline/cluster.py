@@ -1,4 +1,4 @@
-"""Has a Dask cluster open uploads, without trusting whoever runs it with more than these uploads.
+"""Opening of uploads on a Dask cluster, whose owner is trusted with no more than these uploads.
 
 Dask unpickles what schedulers and workers send, so they run what they like in the process that talks to them.
 That process is one of its own, which shuts itself off from its owner's files and programs before it connects
@@ -74,7 +74,7 @@ class Cluster:
 
     @contextmanager
     def opening(self, opener: Opener) -> Iterator[OpeningPool]:
-        """Yield what opens envelopes by an opener. Raises ShareError if the cluster fails."""
+        """Yield a pool that opens envelopes by an opener. Raises ShareError if the cluster fails."""
         with _client(self.address) as client:
             run = ClusterRun(
                 scheme=self.scheme, host=self.host, port=self.port, opener=JsonFields(opener.to_json())
@@ -144,7 +144,7 @@ class _Client:
             self._fail("its client has ended")
 
     def opened(self, most: int) -> bytes:
-        """Return what it found in the envelopes that were sent first of those not asked for yet."""
+        """Return the content of the envelopes that were sent first of those not asked for yet."""
         return self._received(OPENED, most)
 
     def _received(self, kind: int, most: int) -> bytes:
@@ -192,7 +192,7 @@ class _SentBatch:
     apart: bool
 
     def result(self) -> OpenedBatch:
-        """Return what the cluster found. Batches are asked for in the order in which they were sent."""
+        """Return the cluster's results. Batches are asked for in the order in which they were sent."""
         content = self.client.opened(self._most_bytes)
         return unpacked(content, self.opener, self.number, self.apart)
 

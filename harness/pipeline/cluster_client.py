@@ -35,7 +35,7 @@ _TLS = ("ca-file", "client.cert", "client.key")  # files that Dask's configurati
 
 
 class ClusterRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What this process is told first.
+    """The facts that this process is told first.
 
     Attributes:
         scheme: The protocol by which the scheduler is reached.
@@ -56,7 +56,7 @@ class ClusterRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClusterSize(Struct, frozen=True, forbid_unknown_fields=True):
-    """What this process says once the cluster is there: how many threads its workers have."""
+    """The number of the workers' threads, which this process tells once the cluster is there."""
 
     threads: Annotated[int, Meta(ge=0, lt=10**5)]
 
@@ -68,7 +68,7 @@ class _Found(Protocol):
 
 
 class Pipes:
-    """What connects this process with the one that started it."""
+    """The pipes between this process and the process that started it."""
 
     def __init__(self) -> None:
         self._questions = os.fdopen(os.dup(0), "rb")

@@ -49,7 +49,7 @@ def read_files(directory: Path) -> EarlierFiles:
 
 
 def _check_statement(manifest: EarlierManifest, path: Path) -> None:
-    """Raise ResultFileError unless the guarantee is one, and that of the run which revealed the values."""
+    """Raise ResultFileError unless the guarantee is one, and the guarantee of the revealing run."""
     try:
         if read_statement(opened_by(manifest)).stated.exact != manifest.privacy.exact:
             raise ValueError("it is another than that of the run which revealed the curves")

@@ -73,7 +73,7 @@ class MadeNoise:
         return [sum(piece.sent_bytes) for piece in self.pieces]
 
     def to_json(self) -> JsonObject:
-        """Return what a command prints as JSON."""
+        """Return the fields that a command prints as JSON."""
         return {"stock": self.place, "pieces": [as_json(piece) for piece in self.pieces]}
 
 

@@ -458,6 +458,6 @@ def _check_charge(
     *,
     total: Guarantee | None,
 ) -> None:
-    """Raise what the charge of a release would raise; of the `total`, if two releases are charged."""
+    """Raise the errors of a release's charge; of the `total` charge, if two releases are charged."""
     event = event_of(statistic.prepare(release, domain), statistic.name, out)
     Entry(settings.account).check(replace(event, exact=total or event.exact))

@@ -158,7 +158,7 @@ class ChargedRelease(Generic[R]):
 
 @dataclass(frozen=True)
 class Revealed(Generic[R]):
-    """What the parties of a charged release revealed: noisy integers, and what the computation took."""
+    """The result of a charged release's parties: noisy integers, and the costs of the computation."""
 
     delivered: Delivered[R]
     result: EngineResult

@@ -57,7 +57,7 @@ class CountableUploads(ABC):
 
     @abstractmethod
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
-        """Return those of these uploads that earlier runs counted."""
+        """Return the uploads among these that earlier runs counted."""
 
 
 @dataclass(frozen=True)
@@ -443,7 +443,7 @@ class _TermsFields(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ClientTerms:
-    """What a client is to agree with.
+    """The terms that a client is to agree with.
 
     Attributes:
         request: The run's request.
@@ -471,7 +471,7 @@ def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None)
 
 
 def read_terms(terms: JsonValue, where: str) -> ClientTerms:
-    """Return what these terms say; errors name `where`.
+    """Return the terms in a text; errors name `where`.
 
     Guarantees: no default stands in for what terms leave out.
     [test: tests/harness/pipeline/test_run.py::test_terms_that_cannot_be_are_refused]

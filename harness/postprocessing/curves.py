@@ -40,7 +40,7 @@ class CurveNoise:
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """For each of k groups and each label, the number of records that score at least each of T thresholds.
+    """The number of records that score at least each of T thresholds, for each of k groups and each label.
 
     Estimates may be negative, and may rise along the thresholds. The 2k curves have independent noise.
 

@@ -386,7 +386,7 @@ def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
 
 
 def _latest_fields(stated: Sequence[StatedPrivacy]) -> StatedPrivacy:
-    """Return the statement whose every field is that of the latest statement that has the field."""
+    """Return a statement with each field of the latest statement that has the field."""
     united = stated[0]
     for later in stated[1:]:
         has = [name for name in later.__struct_fields__ if getattr(later, name) is not UNSET]
@@ -395,7 +395,7 @@ def _latest_fields(stated: Sequence[StatedPrivacy]) -> StatedPrivacy:
 
 
 def _all_in(lists: Iterable[list[str]]) -> list[str]:
-    """Return what is in any of these lists, once each, in order."""
+    """Return the values in any of these lists, once each, in order."""
     return list(dict.fromkeys(chain.from_iterable(lists)))
 
 

@@ -27,14 +27,14 @@ ATTEMPTS = "attempts"  # to make a piece since the last one
 
 
 class PieceCosts(Struct, frozen=True, kw_only=True):
-    """What making a piece took, if that is known."""
+    """The costs of making a piece, if they are known."""
 
     mpc_s: Seconds | UnsetType = UNSET
     sent_bytes: PerParty | UnsetType = UNSET
 
 
 class PieceRecord(PieceCosts, frozen=True, kw_only=True):
-    """What is recorded of a piece's making: how many runs began to make it, and what it took."""
+    """A record of a piece's making: the number of runs that began to make it, and their costs."""
 
     attempts: Annotated[int, Meta(ge=1)]
 
@@ -69,7 +69,7 @@ class Stock:
 
     @classmethod
     def chosen(cls, directory: Path | None, ledger: Path) -> Self:
-        """Return the stock in a directory; by default the one beside the ledger's file."""
+        """Return the stock in a directory; by default the directory beside the ledger's file."""
         return cls(directory or ledger.parent / USUAL)
 
     def next_attempt(self, terms: str) -> int:

@@ -66,7 +66,7 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 
 
 class ExpectedResult(ABC):
-    """What a plan expects of a release.
+    """The errors that a plan expects of a release.
 
     A release with expected errors of its own kind has a subclass in its folder, and `expected` in its view.
     """
@@ -158,7 +158,7 @@ class BoundedRelease:
 
     @property
     def cells(self) -> int:
-        """The number of groups times that of labels."""
+        """The number of groups times the number of labels."""
         return len(self.domain.groups) * len(self.domain.labels)
 
 
@@ -267,7 +267,7 @@ class AuditTarget(ABC):
         """Return the number of records' cells, of these sizes."""
 
     def arguments(self, sizes: Mapping[str, int]) -> dict[str, int | str]:
-        """Return those of the program's arguments on which its linear map depends, of these sizes."""
+        """Return the program's arguments on which its linear map depends, of these sizes."""
         return {**sizes}
 
     def declared(

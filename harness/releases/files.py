@@ -35,7 +35,7 @@ class ResultFile(Protocol):
 
     @property
     def privacy(self) -> StatedPrivacy:
-        """What the release protects, as in the manifest."""
+        """The guarantee of the release, as in the manifest."""
 
 
 F = TypeVar("F", bound=ResultFile)
@@ -62,7 +62,7 @@ class EstimatedRates(Struct, frozen=True, kw_only=True):
 
     @property
     def by_name(self) -> dict[str, EstimatedRate]:
-        """The rates by their names, those of `RATES` first."""
+        """The rates by their names; the rates in `RATES` come first."""
         rates = {}
         for field in self.__struct_fields__:
             rate: EstimatedRate | UnsetType = getattr(self, field)

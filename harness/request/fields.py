@@ -314,7 +314,7 @@ class Options:
 
     @classmethod
     def summary(cls) -> str:
-        """Return what a command with these options does, in a line."""
+        """Return a line on the command that has these options."""
         return cls.__doc__ or ""
 
     def value_of(self, name: str) -> object:
@@ -376,7 +376,7 @@ class Options:
         return [name for name, option in cls.declared.items() if option.of_runs]
 
     def stated(self, *names: str) -> list[str]:
-        """Return those of these names that are declared here, and have a value."""
+        """Return the options of these names that are declared here, and have a value."""
         return [name for name in names if name in self.declared and self.value_of(name)]
 
     def written(self, *names: str) -> dict[str, str | bool]:

@@ -1,4 +1,4 @@
-"""What all releases' calls have in common: the source of records, their domain, and the request."""
+"""The common part of all releases' calls: the source of records, their domain, and the request."""
 
 from __future__ import annotations
 

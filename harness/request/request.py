@@ -280,7 +280,7 @@ class ChosenPartyNoise(NamedTuple):
 
 
 class RevealInSeries(NamedTuple):
-    """One of the reveals that a task declares.
+    """A reveal of those that a task declares.
 
     Attributes:
         task: The name of the task.
@@ -292,7 +292,7 @@ class RevealInSeries(NamedTuple):
 
 
 class BesideTraining(Enum):
-    """What a release beside a training's model is for, from which its part of the budget follows."""
+    """The use of a release beside a training's model, from which its part of the budget follows."""
 
     WEIGHING = "weighs the records on which the model is trained, from a part of the model's budget"
     DECIDING = "decides by the model's scores of clients whom training does not see, with the model's budget"
@@ -369,7 +369,7 @@ class Request(Options):
 
     @classmethod
     def programs(cls) -> dict[str, ProtocolSpec]:
-        """Return all its protocols by name, those of `SPECS` in the release's `spec.py`."""
+        """Return all protocols of the release by name, as `SPECS` in its `spec.py` lists them."""
         specs: Sequence[ProtocolSpec] = in_module(f"fairshares.harness.releases.{cls.task}.spec:SPECS")()
         return {spec.name: spec for spec in specs}
 
@@ -451,7 +451,7 @@ class Request(Options):
 
     @property
     def needs_smaller_table(self) -> str:
-        """What makes a party's noise smaller, besides more ε, for messages; "" if nothing does."""
+        """The change, besides more ε, that makes a party's noise smaller, for messages; "" for none."""
         return "a smaller cap" if self.protect.of_clients else ""
 
     def check_unit(self) -> None:

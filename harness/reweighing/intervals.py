@@ -291,7 +291,7 @@ def _grid(sums: _Sums, failure: float, start: float, end: float) -> tuple[CountT
 
 
 def _block_of(ratio: float) -> int:
-    """Return the block of the grid that a ratio is in; that of a tiny ratio for 0.
+    """Return the block of the grid that a ratio is in; for 0 the block of a tiny ratio.
 
     At a large epsilon the errors' quantiles may be 0, and the largest possible ratio with them.
     """

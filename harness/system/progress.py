@@ -1,4 +1,4 @@
-"""What whoever shows a run is told: the progress of its step, and sentences."""
+"""Messages to whoever shows a run: the progress of its step, and sentences."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,7 +51,7 @@ class _Part:
 
 @contextmanager
 def part_of_step(number: int, parts: int) -> Iterator[None]:
-    """Count progress in the block as that of part `number` (from 0) of a step of equal parts."""
+    """Count progress in the block as progress of part `number` (from 0) of a step of equal parts."""
     with listening(_Part(_listener, number, parts).told):
         yield
 

@@ -53,7 +53,7 @@ class Store(Protocol):
         """Forget earlier listings."""
 
     def ls(self, path: str, *, detail: bool, **options: float) -> list[StoreEntry]:
-        """Return what is in a directory."""
+        """Return the files in a directory."""
 
     def cat_file(self, path: str, **options: float) -> bytes:
         """Return a file's content."""
@@ -166,7 +166,7 @@ def put(store: Store, path: str, body: bytes) -> None:
 
 
 def within(seconds: float, store: Store | None, act: StoreCall[T]) -> T:
-    """Return what a call of a store's method returns, or raise TimeoutError where it takes too long.
+    """Return the result of a call of a store's method, or raise TimeoutError where it takes too long.
 
     Libraries of stores limit silence, if anything. Those that are asynchronous end the call then. Others go
     on with it in a thread that nobody waits for, and that ends with this process.

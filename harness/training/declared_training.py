@@ -1,4 +1,4 @@
-"""What a training over hosts declares before anybody sends: the model, the rounds, and the task's vectors."""
+"""The declaration of a training over hosts: the model, the rounds, and the task's vectors."""
 
 import json
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def fairgrad_of(request: TrainRequest, domain: RecordDomain) -> FairGrad | None:
 
 
 def revealed_of_rounds(rounds: int, coordinates: int, *, has_counts: bool) -> str:
-    """Return what the rounds of a training reveal, in words.
+    """Return the values that the rounds of a training reveal, in words.
 
     Args:
         rounds: How many there are.
@@ -113,7 +113,7 @@ class DeclaredTraining:
 
     @classmethod
     def of(cls, request: TrainRequest, features: Features, *, is_weighed: bool) -> "DeclaredTraining":
-        """Return what was asked for; OptionError if groups and labels are not declared, or options conflict.
+        """Return the declared training; OptionError without groups and labels, or if options conflict.
 
         Args:
             request: The options of the training.

@@ -1,4 +1,4 @@
-"""What rounds of noisy sums are asked for, and the step and noise that follow. Nothing is charged here."""
+"""The rounds of noisy sums that are asked for, with their step and noise. Nothing is charged here."""
 
 import math
 from dataclasses import dataclass, replace

@@ -71,7 +71,7 @@ class ReadySums:
 
 @dataclass(frozen=True)
 class ChargedSums:
-    """Ready rounds whose charge is on disk, for good: their own, or that of the larger run they are part of.
+    """Ready rounds whose charge is on disk, for good: their own, or the charge of the larger run.
 
     It is made by `charge` alone, and lets its own parties begin.
     """
@@ -147,7 +147,7 @@ class OpenSums:
         return replace(self.so_far(), sent_bytes=sent_bytes)
 
     def so_far(self) -> "RevealedSums":
-        """Return what the rounds took until now, without what parties sent."""
+        """Return the costs of the rounds until now, without the bytes that parties sent."""
         return RevealedSums(self.allowed, tuple(self.seconds), None)
 
 
@@ -167,7 +167,7 @@ class RevealedSums:
 
     @property
     def result(self) -> EngineResult:
-        """What the rounds took, as of any run; their sums are with whoever asked for them."""
+        """The costs of the rounds, as of any run; their sums are with whoever asked for them."""
         model = self.allowed.planned.model
         engine = engine_of(model)
         return EngineResult(
@@ -202,7 +202,7 @@ def prepare(allowed: AllowedSums, work: Path, timeout_s: float) -> Iterator[Read
 
 
 def charge(ready: ReadySums, charging: Entry, stock: Stock) -> ChargedSums:
-    """Write the charge of rounds whose parties wait, to an entry that may be that of a larger run.
+    """Write the charge of rounds whose parties wait, to an entry that may belong to a larger run.
 
     Raises as `ChargedRun`; UsedNoiseError if a run has used the noise, whose stock is a copy.
     """

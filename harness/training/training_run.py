@@ -113,7 +113,7 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 
 @dataclass(frozen=True)
 class ChosenTraining:
-    """What was asked of a training, and what follows from it before data are seen. All of it is public.
+    """A training that was asked for, with all that follows before data are seen. All of it is public.
 
     Attributes:
         request: The options of the training.
@@ -137,7 +137,7 @@ class ChosenTraining:
 
     @property
     def stock(self) -> Stock:
-        """Where noise of the rounds that was made ahead is."""
+        """The stock of noise of the rounds that was made ahead."""
         return stock_of(self.request.where, self.request.account)
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
@@ -150,7 +150,7 @@ class ChosenTraining:
         return replace(domain, kind=RecordKind.SCORE, thresholds=self.grid)
 
     def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:
-        """Return the loss of the whole, given that of the model's `rounds`.
+        """Return the loss of the whole, given the loss of the model's `rounds`.
 
         The weights' loss adds to the larger one of model and thresholds (parallel composition): a random draw
         that sees no record puts a client in one of these two.
@@ -360,7 +360,7 @@ class AllowedTraining:
 
 @dataclass(frozen=True)
 class RevealedTraining:
-    """What the parties of a charged training revealed.
+    """The results of a charged training's parties.
 
     Attributes:
         allowed: The training.
@@ -558,7 +558,7 @@ def plan_sums(
 
 
 def _manifest_of_training(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) -> Manifest:
-    """Return the manifest of a training, from those of its parts, in the order in which they ran."""
+    """Return the manifest of a training, from its parts' manifests, in the order in which they ran."""
     planned = revealed.allowed.planned
     parts: dict[str, Manifest] = {}
     if revealed.weights is not None:
@@ -582,7 +582,7 @@ def _manifest_of_training(revealed: RevealedTraining, charging: Entry, domain: R
 def _manifest_of_rounds(
     chosen: ChosenTraining, sums: RevealedSums, examples: Examples, charging: Entry, inferred: bool
 ) -> Manifest:
-    """Return the manifest of the model's rounds, as that of a release among others."""
+    """Return the manifest of the model's rounds, as of a release among others."""
     planned = sums.allowed.planned
     noise = planned.plan.noise
     exact = planned.plan.exact
@@ -713,7 +713,7 @@ def make_noise_ahead(request: TrainRequest, features: Features, runs: int, progr
 def _chosen_training(
     request: TrainRequest, account: Account, relation: NeighboringRelation
 ) -> ChosenTraining:
-    """Return what was asked of a training under a relation; OptionError if options conflict."""
+    """Return the training under a relation; OptionError if options conflict."""
     request.randomness.check_family()
     request = request.but(Trust.security, request.security or choose_model(None, request.trust.parties))
     domain = request.declares.of_kind(RecordKind.NONE)

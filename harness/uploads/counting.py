@@ -81,7 +81,7 @@ JudgedEnvelope = SoundEnvelope | UnsoundEnvelope | RepeatedEnvelope
 
 @dataclass(frozen=True)
 class OpenedBatch:
-    """What was found in a batch of envelopes.
+    """The content of a batch of envelopes.
 
     Attributes:
         envelopes: The outcome of each envelope, in order.
@@ -123,11 +123,11 @@ class Opening(Protocol):
 
 
 class OpeningPool(Protocol):
-    """What opens batches of an opener's envelopes, in the order in which they were started."""
+    """A pool that opens batches of an opener's envelopes, in the order in which they were started."""
 
     @property
     def most_waiting(self) -> int:
-        """How many results may wait to be taken."""
+        """The most results that may wait to be taken."""
         ...
 
     def start(self, envelopes: bytes, apart: bool) -> Opening:
@@ -136,10 +136,10 @@ class OpeningPool(Protocol):
 
 
 class OpeningPlace(Protocol):
-    """Where envelopes are opened: in this process, in others of this machine, or on a cluster."""
+    """The place where envelopes are opened: this process, others of this machine, or a cluster."""
 
     def opening(self, opener: "Opener", /) -> AbstractContextManager[OpeningPool]:
-        """Yield what opens envelopes there by an opener, and end it afterwards."""
+        """Yield a pool that opens envelopes there by an opener, and end it afterwards."""
         ...
 
 
@@ -245,7 +245,7 @@ class Opener:
 
 
 def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -> Opener:
-    """Return what opens a party's envelopes, for runs that a policy states.
+    """Return the opener of a party's envelopes, for runs that a policy states.
 
     Args:
         task: The task that clients shared for.
@@ -329,7 +329,7 @@ class UploadCount:
         self._found = np.zeros(len(self._resumed), dtype=bool)  # which of these are in the files
 
     def _first_info(self) -> bytes:
-        """Return what binds the checkpoint's first seal to this count, so that no other count resumes it."""
+        """Return the bytes that bind the checkpoint's first seal to this count alone."""
         opener = self.opener
         chosen = b""
         if self._accepted is not None:
@@ -479,7 +479,7 @@ class UploadCount:
                 self._claims[identity] = left
 
     def _counted(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of these uploads count by now."""
+        """Return the uploads among these that count by now."""
         counted: NDArray[np.bool_] = np.logical_or.reduce(
             [Identities(part.digests).has(digests) for part in self._parts]
         )
@@ -598,7 +598,7 @@ class UploadCount:
         self._mark_found(digests_in(b"".join(identities)))
 
     def kept(self, accepted: Iterable[str], place: Path | str) -> "UploadCount | None":
-        """Return the count of those of these uploads that are accepted, by opening none of them again.
+        """Return the count of the accepted uploads among these, by opening none of them again.
 
         Values that are added up are kept by subtracting those of the other uploads, which are opened for
         that. So uploads that one party alone has cost all parties those uploads, and not a second count.
@@ -855,7 +855,7 @@ def packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
 
 
 def _stated(envelope: JudgedEnvelope) -> JsonValue:
-    """Return what a worker states of an envelope, as `packed` has it."""
+    """Return a worker's statement of an envelope, as `packed` has it."""
     if isinstance(envelope, RepeatedEnvelope):
         return _AGAIN
     if isinstance(envelope, UnsoundEnvelope):

@@ -29,12 +29,12 @@ _LABEL = b"fairshares:share:3:%s\n"  # keeps digests of one use apart from those
 
 
 def bound_in(parties: int) -> "slice[int, int]":
-    """Return where bounds and commitments stand in what a seal contains."""
+    """Return the place of bounds and commitments in the content of a seal."""
     return slice(0, BOUNDS_BYTES + DIGEST_BYTES * parties)
 
 
 def commitment_in(share: int) -> "slice[int, int]":
-    """Return where a share's commitment stands in what a seal contains."""
+    """Return the place of a share's commitment in the content of a seal."""
     start = BOUNDS_BYTES + DIGEST_BYTES * share
     return slice(start, start + DIGEST_BYTES)
 

@@ -30,7 +30,7 @@ def check_place(out: Path) -> None:
 
 
 def place_of_party(place: Path | str, party: int) -> Path | str:
-    """Return where a party's uploads are: a store as it is named, a directory, or the party's within it."""
+    """Return the place of a party's uploads: a store as it is named, a directory, or the party's in it."""
     if isinstance(place, str):
         return place
     within = place / f"party-{party}"

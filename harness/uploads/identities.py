@@ -78,7 +78,7 @@ class Identities(Collection[str]):
         return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
 
     def has(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of n digests are in the set, as booleans of shape (n,)."""
+        """Return whether each of n digests is in the set, as booleans of shape (n,)."""
         if not len(self):
             return np.zeros(len(digests), dtype=bool)
         same = np.empty(len(digests), dtype=bool)

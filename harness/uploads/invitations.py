@@ -51,7 +51,7 @@ class OneTimeLinks:
 
     @property
     def valid(self) -> list[OneTimeLink]:
-        """Those that were not revoked."""
+        """The links that were not revoked."""
         return [invitation for invitation in self.made if not invitation.revoked]
 
     @property
@@ -75,7 +75,7 @@ def link(task: Task, site: Site, invitation: OneTimeLink) -> str:
 
 
 def addresses_in(link_text: str, task: Task) -> list[str]:
-    """Return where each party's envelope of a link's upload goes, party 0 first, or raise OptionError."""
+    """Return the address for each party's envelope of a link, party 0 first, or raise OptionError."""
     found = _FRAGMENT.search(link_text)
     if found is None:
         raise OptionError(f"{named('to')} is no whole link; give it as you got it, in quotation marks.")
@@ -153,7 +153,7 @@ def invite(
 
 
 def _changed(made: Sequence[OneTimeLink], number: int, revoked: Collection[int]) -> list[OneTimeLink]:
-    """Return links with those of some numbers revoked, and with new ones after them; or raise OptionError."""
+    """Return links with some of them revoked, by number, and new ones after them; raise OptionError."""
     unknown = set(revoked) - {invitation.number for invitation in made}
     if unknown:
         raise OptionError(f"There is no invitation {min(unknown)}; {named('revoke')} has numbers of {LINKS}.")

@@ -42,7 +42,7 @@ SocketAddress = tuple[int, int, int, tuple[str, int] | tuple[str, int, int, int]
 
 
 class Broken(Enum):
-    """How a request ended without a status."""
+    """The end of a request without a status."""
 
     UNTRUSTED = auto()  # the server's certificate is not trusted here
     UNREACHED = auto()  # nothing of the request was sent
@@ -51,7 +51,7 @@ class Broken(Enum):
 
 @dataclass(frozen=True)
 class PutEnd:
-    """How a request ended.
+    """The end of a request.
 
     Attributes:
         status: The status of the answer, or how the request ended without an answer.
@@ -69,7 +69,7 @@ class PutEnd:
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a server is, by a URL.
+    """The address of a server, by a URL.
 
     Attributes:
         host: The server's name or address.
@@ -102,7 +102,7 @@ class ServerAddress:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where files go, by a URL.
+    """The place of files on a server, by a URL.
 
     Attributes:
         site: The server.
@@ -114,7 +114,7 @@ class Destination:
 
     @classmethod
     def from_url(cls, url: str) -> "Destination":
-        """Return what an https URL says.
+        """Return the address in an https URL.
 
         Raises ValueError if it has characters that a request cannot have, or as `ServerAddress.from_url`.
         """
@@ -145,7 +145,7 @@ class Destination:
 
 
 class Owner(ABC):
-    """Whose a connection is."""
+    """The owner of a connection."""
 
     @abstractmethod
     def ready(self, connection: "Connection") -> None:
@@ -153,7 +153,7 @@ class Owner(ABC):
 
 
 class _Step(Enum):
-    """What a connection is about."""
+    """The step that a connection is in."""
 
     NEW = auto()
     CONNECTING = auto()

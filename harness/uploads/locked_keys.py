@@ -126,7 +126,7 @@ def unlock(file: Path, directory: Path, passphrase: str) -> int:
 
 
 def _opened(file: Path, passphrase: str) -> Mapping[str, bytes]:
-    """Return what a locked file has, by name. Raises ShareError."""
+    """Return the keys in a locked file, by name. Raises ShareError."""
     refusal = Refusal(ShareError, str(file), "locked keys", "restore it from a copy")
     locked = as_type(LockedKeys, read_json(file, refusal, limits=SMALL), refusal)
     try:

@@ -81,7 +81,7 @@ _NEW_NAME = "        rewrite     ^ {path}$request_id.share break;  # a new name 
 
 @dataclass(frozen=True)
 class UploadAddress:
-    """Where a party's server takes uploads."""
+    """The address at which a party's server takes uploads."""
 
     host: str
     port: int

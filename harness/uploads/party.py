@@ -1,4 +1,4 @@
-"""What a party does with its uploads before a run: it lists the sound ones, then adds up those in all lists.
+"""A party's work on its uploads before a run: it lists the sound ones, then adds up those in all lists.
 
 The parties exchange their lists in between, as `lists.py` describes them.
 """
@@ -21,14 +21,14 @@ from fairshares.harness.uploads.lists import (
 
 
 class EarlierRuns(Protocol):
-    """What is known at a party of the runs that counted its uploads before."""
+    """A party's knowledge of the runs that counted its uploads before."""
 
     def check_open(self, task: str) -> None:
         """Raise UsedUploadsError if a task, by its digest, was closed: its uploads are counted no more."""
         ...
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
-        """Return those of these uploads, by identity, that the run of the list may not count again."""
+        """Return the uploads among these, by identity, that the run of the list may not count again."""
         ...
 
 
@@ -112,5 +112,5 @@ def aggregate(
 
 
 def _kept_beside(own_list: Path) -> Path:
-    """Return where the count of a party's list is kept, sealed for the party, until it is added up."""
+    """Return the file that keeps the count of a party's list, sealed for the party, until it is added up."""
     return own_list.with_name(f"{own_list.name}.count")

@@ -41,7 +41,7 @@ TO_TASK = "task"  # in place of addresses: those in the task
 
 
 def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
-    """Return where each party's uploads go, party 0 first.
+    """Return the address for each party's uploads, party 0 first.
 
     Args:
         task: The task that they are for.

@@ -101,7 +101,7 @@ class Task:
 
     @property
     def vectors(self) -> VectorGrid:
-        """What the task declares of vectors; OptionError if it is of records."""
+        """The task's declaration of vectors; OptionError if it is of records."""
         declared = self.domain.vectors
         if declared is None:
             raise OptionError("The task is of records, and has no vectors; name a task of vectors.")

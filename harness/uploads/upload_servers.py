@@ -55,7 +55,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class SendingEnd:
-    """How the sending of an envelope ended.
+    """The end of the sending of an envelope.
 
     Attributes:
         outcome: The state of the envelope, as far as it is known.
@@ -87,7 +87,7 @@ def not_tried(outcome: Outcome, answer: str, *, is_late: bool) -> SendingEnd:
 
 
 class SentEnvelopes:
-    """How many of all parties' envelopes have come to an end, for several threads."""
+    """The number of all parties' envelopes that have come to an end, for several threads."""
 
     def __init__(self, total: int) -> None:
         self._done = 0

@@ -67,7 +67,7 @@ class UpdateClient:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self._declared.reveals
 
     @property

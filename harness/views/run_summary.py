@@ -207,7 +207,7 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
 
 @dataclass(frozen=True)
 class ImpliedCurve:
-    """What a stated guarantee implies at every ε."""
+    """The δ at every ε that a stated guarantee implies."""
 
     stated: Guarantee
 

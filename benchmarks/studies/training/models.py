@@ -217,7 +217,7 @@ DELTA = Fraction(1, 100_000)
 
 @dataclass(frozen=True)
 class Scheme:
-    """What a scheme releases, and how it trains.
+    """The releases of a scheme, and its way of training.
 
     Args:
         name: The scheme's name in results.

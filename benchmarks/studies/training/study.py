@@ -462,7 +462,7 @@ def _line_of_target(target: Row) -> list[str]:
 
 
 def _epsilons(row: Row, people: People, extent: Row) -> list[str]:
-    """Return what a record loses, and all records of the client that has most."""
+    """Return the loss of a record, and the loss of all records of the client that has most."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     texts = []
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
@@ -518,7 +518,7 @@ def plot(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
 
 
 def _accuracy_by_odds(means: pd.DataFrame, colors: Mapping[str, str]) -> Panel:
-    """Draw a point with both intervals for each scheme. Colors are those of the lines beside."""
+    """Draw a point with both intervals for each scheme, in the colors of the lines beside."""
     at_target = means[(means["epsilon"] == TARGET_EPSILON) & (means["way"] != BY_WORDS)]
     marks: list[Mark] = []
     for row in at_target.to_dict("records"):

@@ -264,7 +264,7 @@ class LocalMechanism:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a client is guaranteed whose record is replaced by another."""
+        """The guarantee of a client whose record is replaced by another."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:

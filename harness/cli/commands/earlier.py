@@ -66,7 +66,7 @@ def again(options: ReleaseOptions) -> None:
 
 @singledispatch
 def going_on(earlier: Earlier, _request: Request) -> Again:
-    """Return what follows from earlier results: a function below for each kind of these."""
+    """Return the results that follow from earlier ones, by a function below for each kind of these."""
     raise NotImplementedError(f"No command goes on with {type(earlier).__name__}.")
 
 

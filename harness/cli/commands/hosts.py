@@ -84,7 +84,7 @@ def _check_this(directory: Path, metrics: Path | None) -> None:
 
 
 def checked(finding: Finding) -> view.CheckedHost:
-    """Return what is shown of a finding."""
+    """Return the facts of a finding that are shown."""
     notices: Sequence[str] = ()
     party_can: Sequence[str] = ()
     engine_version = ""

@@ -1,4 +1,4 @@
-"""What is kept between runs: compiled programs, and the library that asks peers for certificates.
+"""Files that are kept between runs: compiled programs, and the library that asks for certificates.
 
 Each entry is a directory with a digest of its files. Whoever changed a program could leave out the noise, and
 a damaged program makes every run fail after its charge. So only this user may be able to change the cache,

@@ -1,4 +1,4 @@
-"""Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`)."""
+"""A preloaded library (see its `.c`) that has MP-SPDZ's virtual machines ask peers for certificates."""
 
 import hashlib
 import os

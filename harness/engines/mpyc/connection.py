@@ -34,7 +34,7 @@ def most_unasked() -> int:
 
 
 class Peers:
-    """What all connections of one party share: who the peers are, and why the run failed.
+    """The peers of all connections of one party, and the reason why the run failed.
 
     Args:
         certificates: The certificate of each party by its number, in DER.

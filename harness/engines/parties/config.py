@@ -1,4 +1,4 @@
-"""What a party's process is told: `party.json` in its directory.
+"""The facts that a party's process is told: `party.json` in its directory.
 
 `Engine.setup` makes it, `handle.LocalParty` writes it, and `main` reads it. It holds no secret.
 """

@@ -142,7 +142,7 @@ class PartyProcess(PartyHandle):
 
 @dataclass(frozen=True, kw_only=True)
 class PartySetup:
-    """What starts a party on this machine: what its process is told, and the files that it gets.
+    """A party to start on this machine: the facts that its process is told, and the files that it gets.
 
     Attributes:
         config: The facts that the party's process is told.
@@ -167,7 +167,7 @@ class PartySetup:
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised:
-    """What a supervisor needs to know of a party that is laid out.
+    """The facts about a laid-out party that a supervisor needs.
 
     What the party is told is in its directory alone.
 

@@ -1,4 +1,4 @@
-"""Where a party's shares, bits and noise lie: a class for each input form and path.
+"""The layout of a party's shares, bits and noise in files: a class for each input form and path.
 
 Whoever starts a party lays its shares out by such a value, and states it in the party's configuration. The
 party's process finds its shares by the same value. Functions import numpy, as a party of plain shares and

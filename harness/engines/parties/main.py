@@ -108,7 +108,7 @@ def _main(randomness: PartyRandomness) -> int:
 
 
 def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
-    """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
+    """Return the files and ports that this run needs: the party's own, the peers' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     reads = [Path(place) for place in config.reads]
     reads += [place for place in libraries if place.is_absolute()]

@@ -1,4 +1,4 @@
-"""What a party's process prints: which of its lines may be shown, and why it ended.
+"""The lines that a party's process prints: which of them may be shown, and why it ended.
 
 A party's log is its virtual machine's or the embedded engine's, with reports of our own process among the
 lines. A hostile party writes it as it likes.
@@ -150,7 +150,7 @@ def size_of_output(directory: Path) -> int:
 
 
 def printed_apart(directory: Path) -> Printed | None:
-    """Return what a program has printed into a file of its own; None if it is gone."""
+    """Return the text that a program has printed into a file of its own; None if it is gone."""
     try:
         with os.fdopen(open_inside(directory, PRINTED), "rb") as file:
             text = file.read(LONGEST_PRINTED).decode(errors="replace")
@@ -243,7 +243,7 @@ def _lines_of_log(directory: Path, most_bytes: int) -> Iterator[str]:
 
 
 def _text_of(line: str) -> str:
-    """Return what of any line may be shown: its printable characters, not too many.
+    """Return the part of any line that may be shown: its printable characters, not too many.
 
     A line that would then look like an output, a cost or a report of our own process becomes an empty text.
     """

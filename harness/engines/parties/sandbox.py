@@ -50,7 +50,7 @@ _SYSTEM = (
 
 
 class Protection(Enum):
-    """What a party's process cannot do; the value completes "a party's process can"."""
+    """An action that a party's process cannot take; the value completes "a party's process can"."""
 
     FILES = "read and write its owner's other files"
     TRACING = "read its owner's other processes"
@@ -63,7 +63,7 @@ class Protection(Enum):
 
 @dataclass(frozen=True)
 class SandboxReach:
-    """What a party's process may use besides the system's and Python's own files.
+    """Files that a party's process may use besides the system's and Python's own files.
 
     Addresses cannot be limited: a port of `calls` is allowed at every address.
 

@@ -1,4 +1,4 @@
-"""What each fairness constraint makes alike in all groups: the list to which a new one is added."""
+"""The rates that each fairness constraint makes alike: the list to which a new constraint is added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -278,7 +278,7 @@ def _best(value: Floats, spread: Floats) -> int:
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where concave functions are largest, by a grid that gets finer each round.
+    """Return the points where concave functions are largest, by a grid that gets finer each round.
 
     Args:
         function: Many functions at once, each along the first axis.

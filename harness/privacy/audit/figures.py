@@ -17,7 +17,7 @@ DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fract
 
 
 class Figures(ABC):
-    """What an audit found of an item."""
+    """The findings of an audit of an item."""
 
     @abstractmethod
     def by_name(self) -> dict[str, Figure]:
@@ -68,7 +68,7 @@ class CurveFigures:
 
 @dataclass(frozen=True)
 class SampleCost:
-    """What parties compute for one sample of noise.
+    """The costs of one sample of noise for the parties.
 
     Attributes:
         ands: The number of AND gates.

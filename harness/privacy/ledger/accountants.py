@@ -102,7 +102,7 @@ def _object(value: JsonValue) -> JsonObject:
 
 
 def of_two_steps(step: Guarantee) -> Guarantee:
-    """Return what a guarantee for one step between data sets implies for two, as where a record is replaced.
+    """Return the guarantee for two steps between data sets that a guarantee for one step implies.
 
     Computes: (2ε, (1 + e^ε)δ), rounded up, by group privacy: a record leaves, and another one comes. It holds
     whatever the noise is. The guarantee of known noise may be smaller.
@@ -186,7 +186,7 @@ class DeclaredRuns(Accountant):
 
     @property
     def left(self) -> Budget:
-        """How many runs are left."""
+        """The number of runs that are left."""
         return replace(self.budget, runs=max(0, (self.budget.runs or 0) - len(self.losses)))
 
 

@@ -63,13 +63,13 @@ class CountedBefore:
         refuse_closed(self.ledger.closed_on(task), task, self.ledger.path)
 
     def counted(self, uploads: Iterable[str]) -> frozenset[str]:
-        """Return those of these uploads, by identity, that the later run leaves out."""
+        """Return the uploads among these, by identity, that the later run leaves out."""
         return self.ledger.counted(self.population, self.chain, uploads)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where a run is charged: without a population, to nobody.
+    """The population and the ledger that a run is charged to; without a population, nobody is charged.
 
     `rules` decide whether the ledger may charge it: a host's are also its owner's policy.
     """
@@ -112,7 +112,7 @@ def chosen_account(
     *,
     of_records: bool = False,
 ) -> Account:
-    """Return where a run is charged, and announce a new population.
+    """Return the account that a run is charged to, and announce a new population.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
     named although the ledger has budgets, or a name may be misspelt.

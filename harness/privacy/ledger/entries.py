@@ -73,7 +73,7 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class LedgerSize:
-    """How much a ledger has.
+    """The numbers of a ledger's entries.
 
     Attributes:
         charges: The number of charges.
@@ -317,7 +317,7 @@ class Ledger(Database):
         event: PrivacyEvent,
         asked: Sequence[UploadHistory],
     ) -> LedgerState:
-        """Return what decides about a run whose uploads were asked about."""
+        """Return the entries that decide about a run whose uploads were asked about."""
         used = None
         if event.piece is not None:
             used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()

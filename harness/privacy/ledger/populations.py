@@ -131,7 +131,7 @@ class PrivacyEvent:
 
     @property
     def loss(self) -> Loss:
-        """Its loss, as accountants add it up."""
+        """The population's loss, as accountants add it up."""
         return Loss(self.exact, self.noise)
 
 
@@ -163,12 +163,12 @@ class Population:
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """Its runs' unit; None before the first."""
+        """The privacy unit of the population's runs; None before the first."""
         return self.charges[0].unit if self.charges else None
 
     @property
     def relation(self) -> NeighboringRelation | None:
-        """Its runs' neighboring relation; None before the first."""
+        """The neighboring relation of the population's runs; None before the first."""
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
@@ -201,7 +201,7 @@ class Population:
 
     @property
     def accountant(self) -> Accountant | None:
-        """Its budget's accountant, if any."""
+        """The accountant of the population's budget, if it has any."""
         return None if self.budget is None else accountant_of(self.budget, self.losses)
 
     @property
@@ -469,7 +469,7 @@ class LedgerState:
 
 
 class ChargeRules(Protocol):
-    """What decides whether a ledger may charge a run.
+    """The rules by which a ledger may charge a run.
 
     The ledger asks within the transaction that writes the charge, so nothing changes between the two.
     """

@@ -157,7 +157,7 @@ class SurvivalTable:
         return self._missed[failure]
 
     def missed_by(self, failure: float, distances: Floats) -> Floats:
-        """Return what `missed` does, for other distances z."""
+        """Return the same as `missed`, for other distances z."""
         points = self.quantiles(failure)[:, np.newaxis] + distances
         place = np.floor((points - self.first[:, np.newaxis]) / self.step[:, np.newaxis])
         place = np.clip(place, -1, _PLACES - 1).astype(np.int64)
@@ -251,7 +251,7 @@ class Largest:
 
 
 class Group:
-    """What the noisy sums of a group say of its mean.
+    """The possible means of a group, by its noisy sums.
 
     Attributes:
         near_zero: Whether the group may be empty, so that nothing is said of differences from its mean.

@@ -75,7 +75,7 @@ def intervals(
 
 @dataclass(frozen=True)
 class _Intervals:
-    """What `intervals` pictures."""
+    """The picture of `intervals`."""
 
     rows: Sequence[str]
     series: Mapping[str, Floats]
@@ -132,7 +132,7 @@ def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Pi
 
 @dataclass(frozen=True)
 class _Matrices:
-    """What `matrices` pictures."""
+    """The picture of `matrices`."""
 
     groups: Sequence[str]
     labels: Sequence[str]
@@ -176,7 +176,7 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
 
 @dataclass(frozen=True)
 class _Roc:
-    """What `roc` pictures."""
+    """The picture of `roc`."""
 
     curves: GroupCurves
     chosen: GroupThresholds | None
@@ -235,7 +235,7 @@ def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
 
 @dataclass(frozen=True)
 class _Deltas:
-    """What `deltas` pictures."""
+    """The picture of `deltas`."""
 
     curves: Mapping[str, Curve]
 
@@ -270,7 +270,7 @@ def spent(populations: Sequence[Population]) -> Picture:
 
 @dataclass(frozen=True)
 class _Spent:
-    """What `spent` pictures."""
+    """The picture of `spent`."""
 
     populations: Sequence[Population]
     names: Sequence[str]
