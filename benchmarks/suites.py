@@ -28,8 +28,8 @@ OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran
 PROGRAMS = "programs"  # the directory of programs and circuits
 INPUTS = "inputs"  # the directory of directories of programs' inputs
-THREADS = "{threads}"  # in a program's arguments, the level of the factor `threads`
-PARTIES = "{parties}"  # in a program's arguments, the number of parties
+THREADS = "{threads}"  # the level of the factor `threads`, in a program's arguments
+PARTIES = "{parties}"  # the number of parties, in a program's arguments
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -197,7 +197,7 @@ SUITES = ("table2", "scale", "noise", "network", "clients", UNITS)
 
 def _cells(factors: Mapping[str, Varied]) -> Iterator[dict[str, Level]]:
     """Yield all combinations of levels."""
-    axes = []  # of each factor, its levels, each with the factors that go together
+    axes = []  # the levels of each factor, each with the factors that go together
     for name, levels in factors.items():
         if levels == []:
             raise ExperimentError(f"Factor {name} has no level; name one, or leave it out.")

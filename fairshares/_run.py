@@ -59,7 +59,7 @@ _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan
 _PLANNED = {name for options in RELEASES.values() for name in options.expected.declared}
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # arguments of a call that a plan has, too
 _OF_RUNS = {*Where.declared, *AccountOptions.declared, "shares"}  # arguments of a call that a plan has not
-_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # what a dict as `domain` may have
+_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # the keys that a dict as `domain` may have
 
 
 @overload

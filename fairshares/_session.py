@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_NOT_OF_VALUES = ("domain",)  # its file of values is another than that of groups and labels
+_NOT_OF_VALUES = ("domain",)  # a file of values differs from a file of groups and labels
 
 
 class Session:

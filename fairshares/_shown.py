@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairshares.protocols.json_values import JsonObject, JsonValue
 
-_WIDTH = 80  # of tables where there is no terminal
+_WIDTH = 80  # the width of tables where there is no terminal
 
 
 @dataclass(frozen=True, repr=False, eq=False)

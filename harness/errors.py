@@ -287,7 +287,7 @@ def telling_of_extras() -> Iterator[None]:
 class FairSharesError(Exception):
     """Base of all errors that end a command with a sentence."""
 
-    __module__ = "fairshares"  # where users find it, and its subclasses, whatever moves
+    __module__ = "fairshares"  # the place where users find it, and its subclasses, whatever moves
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "fairshares"
@@ -525,7 +525,7 @@ class ErrorKind:
     errors: tuple[type[FairSharesError], ...]
 
 
-USUAL_EXIT = 1  # of an error of no other kind
+USUAL_EXIT = 1  # the exit code of an error of no other kind
 KINDS = (
     ErrorKind(
         3,

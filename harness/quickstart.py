@@ -63,9 +63,9 @@ TASK = "quickstart"
 SCHEMES = ("balanced", "kamiran-calders")
 _WEIGHTS = "weights"  # the directories of the releases, and their names in the manifest
 _THRESHOLDS = "thresholds"
-_WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
+_WEIGHTS_SHARE = Fraction(1, 4)  # a share of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people are too few for a finer one
-_NAMES = {"0": "denied", "1": "approved"}  # of labels
+_NAMES = {"0": "denied", "1": "approved"}  # names of labels
 _CHOICE = ThresholdChoice("equalized_odds", "balanced_accuracy_score", tolerance=0.0, deterministic=False)
 _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
@@ -274,7 +274,7 @@ def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves
         scores: The scores of the records.
         curves: Curves of the same grid and noise.
     """
-    pair = records.group * len(records.domain.labels) + records.label  # of each record
+    pair = records.group * len(records.domain.labels) + records.label  # the pair of each record
     pairs = records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
     tree = CountTree(len(grid), curves.blocks)

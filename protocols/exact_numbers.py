@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-MAX_DIGITS = 4300  # of a numerator or denominator in a file; Python reads no longer integers
+MAX_DIGITS = 4300  # digits of a numerator or denominator in a file; Python reads no longer integers
 _SHOWN = 20  # characters of a text that is no number
 _STATED = re.compile(f"[0-9]{{1,{MAX_DIGITS}}}(/[1-9][0-9]{{0,{MAX_DIGITS - 1}}})?")
 

@@ -221,7 +221,7 @@ class ColumnSums(ABC):
     [test: tests/protocols/test_column_sums.py, tests/programs/test_every_program.py]
     """
 
-    shared: ClassVar[bool] = False  # as in `LinearQueries`
+    shared: ClassVar[bool] = False  # the same as in `LinearQueries`
 
     @abstractmethod
     def sums(self, arguments: Mapping[str, str], /) -> Sums:
@@ -255,7 +255,7 @@ class ColumnSums(ABC):
         columns = tuple(tuple(change) for change in changes)
         amounts = tuple(tuple(change.values()) for change in changes)
         if all(amount == 1 for record_amounts in amounts for amount in record_amounts):
-            amounts = ()  # which stands for amounts of 1
+            amounts = ()  # stands for amounts of 1
         return LinearQueries(len(sums.values), columns, amounts, self.shared)
 
 
@@ -459,7 +459,7 @@ NO_INPUT = InputForm(
     summed_by_party=False,
     public=(),
 )
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # of clients' shares
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # the forms of clients' shares
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",

@@ -77,8 +77,8 @@ SPECS_IN_VECTORS: Mapping[str, ProtocolSpec] = {
         arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
     )
 }
-IN_VECTORS = "together"  # its form
-_LANES = 200_000  # of a vector of comparisons: more gain little, and take more memory
+IN_VECTORS = "together"  # the name of this form
+_LANES = 200_000  # lanes of a vector of comparisons: more gain little, and take more memory
 
 
 def literal_source(spec: ProtocolSpec) -> Path:

@@ -43,8 +43,8 @@ from fairshares.harness.system.signals import uninterrupted
 from fairshares.protocols.json_values import JsonObject
 from fairshares.protocols.spec import InputForm, ProtocolSpec
 
-PIECE_BYTES = 1 << 20  # of a program in one message
-_CHECK_COUNTS_S = 600.0  # for which a check of the hosts counts
+PIECE_BYTES = 1 << 20  # bytes of a program in one message
+_CHECK_COUNTS_S = 600.0  # the time for which a check of the hosts counts
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class BenchmarkHosts:
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
-        self._open: dict[int, HostConnection] = {}  # by party
-        self._seen_at: dict[str, float] = {}  # of checks that count, by the monotonic clock
+        self._open: dict[int, HostConnection] = {}  # connections by party
+        self._seen_at: dict[str, float] = {}  # the times of checks that count, by the monotonic clock
         self.seen: dict[str, SeenHosts] = {}
 
     def close(self) -> None:

@@ -21,10 +21,10 @@ from fairshares.harness.party_reports import line_of_failure
 from fairshares.harness.system.processes import end_of_group, kill_group
 from fairshares.harness.uploads.signatures import Signed
 
-_FILE = re.compile(r"Client-C(\d{1,3})(?:-(\d{4,5}))?")  # by the client's number, maybe with a port
-_PORT = 14_000  # at which programs wait for clients in MP-SPDZ's examples
+_FILE = re.compile(r"Client-C(\d{1,3})(?:-(\d{4,5}))?")  # the client's number, maybe with a port
+_PORT = 14_000  # the port at which programs wait for clients in MP-SPDZ's examples
 _PLACE = "clients"  # beside the parties' directories
-_SAID = "said"  # what a client prints, in its directory
+_SAID = "said"  # the file of what a client prints, in its directory
 # From the first failure of a client or the party until the run ends, as one may follow from the other.
 _GRACE_S = 2.0
 _LONGEST_SHOWN = 300  # characters of what a client said last

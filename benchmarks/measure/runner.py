@@ -59,7 +59,7 @@ class Chosen:
     timeout_s: float | None = None
     told: str = ""  # the command, without these options
     hosts: str = ""
-    seed: int | None = None  # for the order of runs; None for the order of the plan
+    seed: int | None = None  # the seed of the order of runs; None for the order of the plan
 
     def plan(self) -> list[Planned]:
         """Return the cells.
@@ -154,7 +154,7 @@ def start(
             (directory / PROGRAMS / name).write_bytes(program)
         for name, path in files.items():
             (directory / INPUTS / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, directory / INPUTS / name)  # with its permission to be executed
+            shutil.copy(path, directory / INPUTS / name)  # keeps the permission to be executed
     except FileExistsError:
         raise OptionError(
             f"--out {directory} exists already; name a new directory, or go on with what is there by "

@@ -28,7 +28,7 @@ OK = "ok"
 FAILED = "failed"
 SKIPPED = "skipped"
 STATUSES = (OK, FAILED, SKIPPED)
-CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
+CONFIDENCE = 0.95  # the confidence of intervals, unless an experiment says otherwise
 
 Level = str | int | float
 AT_FIRST: dict[str, Level] = {"noise": "joint"}  # levels of cells that were recorded before the factor was
@@ -308,7 +308,7 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
     [test: tests/benchmarks/measure/test_samples.py]
     """
     n = len(values)
-    ways_below = 0  # of n coins, to show fewer than k heads
+    ways_below = 0  # the ways in which n coins show fewer than k heads
     k = 0
     while k < n:
         ways_below += comb(n, k)

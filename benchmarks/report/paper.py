@@ -48,7 +48,7 @@ PAGES = (
     _PROJECT / "docs" / "paper.md",
     _PROJECT / "docs" / "explanation" / "costs.md",
 )
-_DRAWS = 200  # of noise, by which errors of weights are simulated
+_DRAWS = 200  # draws of noise, by which errors of weights are simulated
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
 Row = list[str]

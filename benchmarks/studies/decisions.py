@@ -33,12 +33,12 @@ from fairshares.harness.postprocessing.thresholds.search import BALANCED_ACCURAC
 from fairshares.harness.views.parts import Part, Table
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 
-EPSILON = Fraction(3)  # as the quickstart spends on curves
-GRID = even_grid(21)  # as the quickstart's
+EPSILON = Fraction(3)  # the epsilon that the quickstart spends on curves
+GRID = even_grid(21)  # the quickstart's grid
 SHOWN = ("accuracy", "balanced_accuracy", "equalized_odds_difference", "demographic_parity_difference")
 
 OWN = "own group's thresholds"
-FOR_ALL = {  # by how much balanced accuracy may be given up for a smaller gap
+FOR_ALL = {  # the balanced accuracy that may be given up for a smaller gap
     0.0: "one threshold for all, the most accurate",
     0.05: "one threshold for all, up to 0.05 less accurate",
     0.1: "one threshold for all, up to 0.1 less accurate",

@@ -31,7 +31,7 @@ from fairshares.protocols.mechanisms.shifted_log import (
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 EPSILON = Fraction(1)
 DELTA = Fraction(1, 1 << 40)
-TARGET = ErrorTarget(0.1, 100, 1 << 20)  # as `count` has it by default
+TARGET = ErrorTarget(0.1, 100, 1 << 20)  # the default of `count`
 
 # Numerical integrals over the noise of two stages.
 _FIRST_STAGE_SDS = 25.0  # how far they reach, in standard deviations of the first noise

@@ -167,7 +167,7 @@ def study(
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
     """View the ratio of interval and error for each size, and how often intervals held."""
-    ratios: dict[tuple[str, float], dict[int, float]] = {}  # by quantity and ε, then by size
+    ratios: dict[tuple[str, float], dict[int, float]] = {}  # ratios by quantity and ε, then by size
     for row in rows:
         ratios.setdefault((row["of"], row["epsilon"]), {})[row["size"]] = row["ratio"]
     columns = ["half-width / error of", "ε"]

@@ -307,7 +307,7 @@ FAILURE = 0.01
 RUNS_OF_NEEDED = 10_000  # in about 100 of them, give or take 10, an error is exceeded
 
 NEEDED = "clients.csv"
-_LABELS = {  # in the figure, in the order of its colors
+_LABELS = {  # labels in the figure, in the order of its colors
     IN_COMPUTATION: "noise in the computation (π_GAP)",
     REPAIRED: "local: M_R, repaired",
     PER_AGGREGATOR: "noise per aggregator (2)",

@@ -55,7 +55,7 @@ _SLOW_POLL_S = 0.1  # and while they do not
 _STILL_S = 1.5
 _IN_VAIN = 50  # a thread that goes to sleep more often in that time waits in vain
 _LANES = 4  # values in a vector; so few keep batches small
-_LONGEST_S = 20  # of computing: twenty times as long as a run without changes
+_LONGEST_S = 20  # the time of computing: twenty times as long as a run without changes
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES = "messages"  # the interposer's list of a party's messages, a file in its directory
 _CHANGED = "changed"  # begins the line about the message that was changed
@@ -463,7 +463,7 @@ def _stock(family: NoiseFamily) -> tuple[StockOperation, ...]:
 
 
 STOCK = {family: _stock(family) for family in NoiseFamily}
-_PLACES = 16  # so many places of each stored file are changed
+_PLACES = 16  # the number of places of each stored file that are changed
 
 Files = dict[Path, bytes]  # a party's part of a piece of noise, by the path in its directory
 

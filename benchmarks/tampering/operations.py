@@ -159,7 +159,7 @@ OPERATIONS = (
 )
 
 
-_ResultOfNoise = Callable[[list[int]], list[int]]  # from the noise's samples to the opened values
+_ResultOfNoise = Callable[[list[int]], list[int]]  # a function from the noise's samples to the opened values
 
 _GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
 _GROUPS = 2
@@ -179,7 +179,7 @@ _SCORE = np.array([2, 0, 1, 2, 1])
 _VALUE = np.array([-5, 0, 3, 5, -1])
 _EXCEEDED = np.array([0, 2, 1, 3, 0])
 _RECORDS = len(_GROUP)
-_OWN_NOISE = np.array([3, -1, 0, 2])  # of both parties together, each value of a vector
+_OWN_NOISE = np.array([3, -1, 0, 2])  # the noise of both parties together, for each value of a vector
 _COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 

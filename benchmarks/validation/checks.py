@@ -211,7 +211,7 @@ def _sizes(measured: Measured) -> Iterator[Check]:
             len(given),
             "cells",
         )
-    curves: dict[object, CellRuns] = {}  # that with most thresholds, of cells that differ in these alone
+    curves: dict[object, CellRuns] = {}  # the cell with most thresholds, of cells that differ in these alone
     for cell in cells:
         if cell["protocol"] == "pi_roc" and cell["variant"] not in VARIANTS:
             alike = (cell.suite, cell.without("thresholds"))

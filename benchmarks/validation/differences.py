@@ -28,7 +28,7 @@ class Reason(StrEnum):
     SIDE_BY_SIDE = "instances side by side"
 
 
-_OPTIONS = {Reason.DEFAULTS: "-R 64", Reason.DABITS: "-R 64 -X"}  # of the compiler
+_OPTIONS = {Reason.DEFAULTS: "-R 64", Reason.DABITS: "-R 64 -X"}  # options of the compiler
 
 
 @dataclass(frozen=True)

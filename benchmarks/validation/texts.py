@@ -297,7 +297,7 @@ _MEANING = (
 class Iterations:
     """The cost of a threshold in literal cells that differ in the number of thresholds alone."""
 
-    cell: Mapping[str, Level]  # that with most thresholds
+    cell: Mapping[str, Level]  # the cell with most thresholds
     levels: Sequence[int]  # numbers of thresholds that ran, in order
     found: Slopes
 

@@ -17,7 +17,7 @@ from fairshares.harness.system.spelling import similar
 if TYPE_CHECKING:
     from fairshares.harness.system.documents import TomlValue
 
-OPTIONS_FILE = Path("fairshares.toml")  # in the working directory
+OPTIONS_FILE = Path("fairshares.toml")  # a file in the working directory
 ANALYST = "Analyst"
 CLIENT = "Client"
 PARTY = "Party, or owner of a host"

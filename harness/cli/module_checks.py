@@ -25,7 +25,7 @@ from fairshares.harness.errors import OptionError
 
 LISTED = "tests/modules.toml"
 PACKAGES = ("benchmarks", "data", "docs", "examples", "fairshares", "harness", "protocols", "tests")
-LINKED = ("data", "harness", "protocols")  # which fairshares/ has a link to
+LINKED = ("data", "harness", "protocols")  # the folders that fairshares/ has a link to
 SCRIPTS = ("inv", "tasks.py")
 CODE = (".py", ".mpc")
 CHECKED = (*CODE, ".md")

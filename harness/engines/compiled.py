@@ -21,8 +21,8 @@ from fairshares.harness.system.files import sha256_of
 from fairshares.protocols.spec import ProtocolSpec
 
 MOST_TAPES = 256
-MOST_BYTES = 1 << 28  # of all files of a program together
-MOST_INTEGERS = 10**7  # that each party reads
+MOST_BYTES = 1 << 28  # bytes of all files of a program together
+MOST_INTEGERS = 10**7  # integers that each party reads
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,=+-]{0,99}"  # nothing that is a path, an option or hidden
 _SCHEDULE = ".sch"

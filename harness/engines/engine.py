@@ -70,7 +70,7 @@ _FAILED = "did not send all parties the same values in time"
 _COMPLAINED = "said that their masks do not fit: a party may cheat"
 
 RING_NAMES: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
-MOST_FILE_BYTES = 1 << 30  # that a program of which nothing is known writes into a file
+MOST_FILE_BYTES = 1 << 30  # bytes that a program of which nothing is known writes into a file
 
 
 @dataclass(frozen=True)

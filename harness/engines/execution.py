@@ -23,7 +23,7 @@ from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
 
-LONGEST_S = 1e9  # of a run: thirty years
+LONGEST_S = 1e9  # the longest time of a run: thirty years
 MOST_COUNTED = 1 << 63  # bytes, or rounds
 LONGEST_PRINTED = 1 << 14  # bytes of what a program prints that are kept
 

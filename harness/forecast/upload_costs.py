@@ -8,8 +8,8 @@ from pathlib import Path
 from fairshares.harness.uploads.task import Task
 
 RECORDED = Path(__file__).with_name("recorded_units") / "uploads.csv"
-_LINE_BYTES = 65  # of an upload in a party's list
-_IDENTITY_BYTES = 32  # of an upload in memory
+_LINE_BYTES = 65  # bytes of an upload in a party's list
+_IDENTITY_BYTES = 32  # bytes of an upload in memory
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
         for_counts = further_counts * max(slope, 0) / (many["counts"] - base["counts"])
         return float(uploads * (near[name] / near["uploads"] + for_counts))
 
-    lists = len(task.parties) + 1  # that hold each identity in memory
+    lists = len(task.parties) + 1  # lists that hold each identity in memory
     further_identities = max(uploads - near["uploads"], 0) * lists
     return UploadCosts(
         seal_s=seconds("seal_s"),

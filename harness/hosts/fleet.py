@@ -319,8 +319,8 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
     return [to_builtins(counts) for counts in removed]
 
 
-SHOWN = 17  # of a fingerprint
-_NO_GREETING = bytes(NONCE_BYTES).hex()  # which no agent says
+SHOWN = 17  # characters of a fingerprint
+_NO_GREETING = bytes(NONCE_BYTES).hex()  # a greeting that no agent says
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 

@@ -15,7 +15,7 @@ from fairshares.harness.hosts.messages import PartyEnd
 from fairshares.harness.system.documents import Refusal, as_type
 from fairshares.protocols.json_values import AnyJson, JsonObject
 
-WIRE_VERSION = 25  # of requests and of frames; rises with each change of them
+WIRE_VERSION = 25  # the version of requests and of frames; rises with each change of them
 
 ErrorName = Annotated[str, Meta(max_length=256)]
 """The name of a class in `harness/errors.py`."""

@@ -27,9 +27,9 @@ from fairshares.harness.uploads.keys import PARTY_FILE as PARTY, read_party
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.json_values import JsonObject
 
-LEAST_FREE_BYTES = 1 << 29  # that a run takes
-_LEAST_FREE_INODES = 10_000  # of files that can still be made
-_SKEW_S = 60.0  # by which an entry of a ledger may be later than the clock
+LEAST_FREE_BYTES = 1 << 29  # bytes that a run takes
+_LEAST_FREE_INODES = 10_000  # the number of files that can still be made
+_SKEW_S = 60.0  # the seconds by which an entry of a ledger may be later than the clock
 _NO_LEDGER = LedgerSize(charges=0, uploads=0, last=None)
 
 

@@ -21,15 +21,15 @@ from fairshares.harness.errors import HostUnfitError, cannot
 from fairshares.harness.system.documents import Limits, Refusal, as_type, parse_json
 from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
 
-LOG_FILE = "log.jsonl"  # in a host's directory
+LOG_FILE = "log.jsonl"  # a file in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before
-MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
+MOST_BYTES = 1 << 24  # bytes of the file, which then becomes the older one
 MOST_OF_A_CONNECTION = 1000  # lines of a connection about requests, which cost its coordinator nothing
-_MOST_REASONS = 3  # that are written of a failed party
+_MOST_REASONS = 3  # reasons that are written of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
 _LINE = Limits.for_size(1 << 14)
 _NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} requests here; no more of them are written."
-_TRIES = 100  # to read both files without a change between them
+_TRIES = 100  # attempts to read both files without a change between them
 
 
 class Event(StrEnum):

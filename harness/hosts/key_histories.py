@@ -18,7 +18,7 @@ from fairshares.harness.system.files import write_whole
 from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
 
 SCHEMA = 1
-MOST_SUCCESSORS = 100  # of a chain, a century of yearly renewals
+MOST_SUCCESSORS = 100  # successors of a chain, a century of yearly renewals
 SHOWN = 17  # characters of a fingerprint
 
 

@@ -65,8 +65,8 @@ from fairshares.harness.uploads.signatures import Signed
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # within which a party meets all others; before that, no input leaves it
-_PARTY_DIRECTORY = "party"  # in a run's directory
-_VALUES = "values of the party"  # in a run's directory: a second name of the file with the party's inputs
+_PARTY_DIRECTORY = "party"  # a folder in a run's directory
+_VALUES = "values of the party"  # a second name of the file with the party's inputs, in a run's directory
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 R = TypeVar("R", bound=Answer)
 
-_LISTING_S = 3600.0  # for all of a host's list of uploads
+_LISTING_S = 3600.0  # the time for all of a host's list of uploads
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 
 BEAT_S = 2.0  # between two signs of life
 SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
-_PIECE_BYTES = 1 << 16  # of a line that are read at once
+_PIECE_BYTES = 1 << 16  # bytes of a line that are read at once
 
 
 @contextmanager

@@ -297,7 +297,7 @@ class WantedColumns:
         return "rename yours"
 
 
-_MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and pandas call a missing value
+_MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # the texts of Python, numpy and pandas for a missing value
 
 
 def as_text(values: Sequence[Hashable]) -> list[str]:

@@ -149,7 +149,7 @@ class _Keys(_Encoding):
         if records.domain.cap is None:
             return records.singly.cell[np.newaxis]
         chosen = _chosen(records, records.domain.cap)
-        key_of_none = records.domain.cells  # of an empty slot
+        key_of_none = records.domain.cells  # the key of an empty slot
         return np.where(chosen < 0, key_of_none, chosen)
 
 

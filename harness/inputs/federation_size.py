@@ -80,11 +80,11 @@ class FederationSize:
         """
         domain = self.domain
         owners = self.owners
-        turn = np.arange(len(owners), dtype=np.int64) // self.groups  # of the records of a group
+        turn = np.arange(len(owners), dtype=np.int64) // self.groups  # the turn of the records of a group
         label = np.zeros_like(owners)
         if self.labels:
             label = turn % self.labels
-            turn = turn // self.labels  # of the records of a group and label
+            turn = turn // self.labels  # the turn of the records of a group and label
         detail: Integers | None = None
         if domain.values is not None:
             steps = domain.values.steps

@@ -30,7 +30,7 @@ MAX_THRESHOLDS = 4096
 DEFAULT_STEPS = 1000
 MAX_STEPS = 10**5
 MAX_CAP = 1000
-MOST_REVEALS = 100_000  # of a task of vectors
+MOST_REVEALS = 100_000  # reveals of a task of vectors
 WEIGHT_ONE: Final = "weight-one"
 # In messages: the most names, and the most characters of each.
 _NAMES_SHOWN = 5
@@ -39,7 +39,7 @@ AUTO = "auto"  # π_CAP chooses the bound
 WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as many records share it exactly
 
 
-Grid = tuple[float, ...]  # of thresholds, from 0 up
+Grid = tuple[float, ...]  # thresholds, from 0 up
 
 
 def shown(name: str) -> str:
@@ -385,7 +385,7 @@ def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64
 class Rounding(StrEnum):
     """How clients round a performance value to a step."""
 
-    NEAREST = "nearest"  # as version 1.0
+    NEAREST = "nearest"  # the rounding of version 1.0
     RANDOM = "random"  # up or down, so that the mean is the value itself
 
 
@@ -446,7 +446,7 @@ class ValueGrid:
         exact = self._exact(values)
         below = np.floor(exact)
         words = np.frombuffer(os.urandom(8 * exact.size), dtype=np.uint64).reshape(exact.shape)
-        coins = (words >> np.uint64(11)) / 2.0**53  # from 0 to 1 - 2^-53
+        coins = (words >> np.uint64(11)) / 2.0**53  # coins from 0 to 1 - 2^-53
         return below.astype(np.int64) + (coins < exact - below)
 
     def to_json(self) -> JsonFields:

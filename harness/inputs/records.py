@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.
 _COLUMNS = ("client_id", "group", "label")
 _NAMED = ("group", "label", "prediction")
 _TRUTH = {"true": "1", "false": "0"}
-_GROUPS_SHOWN = 5  # in a message that shows how to declare them
+_GROUPS_SHOWN = 5  # groups in a message that shows how to declare them
 _ONE = np.ones((), dtype=np.int64)
 
 
@@ -323,7 +323,7 @@ def as_records(
     types = {} if say else lines.types(declared)
     detail = lines.detail(domain, kind, cut, places.get("prediction"))
     lines.check_scores()
-    no_labels = np.zeros(len(counted.records), dtype=np.int64)  # of performance values
+    no_labels = np.zeros(len(counted.records), dtype=np.int64)  # the labels of performance values
     pairs = _Pairs(places["group"], places.get("label", no_labels), detail)
     if "client_id" not in lines.texts.columns:
         return _each_of_its_own(domain, counted, pairs, types)

@@ -50,7 +50,7 @@ _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(
 MISSING = -2
 WRONG = -1
 _BLOCK = 1 << 20  # bytes of a file that are looked at together
-_ROWS_AT_ONCE = 10**5  # of a Parquet file
+_ROWS_AT_ONCE = 10**5  # rows of a Parquet file that are read at once
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -375,7 +375,7 @@ def _renamed(source: Named, wanted: WantedColumns) -> RecordTable:
     if optional in source.names:  # whoever names a column has it
         optional = None
     table = _table(source.records, WantedColumns(tuple(each_once), optional, can_be_named=True))
-    read: dict[str, str] = {}  # their names of the columns of our frame
+    read: dict[str, str] = {}  # the source's names of the columns of our frame
     dtypes: dict[str, str] = {}
     crossed: dict[str, list[str]] = {}
     for name, columns in theirs.items():

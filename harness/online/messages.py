@@ -26,7 +26,7 @@ ACCEPTED = b"accepted"
 # From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
 LEFT_OUT = b"left out."
 COMPLAINT = b"complaint"
-_LENGTH = struct.Struct("<I")  # of a message
+_LENGTH = struct.Struct("<I")  # the length of a message
 
 
 KNOCK_BYTES = 32

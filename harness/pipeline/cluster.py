@@ -39,11 +39,11 @@ from fairshares.harness.uploads.counting import OpenedBatch, Opener, Opening, Op
 from fairshares.protocols.json_values import JsonFields
 
 PROJECT = Path(__file__).resolve().parents[2]
-USUAL_PORT = 8786  # of a scheduler
-_LENGTH_BYTES = 8  # of the length of the answers
+USUAL_PORT = 8786  # the port of a scheduler
+_LENGTH_BYTES = 8  # bytes of the length of the answers
 _WORD_BYTES = 8
 _MOST_TEXT = 1 << 10  # bytes of a message in words
-_ANSWER_BYTES = 1 << 10  # of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
+_ANSWER_BYTES = 1 << 10  # bytes of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
 # Variables that a client needs: others may hold the owner's secrets.
 _VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "TZ", "LANG")
 _PREFIXES = ("LC_", "DASK_", "PYTHON")

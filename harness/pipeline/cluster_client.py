@@ -22,7 +22,7 @@ from fairshares.harness.system.processes import die_with_parent
 from fairshares.harness.system.threads import ContextThread
 from fairshares.protocols.json_values import JsonFields, JsonObject
 
-HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
+HEAD = struct.Struct(">BQ")  # the head of a message: its kind, and how many bytes follow
 # Kinds of messages to this process: about the run, and envelopes to open.
 TOLD = 0
 APART = 1

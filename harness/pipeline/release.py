@@ -421,7 +421,7 @@ def _check_unread(
 
     Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
-    rest = settings.release  # with the ε that is left, if a bound is chosen before
+    rest = settings.release  # the release with the ε that is left, if a bound is chosen before
     total: Guarantee | None = None
     positive = next(iter(rest.labels_named), _ANY[0])
     negative = next(name for name in _ANY if name != positive)

@@ -258,7 +258,7 @@ class RecordsSource(Source):
         form = run.release.form
         model = run.release.model
         if form.path is CLIENTS:
-            rows = columns_of(self.records, form).T  # per client, or per record
+            rows = columns_of(self.records, form).T  # a row per client, or per record
             sent = list(rows)
             if len(rows) > MAX_CONNECTIONS:
                 sent = [rows.ravel()]  # all through a single connection

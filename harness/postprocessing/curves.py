@@ -254,7 +254,7 @@ def population_bands(curves: GroupCurves, failure: float, also: Sequence[str] = 
     """
     above, below, (positives, negatives) = _count_bounds(curves, failure / 2)
     bands = _rate_bands(above, below)
-    statements = 5 if also else 3  # of the inequality, for each group
+    statements = 5 if also else 3  # statements of the inequality, for each group
     logarithm = math.log(2 / (failure / (2 * statements * len(curves.groups))))
 
     def widened(band: Floats, fewest: Floats) -> Floats:

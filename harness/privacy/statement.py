@@ -31,7 +31,7 @@ from fairshares.protocols.spec import (
     ProtocolSpec,
 )
 
-if TYPE_CHECKING:  # which loads numpy
+if TYPE_CHECKING:  # numpy would be loaded
     from fairshares.harness.releases.base import Answer, PreparedRelease
 
 INFERRED = "domain inferred from records"
@@ -61,7 +61,7 @@ _INPUTS_WITHSTAND = {
         "turn any {} of them together hold everything that waits for the run."
     ),
 }
-_MOST_EXPONENT = 64  # of which `exp_bounds` knows the power
+_MOST_EXPONENT = 64  # the largest exponent of which `exp_bounds` knows the power
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one {} added or removed",
     NeighboringRelation.REPLACE_ONE: "one {} replaced",

@@ -23,7 +23,7 @@ from fairshares.harness.system.files import create_file, read_bounded, scratch_d
 from fairshares.harness.system.places import directory_fault, way_fault
 
 ABOUT = "piece.json"
-ATTEMPTS = "attempts"  # to make a piece since the last one
+ATTEMPTS = "attempts"  # attempts to make a piece since the last one
 
 
 class PieceCosts(Struct, frozen=True, kw_only=True):

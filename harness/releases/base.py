@@ -43,7 +43,7 @@ from fairshares.protocols.spec import ProtocolSpec
 # Source: `./inv reproduce capping`, docs/decisions/others.md#0021-choosing-a-cap
 RATIOS = 8
 FIRST_ORDER = 0.1  # errors above it are only known to be large
-_DRAWS = 20_000  # of simulated errors
+_DRAWS = 20_000  # draws of simulated errors
 _SEED = 20_220_524  # arbitrary; fixed so that plans are repeatable
 OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)

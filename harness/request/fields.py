@@ -246,7 +246,7 @@ class Options:
 
     declared: ClassVar[Mapping[str, Option[object]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
-    prints: ClassVar[str] = ""  # what its command prints with --json
+    prints: ClassVar[str] = ""  # the kind of value that its command prints with --json
     also: ClassVar[str] = ""  # the rest of help's example, after required options
     _members: ClassVar[Mapping[str, Option[object] | OptionGroup["Options"]]] = {}
 

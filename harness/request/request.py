@@ -56,7 +56,7 @@ DISTRIBUTED_GAUSSIAN = "distributed-gaussian"  # the same, and the sum is Gauss'
 BY_EPSILON = "by-epsilon"  # joint noise of the family for a value's ε
 SIGNED = "signed"  # joint noise that is symmetric about -1/2, whatever ε is
 DEFAULT_DELTA = "2^-40"
-ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values
+ACCEPTED_DELTA = "2^-30"  # the δ of all runs on a client's values
 
 AT_REST_HELP = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
@@ -69,7 +69,7 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
-parse_pieces = Whole(1, 1000)  # of noise made ahead, by one command or call
+parse_pieces = Whole(1, 1000)  # pieces of noise made ahead, by one command or call
 PREPROCESS = optional(
     parse_pieces,
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "

@@ -30,7 +30,7 @@ FEW_PLACES = 512  # the same, where a bound may be rough
 _CUT = 1e-6  # mass on each side of an error's distribution that is not on the grid
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _SHORTFALLS = 16  # cells of how far a raised count was below its true count
-_LEVELS_OF_BOUNDS = 2.0**0.5  # from one bound on an error to the next, in root mean squares
+_LEVELS_OF_BOUNDS = 2.0**0.5  # the factor from one bound on an error to the next, in root mean squares
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from fairshares.protocols.noise.added import Distribution, Noise, noise_sum
 CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
 _MAIN = FAILURE - BOUNDS_FAILURE - MIXED_FAILURE - CAP_FAILURE
-_GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
+_GROWTH = 1 + 1 / 128  # the factor from one point of the grid of ratios to the next
 _TINY = 1e-12
 _BLOCK = 64  # points of the grid of ratios that are computed together
 _STEPS = 3  # towards an end of a quotient's interval

@@ -7,7 +7,7 @@ import numpy as np
 from fairshares.harness.reweighing.count_errors import CountsNoise, CountTable
 from fairshares.harness.reweighing.intervals import ratio_intervals
 
-_STEP = 1e-4  # of a count, as a share of it; the errors' own error is of the order of its square
+_STEP = 1e-4  # a share of a count; the errors' own error is of the order of its square
 
 
 def sums(counts: CountTable, *axes: int) -> CountTable:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_MOST_LINKS = 40  # that a path leads through, as in Linux
-_WRITABLE = stat.S_IWGRP | stat.S_IWOTH  # for others than the owner
+_MOST_LINKS = 40  # links that a path leads through, as in Linux
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH  # writable for others than the owner
 
 
 def directory_fault(directory: Path) -> str | None:

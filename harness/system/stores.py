@@ -16,10 +16,10 @@ from fairshares.harness.system.threads import ContextPool, ContextThread
 
 _LARGE = 1 << 20  # bytes of a file that is read as a stream
 _AT_ONCE = 64  # requests to a store
-CONNECT_S = 60.0  # to log in at a store
-FILE_S = 60.0  # to send or fetch a file, and what LEAST_RATE allows in addition
+CONNECT_S = 60.0  # the time to log in at a store
+FILE_S = 60.0  # the time to send or fetch a file, and what LEAST_RATE allows in addition
 LEAST_RATE = 1 << 14  # bytes a second
-LIST_S = 3600.0  # to list a store
+LIST_S = 3600.0  # the time to list a store
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

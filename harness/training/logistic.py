@@ -29,7 +29,7 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.arrays import Floats, Integers
 from fairshares.protocols.json_values import JsonValue
 
-SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
+SumOf = Callable[[Floats], Floats]  # a function from updates, a row per protected unit, to their noisy sum
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Examples:
         return np.eye(self.labels)[self.label][:, 1:]
 
     @cached_property
-    def _means(self) -> csr_array:  # of records, to clients
+    def _means(self) -> csr_array:  # the means of records, to clients
         share = 1 / np.bincount(self.client, minlength=self.clients)[self.client]
         places = self.client, np.arange(len(self.client))
         return csr_array((share, places), shape=(self.clients, len(self.client)))
@@ -350,7 +350,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         parameters: Shape (k - 1, p + 1): coefficients, then the intercept, for each label but the first.
     """
 
-    __module__ = "fairshares"  # where a pickle finds it again, whatever moves
+    __module__ = "fairshares"  # the place where a pickle finds it again, whatever moves
 
     def __init__(self, features: Features, labels: Sequence[TypedName], parameters: Floats) -> None:
         self.features = features

@@ -26,7 +26,7 @@ from fairshares.protocols.spec import (
 )
 
 MAX_ROUNDS = 100_000
-_ROUNDING_SHARE = 1 / 3  # of the noise's standard deviation
+_ROUNDING_SHARE = 1 / 3  # a share of the noise's standard deviation
 NOT_MADE_AHEAD = "Parties draw distributed noise in the run itself: only joint noise is made ahead."
 
 Parties = tuple[int, int]

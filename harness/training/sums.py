@@ -29,7 +29,7 @@ from fairshares.harness.system.files import working_directory
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.protocols.arrays import Floats, Integers
 
-_VALUES_AT_A_TIME = 1 << 22  # that are split into shares, to bound memory
+_VALUES_AT_A_TIME = 1 << 22  # values that are split into shares at a time, to bound memory
 
 
 @dataclass(frozen=True)

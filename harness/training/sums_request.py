@@ -17,7 +17,7 @@ from fairshares.harness.request.request import (
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import MAX_ROUNDS, WantedSums
 
-MAX_SUMS_EPSILON = 32  # of rounds; see `plan_rounds`
+MAX_SUMS_EPSILON = 32  # the largest ε of rounds; see `plan_rounds`
 _MOST_CLIENTS = (1 << 63) - 1  # of whom a sum could not overflow; fewer, if each adds more than 1
 _LARGEST = 10**300  # fits a float, as do its square root and its halves
 

@@ -511,7 +511,7 @@ def held_out(clients: int) -> Bools:
 def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
     """Return these clients' records."""
     rows = kept[records.client]
-    number = np.cumsum(kept) - 1  # of a client among those that are kept
+    number = np.cumsum(kept) - 1  # the number of a client among those that are kept
     return replace(
         records,
         client_ids=records.client_ids[kept],

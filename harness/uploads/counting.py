@@ -39,13 +39,13 @@ from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
 from fairshares.protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes of a batch
-_BYTES_AT_ONCE = 2**25  # of a batch, unless a single envelope is longer
+_BYTES_AT_ONCE = 2**25  # bytes of a batch, unless a single envelope is longer
 # So many are opened within a second or two, which is as long as it takes to start processes for it.
 _FEW = 2**13
 _BYTES_OF_FEW = 2**28
 _CHECKPOINT_S = 30.0  # between two times at which the checkpoint is written
 _WORD_BYTES = 8
-_LENGTH_BYTES = 8  # of a length or a number in a checkpoint, and before a worker's answers
+_LENGTH_BYTES = 8  # bytes of a length or a number in a checkpoint, and before a worker's answers
 _AGAIN = "again"  # what a cluster's worker says in place of a reason of an envelope that is repeated
 
 
@@ -98,7 +98,7 @@ class _DescribedOpener:
     task: str
     party: int
     keys: dict[str, str] = field(repr=False)
-    policy: str  # as JSON
+    policy: str  # the policy as JSON
 
 
 def opener_from_json(fields: JsonValue) -> "Opener":
@@ -311,7 +311,7 @@ class UploadCount:
         self._checkpoint = checkpoint
         self._accepted = None if accepted is None else Identities.from_names(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
-        self._unsaved: list[CountedPart] = []  # that are not in the checkpoint yet
+        self._unsaved: list[CountedPart] = []  # parts that are not in the checkpoint yet
         self._saved = 0  # bytes of the checkpoint
         self._left_out = LeftOut()
         self._not_opened = 0  # envelopes whose uploads counted before they came
@@ -326,7 +326,7 @@ class UploadCount:
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
         self._resumed = self.identities
-        self._found = np.zeros(len(self._resumed), dtype=bool)  # which of these are in the files
+        self._found = np.zeros(len(self._resumed), dtype=bool)  # whether each of these is in the files
 
     def _first_info(self) -> bytes:
         """Return the bytes that bind the checkpoint's first seal to this count alone."""

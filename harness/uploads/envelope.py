@@ -11,8 +11,8 @@ from functools import lru_cache
 from fairshares.harness.inputs.shares import SEED_BYTES, held_by
 
 VERSION = b"FSE\x03"
-DIGEST_BYTES = 32  # of the task, of an identity, of a commitment
-BOUNDS_BYTES = 192  # of the client's policy, in JSON and spaces
+DIGEST_BYTES = 32  # bytes of the task, of an identity, of a commitment
+BOUNDS_BYTES = 192  # bytes of the client's policy, in JSON and spaces
 SALT_BYTES = 16
 KEY_ID_BYTES = 8
 

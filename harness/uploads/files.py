@@ -8,7 +8,7 @@ from fairshares.harness.system.files import write_whole
 from fairshares.harness.system.places import make_own_directory
 
 TASK_FILE = "task.json"  # beside uploads, and on a page that makes them
-SUFFIX = ".share"  # of a file of envelopes
+SUFFIX = ".share"  # the suffix of a file of envelopes
 AGGREGATE_SUFFIX = ".aggregate"
 
 

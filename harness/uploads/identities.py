@@ -11,8 +11,8 @@ Digests = NDArray[np.bytes_]
 """Digests of 32 bytes; numpy compares them byte by byte."""
 
 IDENTITY_BYTES = 32
-IDENTITY_TEXT_BYTES = 2 * IDENTITY_BYTES + 1  # in hexadecimal digits, with the space or line end after it
-MOST_UPLOADS = 10**8  # of a run
+IDENTITY_TEXT_BYTES = 2 * IDENTITY_BYTES + 1  # hexadecimal digits, with the space or line end after them
+MOST_UPLOADS = 10**8  # uploads of a run
 _AT_ONCE = 4096  # identities
 
 

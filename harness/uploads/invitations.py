@@ -26,7 +26,7 @@ from fairshares.harness.uploads.task import URLS, Task
 SCHEMA = 1
 MOST = 10**6
 INVITATIONS_FILE = "invitations.json"  # the maker's own record of all links
-LINKS = "links.csv"  # for whoever sends the links out
+LINKS = "links.csv"  # the file for whoever sends the links out
 _LABEL = b"fairshares:invitation:1\n"
 _SECRET_BYTES = 16
 _FRAGMENT = re.compile(r"#task=([0-9a-f]{16})&invitation=([A-Za-z0-9_-]{22})$")

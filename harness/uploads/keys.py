@@ -35,13 +35,13 @@ from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
 # In a party's directory of keys.
-PARTY_FILE = "party.json"  # its public description
-SIGNING = "signing.pem"  # its secret signing key
+PARTY_FILE = "party.json"  # the public description of the party
+SIGNING = "signing.pem"  # the secret signing key of the party
 _COMPRESSED_POINT = re.compile("0[23][0-9a-f]{64}")
-MOST_KEYS = 256  # of a party; each is tried as it is read
-_CURVE_BYTES = 32  # of an X25519 key, which stands last
-_LATTICE_BYTES = 1184  # of a public ML-KEM key
-_TAG_BYTES = 16  # that AES-GCM adds
+MOST_KEYS = 256  # keys of a party; each is tried as it is read
+_CURVE_BYTES = 32  # bytes of an X25519 key, which stands last
+_LATTICE_BYTES = 1184  # bytes of a public ML-KEM key
+_TAG_BYTES = 16  # bytes that AES-GCM adds
 # The bytes that a seal adds, by the bytes of the public key.
 _OVERHEAD = {
     _CURVE_BYTES: KEM.X25519.enc_length() + _TAG_BYTES,

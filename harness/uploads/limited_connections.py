@@ -20,22 +20,22 @@ from urllib.parse import urlsplit
 
 from fairshares.harness.system.stores import LEAST_RATE
 
-CONNECT_S = 30.0  # to reach any of a server's addresses, and for TLS
-SEND_S = 30.0  # to send a request, and what LEAST_RATE allows in addition
-ANSWER_S = 30.0  # to receive the head of the answer
-MOST_HEAD_BYTES = 1 << 18  # of an answer's head, with all that goes before it
+CONNECT_S = 30.0  # the time to reach any of a server's addresses, and for TLS
+SEND_S = 30.0  # the time to send a request, and what LEAST_RATE allows in addition
+ANSWER_S = 30.0  # the time to receive the head of the answer
+MOST_HEAD_BYTES = 1 << 18  # bytes of an answer's head, with all that goes before it
 LATE = "it did not answer in time"
 BROKE = "the connection broke"
 NOBODY = "nobody answers"
 _AT_ONCE = 1 << 16  # bytes that are received
-_RECORD_BYTES = 1 << 14  # that are sent at once: one record of TLS, of which is known whether it went
+_RECORD_BYTES = 1 << 14  # bytes sent at once: one record of TLS, of which is known whether it went
 _HTTPS_PORT = 443
 _END_OF_HEAD = b"\r\n\r\n"
 _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})[ \r]")
 _NO_BODY = re.compile(rb"\r\ncontent-length:[ \t]*0+[ \t]*\r\n", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection:[ \t]*close", re.IGNORECASE)
 _NOT_IN_HOSTS = {*' \t\r\n%<>"\\^`{|}'}
-_VISIBLE = re.compile(r"[!-~]+")  # what a request's first line may have of a URL
+_VISIBLE = re.compile(r"[!-~]+")  # the characters of a URL that a request's first line may have
 
 SocketAddress = tuple[int, int, int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
 """A family, a kind, a protocol, and an address, as `getaddrinfo` has them."""
@@ -205,9 +205,9 @@ class Connection:
         self._addresses = list(addresses)  # those not tried yet
         self._line: socket.socket | None = None
         self._tls: ssl.SSLSocket | None = None
-        self._watched = 0  # what the selector waits for
-        self._request = memoryview(b"")  # what is left to send
-        self._length = 0  # of the request
+        self._watched = 0  # the events that the selector waits for
+        self._request = memoryview(b"")  # the bytes that are left to send
+        self._length = 0  # the length of the request
         self._received = b""
         self._head_bytes = 0
         self._requests = 0
@@ -387,7 +387,7 @@ class Connection:
     def _receive(self) -> PutEnd:
         """Return the answer. Raises SSLWantReadError if more of it has to come, or OSError if it is none."""
         assert self._tls is not None
-        start = 0  # of the next head, in what was received
+        start = 0  # the start of the next head, in what was received
         while True:
             end = self._received.find(_END_OF_HEAD, start)
             seen = end if end >= 0 else len(self._received)

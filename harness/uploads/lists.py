@@ -89,7 +89,7 @@ class _ListHead:
     task: str
     sound: int
     unsound: dict[str, int]
-    signature: str = ""  # of a list that hosts sign; all other code says None
+    signature: str = ""  # the signature of a list that hosts sign; all other code says None
 
 
 def new_uploads(report: UploadReport, counted: Collection[str]) -> UploadReport:

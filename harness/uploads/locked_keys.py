@@ -30,7 +30,7 @@ from fairshares.harness.uploads.keys import (
     secrets_in,
 )
 
-LEAST_CHARACTERS = 12  # of a passphrase
+LEAST_CHARACTERS = 12  # characters of a passphrase
 _SALT_BYTES = 16
 _NONCE_BYTES = 12
 _KEY_BYTES = 32

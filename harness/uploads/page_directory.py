@@ -9,7 +9,7 @@ from fairshares.harness.uploads.page import BUILT, Site, check_meant, page_files
 from fairshares.harness.uploads.page_servers import page_server, upload_server
 from fairshares.harness.uploads.task import Task
 
-PUBLIC = "public"  # what a web server serves
+PUBLIC = "public"  # the folder that a web server serves
 SERVERS = "nginx"  # the configurations of servers
 _READ_BY_ALL = 0o644
 _ENTERED_BY_ALL = 0o755

@@ -85,7 +85,7 @@ class UploadAddress:
 
     host: str
     port: int
-    path: str  # from the first slash to the last
+    path: str  # the path from the first slash to the last
 
 
 def page_server(task: Task, site: Site) -> str:

@@ -37,7 +37,7 @@ from fairshares.harness.uploads.upload_servers import (
 
 _HTTPS = "https://"
 SCHEMES = (_HTTPS, "s3://", "gs://", "sftp://")
-TO_TASK = "task"  # in place of addresses: those in the task
+TO_TASK = "task"  # the word in place of addresses: those in the task
 
 
 def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
@@ -174,8 +174,8 @@ def _sent(
     progress = SentEnvelopes(sum(map(len, to_send)))
     stopped = Event()
     with closing(DefaultSelector()) as selector, ContextPool(len(addresses)) as pool:
-        servers: dict[int, UploadServer] = {}  # by party
-        in_stores = {}  # what each sends, by party
+        servers: dict[int, UploadServer] = {}  # servers by party
+        in_stores = {}  # the sender of each store, by party
         for party, (address, names) in enumerate(zip(addresses, to_send, strict=True)):
             directory = out / f"party-{party}"
             if address.startswith(_HTTPS):

@@ -32,7 +32,7 @@ from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
-MOST_ENVELOPES = 2**20  # of one file
+MOST_ENVELOPES = 2**20  # envelopes of one file
 # Who may upload.
 ANYONE = "anyone"
 CERTIFICATE = "certificate"

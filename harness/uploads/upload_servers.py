@@ -34,13 +34,13 @@ from fairshares.harness.uploads.limited_connections import (
 SENDING = ".sending"
 SENT = ".sent"
 PAUSES_S: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
-PATIENCE_S = 30.0  # with a server that takes nothing and answers nothing
-_NAMED_AFTER_S = 3.0  # of such silence
+PATIENCE_S = 30.0  # the patience with a server that takes nothing and answers nothing
+_NAMED_AFTER_S = 3.0  # seconds of such silence
 _FIRST_CONNECTIONS = 4
-_MOST_CONNECTIONS = 16  # to one server
-_MOST_BYTES = 1 << 24  # of envelopes on their way to one server, unless one is longer
+_MOST_CONNECTIONS = 16  # connections to one server
+_MOST_BYTES = 1 << 24  # bytes of envelopes on their way to one server, unless one is longer
 _TICK_S = 0.05  # between looks at what takes too long
-_LONGEST_TICK_S = 1.0  # that is counted as a server's silence
+_LONGEST_TICK_S = 1.0  # the longest time that is counted as a server's silence
 _SILENCE = PutEnd(Broken.UNREACHED, LATE, is_late=True)
 _LATE_BEFORE = "not tried, as the server did not answer an earlier one in time"
 

@@ -16,7 +16,7 @@ from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 if TYPE_CHECKING:  # a view of a result needs no plan
     from fairshares.harness.forecast.plan import ExpectedRelease, ReleasePlan
 
-MOST_ROWS = 20  # of a table of errors
+MOST_ROWS = 20  # rows of a table of errors
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ HOST_STEPS = {
     "look": "look at each host",
     "ports": "hosts: reach each other",
 }
-CAP_STEPS = {  # of a run that chooses a bound before another
+CAP_STEPS = {  # the steps of a run that chooses a bound before another
     "cap plan": "design the noise of the choice",
     "cap share": "clients: split their numbers of records into shares",
     "cap aggregate": "parties: take the shares of sizes",

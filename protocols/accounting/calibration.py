@@ -297,7 +297,7 @@ def possible_moves(queries: LinearQueries, neighbors: Neighbors) -> frozenset[tu
     if not queries.amounts:
         return frozenset([(1,) * nodes_changed(queries, replace(neighbors, cap=1))])
     records = [queries.record(cell) for cell in range(queries.cells)]
-    replaced: list[dict[int, int]] = []  # what a record may take the place of
+    replaced: list[dict[int, int]] = []  # the records that a record may take the place of
     if neighbors.are_replaced:
         replaced += records
     if neighbors.relation is not NeighboringRelation.REPLACE_ONE:

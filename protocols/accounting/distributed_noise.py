@@ -20,7 +20,7 @@ from fairshares.protocols.noise.added import BITS, DistributedNoise, NoiseDistri
 
 RATE_GRID = 10**15  # rates are rounded down to this grid
 _STEPS = 256  # steps of a loss distribution per standard deviation of the loss over all values that move
-TRIES = 100  # of noises, each a little larger than the one before
+TRIES = 100  # the number of noises that are tried, each a little larger than the one before
 _COARSEST = Fraction(1, 5)  # largest rate that `gaussian_square` covers
 _PRECISION = 256  # bits of gmpy2's numbers
 _DELTA_GRID = 1 << 200  # a delta is a multiple of 1 / this
@@ -196,7 +196,7 @@ def distance(noise: DistributedNoise) -> Fraction:
     Returns:
         The bound for a single party's table.
     """
-    rate = noise.rate * noise.honest  # of a single party's noise
+    rate = noise.rate * noise.honest  # the rate of a single party's noise
     # Values beyond the edge, bounded by a geometric series.
     first = _power_at_most(rate * (noise.edge + 1) ** 2)
     falls_by = _power_at_most(rate * (2 * noise.edge + 3))

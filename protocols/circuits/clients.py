@@ -7,7 +7,7 @@ from __future__ import annotations
 
 CHECKS = 40  # a changed mask passes with probability 2^-40, whichever client it is tried on
 MOST_CHECKS = 64  # subsets that a word of a client's seed chooses
-DIGEST_WORDS = 4  # of 64 bits: SHA-256
+DIGEST_WORDS = 4  # words of 64 bits: SHA-256
 
 
 def checks(parts: int) -> int:

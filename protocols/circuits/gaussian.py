@@ -14,7 +14,7 @@ from fairshares.protocols.circuits.coins import Coin, exp_bounds
 from fairshares.protocols.circuits.integers import sum_of_bits
 from fairshares.protocols.circuits.noise import default_noise, flip, xor_of_inputs
 
-JOINT_ARGUMENTS = ("law", "shape")  # of a program with joint Gaussian noise
+JOINT_ARGUMENTS = ("law", "shape")  # arguments of a program with joint Gaussian noise
 JOINT_GAUSSIAN = "joint-gaussian"
 _DIGITS = 14  # significant bits of a probability
 _ONE = 1 << 512

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from fairshares.protocols.circuits.machine import parties_that_mask
 
-MASK_BITS = 64  # of a secret integer in a ring
+MASK_BITS = 64  # the bits of a secret integer in a ring
 
 
 def sum_of_bits(terms, secret_integer):

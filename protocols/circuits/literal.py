@@ -14,7 +14,7 @@ from fairshares.protocols.circuits.noise import two_complement, xor_of_inputs
 FRACTION_BITS, TOTAL_BITS = 16, 31  # the most that MP-SPDZ's division takes modulo 2^64
 MADE_UP = "made-up"
 ONE_BY_ONE, AT_ONCE = "one-by-one", "at-once"
-_MOST_SCALE = 1000  # of noise that fits 31 bits
+_MOST_SCALE = 1000  # the largest scale of noise that fits 31 bits
 
 
 def made_up(public_integer, data: str, number: int):

@@ -89,8 +89,8 @@ def input_widths(n_bits: int) -> list[int]:
     return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
 
 
-OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program with distributed noise
-KEPT_ARGUMENTS = ("kept",)  # where noise made before begins in parties' files
+OWN_ARGUMENTS = ("law", "rate", "edge")  # arguments of a program with distributed noise
+KEPT_ARGUMENTS = ("kept",)  # the place at which noise made before begins in parties' files
 
 
 def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):

@@ -225,12 +225,12 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     Returns:
         The error, in records.
     """
-    factors = [1.0]  # of each diagonal, over the diagonal before
+    factors = [1.0]  # the factor of each diagonal, over the diagonal before
     for k in range(1, bins):
         factors.append(1 - 1 / (2 * k))
     squares = np.cumsum(np.cumprod(factors) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
-    sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # for a move of 1
+    sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # the standard deviation for a move of 1
     return sigma * moved * math.sqrt(squares.mean())
 
 

@@ -356,7 +356,7 @@ def _mass_and_mean_below(bits: Sequence[float], ends: Floats) -> tuple[Floats, F
     """
     chances = list(bits)
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
-    chances.append(0.0)  # of a bit above all others, which n has if all of G is below n
+    chances.append(0.0)  # the chance of a bit above all others, which n has if all of G is below n
     mass = np.zeros(n.shape)
     mean = np.zeros(n.shape)
     equal = np.ones(n.shape)  # the probability that all bits so far are equal

@@ -38,14 +38,14 @@ from fairshares.protocols.noise.truncated import magnitude_mass
 BITS = 128  # a table's probabilities are multiples of 2^-128
 MAX_EDGE = 1 << 16  # a table has 131,073 entries at most
 
-MAX_COIN_BITS = 1024  # of a coin in a file
+MAX_COIN_BITS = 1024  # bits of a coin in a file
 MAX_PARTIES = 16
-_LARGEST = {"edge": MAX_EDGE, "parties": MAX_PARTIES, "honest": MAX_PARTIES}  # in a file
+_LARGEST = {"edge": MAX_EDGE, "parties": MAX_PARTIES, "honest": MAX_PARTIES}  # the largest numbers in a file
 
 _ONE = 1 << 256  # fixed point for a distribution's terms, before they are rounded
 _CHUNK = 1 << 16  # draws at a time
-_FINE_BITS = 10  # of a magnitude on the grid of a sum
-_PLACES = 2048  # on the grid of a sum
+_FINE_BITS = 10  # bits of a magnitude on the grid of a sum
+_PLACES = 2048  # places on the grid of a sum
 _CUT = 1e-10  # mass that a convolution may drop on each side
 _TOLERANCE = 1e-9
 _GRID = 4096  # cells of the common grid of several noises
@@ -321,7 +321,7 @@ def _laplace_terms(ratio: int, edge: int, honest: int) -> list[int]:
     terms = [_ONE]
     for k in range(2 * edge):
         terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
-    differences = convolution([terms, terms[::-1]])  # from -2 edge on
+    differences = convolution([terms, terms[::-1]])  # differences from -2 edge on
     return differences[2 * edge : 3 * edge + 1]
 
 
@@ -333,7 +333,7 @@ def _gaussian_terms(ratio: int, edge: int) -> list[int]:
         edge: The largest x.
     """
     terms = [_ONE]
-    step = ratio  # from x to x + 1: g^(2x + 1)
+    step = ratio  # the factor from x to x + 1: g^(2x + 1)
     square = ratio * ratio // _ONE
     for _ in range(edge):
         terms.append(terms[-1] * step // _ONE)

@@ -132,15 +132,15 @@ COUNTS = "counts"
 WEIGHTS = "weights"
 GAP = "gap"
 QUANTITIES = (SUM, COUNTS, WEIGHTS, GAP)
-CHOICES = 24  # of records, drawn per cap
-NOISES = 1024  # per cap
+CHOICES = 24  # choices of records, drawn per cap
+NOISES = 1024  # draws of noise, per cap
 
 CURVES = "curves"
 RATES = "rates"
 THRESHOLDS = "thresholds"
 CURVE_QUANTITIES = (CURVES, RATES, THRESHOLDS)
 BINS = 101
-DRAWS = 12  # of kept records and noise, per cap
+DRAWS = 12  # draws of kept records and noise, per cap
 
 _GRID = np.array(even_grid(BINS))
 _NAMES = tuple(f"group {group}" for group in range(1, GROUPS + 1))

@@ -28,10 +28,10 @@ from fairshares.protocols.arrays import Floats
 
 # The paper's text has neither its axes nor its ratios. These are chosen here.
 EPSILONS = np.geomspace(0.05, 10, 47)
-RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
-SHOWN_EPSILON = 1.0  # of numbers on Figures 1 and 2
+RATIOS = (1, 3, 9, 99, 999)  # the ratios of Figure 2; 3 is equal groups taken for 25 % and 75 %
+SHOWN_EPSILON = 1.0  # the epsilon of the numbers on Figures 1 and 2
 
-VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the estimated group; the code's mean square
+VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # values of the estimated group; the code's mean square
 TOLD = 0.6  # both groups' mean, -1 to 1, in the example of a wrong size
 AS_PUBLISHED: dict[str, Allocation] = {
     "M_R opt.": published_r,

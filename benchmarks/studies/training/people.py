@@ -36,7 +36,7 @@ class People:
     client: Integers  # shape (n,): from 0
     groups: tuple[str, ...]
     unit: PrivacyUnit = PrivacyUnit.RECORD
-    recipe: Row = field(default_factory=dict)  # what PrivFairFL has of these records alone; see `PAPERS`
+    recipe: Row = field(default_factory=dict)  # PrivFairFL's facts on these records alone; see `PAPERS`
 
     @property
     def clients(self) -> int:
@@ -177,7 +177,7 @@ def randhie() -> People:
     )
 
 
-ADS: Row = {  # what appendix C says of ADS alone
+ADS: Row = {  # the facts of appendix C on ADS alone
     "rounds": 800,
     "rate": 0.1,
     "noise": 0.7,

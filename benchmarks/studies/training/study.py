@@ -74,9 +74,9 @@ EPSILONS = (TARGET_EPSILON, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D
 
 
 WHOLE: Row = {
-    "seeds": 20,  # of the paper's recipe, at `TARGET_EPSILON`
-    "judged": 100,  # of this project's schemes, at `TARGET_EPSILON`
-    "swept": 5,  # of all, at other epsilons
+    "seeds": 20,  # seeds of the paper's recipe, at `TARGET_EPSILON`
+    "judged": 100,  # seeds of this project's schemes, at `TARGET_EPSILON`
+    "swept": 5,  # seeds of all schemes, at other epsilons
     "epsilons": EPSILONS,
     "recipe": {},  # changes of the paper's recipe
 }

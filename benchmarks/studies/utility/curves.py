@@ -54,7 +54,7 @@ class Sample:
     """Records that are counted, several times over, and the population behind them."""
 
     histograms: Integers  # shape (repetitions, k, 2, T): records per group, label and score bin
-    whole: GroupCurves  # of the population, or of people who were not counted
+    whole: GroupCurves  # curves of the population, or of people who were not counted
 
     def counted(self, repetition: int) -> GroupCurves:
         """Return one repetition's exact curves."""
@@ -305,7 +305,7 @@ def design_local(
     """
     designs = []
     for tree in trees:
-        for twentieths in range(1, 20):  # of epsilon, for the group
+        for twentieths in range(1, 20):  # the share of epsilon for the group
             of_group = min(epsilon * twentieths / 20, MOST_LOCAL)
             inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
             designs.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))

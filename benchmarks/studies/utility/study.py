@@ -60,7 +60,7 @@ from fairshares.protocols.arrays import Floats
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
 
 
-RELATION = NeighboringRelation.REPLACE_ONE  # as local DP protects
+RELATION = NeighboringRelation.REPLACE_ONE  # the relation that local DP protects
 _SHOWN = 1  # the epsilon of the table
 NAMES = {
     TREE: "tree (default)",

@@ -151,7 +151,7 @@ def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str |
     )
     if is_new:
         cli.announce(_accepted(chosen, "The new policy accepts"))
-    parties = next(iter(certificates.values()))  # which are the same for every engine
+    parties = next(iter(certificates.values()))  # the same for every engine
     accepted = {party: "this host" if party == options.party else "" for party in parties}
     cli.show(view.certificates(accepted, certificates, exported(directory, options.party)))
 

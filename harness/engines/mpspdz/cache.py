@@ -14,7 +14,7 @@ from fairshares.harness.errors import CompileError
 from fairshares.harness.system.files import in_turn, open_regular, scratch_directory
 from fairshares.harness.system.places import directory_fault, followed
 
-_DIGEST = "sha256"  # of all else in the entry
+_DIGEST = "sha256"  # the file with the digest of all else in the entry
 _CHUNK = 1 << 20
 
 

@@ -33,7 +33,7 @@ from fairshares.harness.system.processes import leashed
 _REFUSED = re.compile(r"^Compiler\.exceptions\.CompilerError: (.*)", re.MULTILINE)  # by a rule of its own
 _LOOK_S = 0.1  # between two looks at a compiler that runs
 _MOST_OUTPUT = 1 << 26  # bytes that the compiler and a program's Python may print, far more than any does
-_PROGRAMS = "bytecode"  # their place in the cache
+_PROGRAMS = "bytecode"  # the place of programs in the cache
 _ESTIMATE = "estimate"
 
 

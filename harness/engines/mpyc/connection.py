@@ -15,7 +15,7 @@ from fairshares.harness.engines.mpyc.interfaces import Runtime
 from fairshares.harness.errors import LostPeerError, PeerMessageError
 
 _HEADER = struct.Struct("<qI")  # a step and a length
-_NUMBER_BYTES = 2  # of a party's number
+_NUMBER_BYTES = 2  # bytes of a party's number
 _UPKEEP = 512  # bytes that this process needs for each kept message besides its content, at most
 _MOST_UNASKED = 1 << 30
 _SHARE_OF_MEMORY = 16

@@ -88,7 +88,7 @@ class Value(metaclass=_Closed):
     __array_ufunc__ = None  # keeps numpy from iterating over a vector's lanes
 
     def __init_subclass__(cls, name: str) -> None:
-        cls.__name__ = name  # as messages call it
+        cls.__name__ = name  # the name in messages
 
     @classmethod
     def _of(cls, lanes: Lanes) -> Self:

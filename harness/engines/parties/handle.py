@@ -57,7 +57,7 @@ _VARIABLE = re.compile(
 
 _SIZE_S = 0.01  # between looks at the size of what a party prints
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
-_TOO_MUCH = 19  # of a party that printed more than is read
+_TOO_MUCH = 19  # the exit code of a party that printed more than is read
 
 
 def _says_ready(line: str) -> bool:

@@ -41,7 +41,7 @@ from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.party_reports import ReadyReport, line_of, line_of_failure, line_of_lost_peer
 from fairshares.harness.system.processes import die_with_parent
 
-GO = "go"  # what a party waits for on its standard input
+GO = "go"  # the word that a party waits for on its standard input
 CLAIMED_EXIT = 17
 # Imported by name, since engines import this package.
 _EMBEDDED_ENGINE = "fairshares.harness.engines.mpyc.party"

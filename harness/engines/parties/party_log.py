@@ -38,10 +38,10 @@ _OF_A_FAILURE = re.compile(
     r"|compiled for|requires?\b|need|has to be|at (least|most)|too )",
     re.IGNORECASE,
 )
-MOST_LOG_BYTES = 1 << 26  # of a party's log that are read, far more than any release's outputs take
+MOST_LOG_BYTES = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 MOST_FOREIGN_LOG_BYTES = 1 << 22  # the same of a program of which nothing is known, and which may fill it
 _MOST_KEPT = 1 << 14  # lines of it that are kept
-_LAST_LINES = 5  # that are kept of a log whose lines may all be shown, if none says why the machine failed
+_LAST_LINES = 5  # lines kept of a log whose lines may all be shown, if none says why the machine failed
 _LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )

@@ -115,7 +115,7 @@ _SET_SECCOMP = 22
 _FILTER = 2
 # Answers of a filter.
 _ALLOW = 0x7FFF0000
-_REFUSE = 0x00050000 | 1  # with the error EPERM
+_REFUSE = 0x00050000 | 1  # refuses with the error EPERM
 # Instructions of a filter.
 _LOAD = 0x20
 _EQUAL = 0x15
@@ -499,7 +499,7 @@ def _filter_of(rules: Iterable[bytes]) -> bytes:
 
 
 def _argument_at(argument: int) -> int:
-    return 16 + 8 * argument  # its lower half
+    return 16 + 8 * argument  # the place of its lower half
 
 
 def _load(offset: int) -> bytes:

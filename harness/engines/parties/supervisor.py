@@ -42,7 +42,7 @@ from fairshares.harness.system.threads import ContextPool, ContextThread
 from fairshares.harness.uploads.signatures import Signed
 
 _POLL_S = 0.005
-_GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
+_GRACE_S = 0.5  # the time from the first failure until others are stopped, which shows the culprit
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
 # By which a process ends through a fault of its own.
 _CRASHES = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV))
@@ -146,7 +146,7 @@ class Rounds:
         for party, column in zip(self._parties, columns, strict=True):
             # In threads, as a pipe has little room.
             ContextThread(target=party.send, args=(column,), daemon=True).start()
-        lines: dict[int, str] = {}  # by party
+        lines: dict[int, str] = {}  # lines by party
         pause = 0.0005  # between looks at the outputs, at first
         while len(lines) < len(self._parties):
             before = len(lines)
@@ -258,7 +258,7 @@ def started(
 
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
     """
-    to_end: list[PartyHandle] = list(parties)  # of each party what may have to be ended
+    to_end: list[PartyHandle] = list(parties)  # the parties that may have to be ended
     try:
         processes: list[Process] = []
         for number, party in enumerate(parties):
@@ -391,7 +391,7 @@ def _culprits(
     A party that lost its peer fails right after the peer, and may be seen first. A machine of MP-SPDZ may
     even crash then, with or without a word, as some of its threads end while others use what they had.
     """
-    killed = []  # from outside
+    killed = []  # parties that were killed from outside
     crashed = []
     lost_nobody = []
     crashed_after_a_loss = []

@@ -11,7 +11,7 @@ FOUR_FIFTHS = "four_fifths"
 ACCURACY_PARITY = "accuracy_parity"
 PREDICTIVE_PARITY = "predictive_parity"
 
-RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")  # which every result has
+RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")  # rates that every result has
 
 
 @dataclass(frozen=True)

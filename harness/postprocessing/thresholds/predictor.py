@@ -55,8 +55,8 @@ class Estimator(Protocol):
 
 THRESHOLDS_FILE = "thresholds.json"
 ERROR = "error"
-_NUMBER_OF_FEATURES = "n_features_in_"  # of estimators that were fitted, most often
-_NAMES_OF_FEATURES = "feature_names_in_"  # of those that were fitted on a table
+_NUMBER_OF_FEATURES = "n_features_in_"  # an attribute of most estimators that were fitted
+_NAMES_OF_FEATURES = "feature_names_in_"  # an attribute of estimators that were fitted on a table
 
 
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
@@ -79,7 +79,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         labels: The two labels to predict without an estimator. None: 0 and 1.
     """
 
-    __module__ = "fairshares"  # where a pickle finds it again, whatever moves
+    __module__ = "fairshares"  # the place where a pickle finds it again, whatever moves
     __metadata_request__predict: ClassVar = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar = {"sensitive_features": True}
     __metadata_request__score: ClassVar = {"sensitive_features": True}

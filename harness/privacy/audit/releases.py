@@ -45,7 +45,7 @@ from fairshares.protocols.noise.added import BITS, NoiseDistribution
 from fairshares.protocols.noise.truncated import log_upper_bound
 from fairshares.protocols.spec import ProtocolSpec, declared_release
 
-PAPERS_THRESHOLDS = 1001  # of PrivFairFL
+PAPERS_THRESHOLDS = 1001  # the thresholds of PrivFairFL
 
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 

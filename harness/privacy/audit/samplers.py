@@ -28,7 +28,7 @@ from fairshares.protocols.local_dp.exact_privacy import claimed_for_l, epsilon_o
 from fairshares.protocols.local_dp.randomizers import MechanismL, MechanismR
 from fairshares.protocols.noise import truncated as noise
 
-GROUPS = 2  # in audits of local mechanisms
+GROUPS = 2  # groups in audits of local mechanisms
 OF_LOCAL: Mapping[str, str | int] = {"groups": GROUPS, "neighboring_relation": "replace_one"}
 
 

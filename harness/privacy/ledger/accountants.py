@@ -29,9 +29,9 @@ _FINEST = 1e-4
 _MOST_STEPS = 2e5
 _FIXED = 256  # fractional bits
 _ONE = 1 << _FIXED
-_STEPS = 64  # of the loss, in epsilon of one value
-_MOST_EXPONENT = 64  # of e^ε
-_PARTS = 1000  # of a budget: the unit in which its rest is said
+_STEPS = 64  # steps of the loss, in epsilon of one value
+_MOST_EXPONENT = 64  # the largest exponent of e^ε
+_PARTS = 1000  # parts of a budget: the unit in which its rest is said
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ APPLICATION_ID = 0x46534C47  # "FSLG", which marks any copy of the file as ours
 _ELSEWHERE = "name another file with {ledger}"
 _LOCKED = "another program has kept it locked for {timeout_s} s; end that program, or try again"
 _DAMAGED = "it is damaged; restore it from a copy"
-_REASONS = {  # by SQLite's primary result code
+_REASONS = {  # reasons by SQLite's primary result code
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: f"it may not be written; make it and its directory writable, or {_ELSEWHERE}",

@@ -40,7 +40,7 @@ from fairshares.protocols.accounting.calibration import NeighboringRelation, Pri
 from fairshares.protocols.exact_numbers import stated_number
 from fairshares.protocols.guarantee import Budget, Guarantee, compose
 
-_COLUMNS = (  # of a charge
+_COLUMNS = (  # the columns of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
@@ -95,7 +95,7 @@ class Ledger(Database):
     """
 
     schema = 7
-    earlier = 6  # of version 1.0
+    earlier = 6  # the version of ledgers of version 1.0
     tables = f"""
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
@@ -499,7 +499,7 @@ def _spent_on(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) ->
         int(number): Guarantee(stated_number(epsilon), stated_number(delta))
         for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
-    totals: dict[int, Guarantee] = {}  # by history
+    totals: dict[int, Guarantee] = {}  # totals by history
     for history in asked:
         totals[history.number] = compose(of_charges[charge] for charge in history.charges)
     return {upload: totals[number] for upload, number in histories.asked_with(connection, totals)}

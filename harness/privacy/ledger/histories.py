@@ -172,8 +172,8 @@ def upgrade(connection: sqlite3.Connection, *, keep: bool) -> None:
 def _histories_of_uses(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int]]:
     """Yield each upload of `uses` in order, with the number of its history, which is written before."""
     task = _number_of(connection, None)
-    numbers: dict[tuple[int, int], int] = {}  # of histories, by their charge and the history before
-    known: dict[str, int] = {}  # of histories, by all of their charges
+    numbers: dict[tuple[int, int], int] = {}  # numbers of histories, by their charge and the history before
+    known: dict[str, int] = {}  # numbers of histories, by all of their charges
     for upload, charges in connection.execute(
         "SELECT upload, GROUP_CONCAT(charge) FROM uses GROUP BY upload ORDER BY upload"
     ):

@@ -45,7 +45,7 @@ from fairshares.protocols.mechanisms.above_threshold import allowed_above
 from fairshares.protocols.noise.added import noise_sum
 from fairshares.protocols.spec import ProtocolSpec
 
-CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
+CAP_SHARE = Fraction(1, 5)  # a share of epsilon and delta, for --cap auto
 
 
 @dataclass(frozen=True)

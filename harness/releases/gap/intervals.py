@@ -15,10 +15,10 @@ import numpy as np
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import Noise, mean_square_error, noise_sum
 
-FAILURE = 0.05  # of each interval
+FAILURE = 0.05  # the failure of each interval
 _RARE = FAILURE / 200  # chance that one end of a group's window is wrong: of its size, or of its mean
 _MOVED = 1e-4  # chance that a direction's noise moves further than assumed from one row to the next
-_MAIN = FAILURE - 8 * _RARE  # for both ends of a difference: a pair has eight ends of windows
+_MAIN = FAILURE - 8 * _RARE  # the failure for both ends of a difference: a pair has eight ends of windows
 _ROWS = 256  # rows of a table from direction 0 to 1
 _LAST_ROW = 320  # an upper end beyond its direction is as good as none
 _PLACES = 4096  # points of the grid on which a row's noise is added up
@@ -26,7 +26,7 @@ _NEARLY_ALL = 0.9  # survival at places from which on it looks
 _TINY = 1e-6  # survival at places that the bound with rounding does not look at
 _TILTS = np.geomspace(0.4, 2.5, 80)  # over the root mean square of one sum's noise
 _DISTANCES = 640  # points of the grid of a mean's distance from its interval
-_REACH = 1.8  # from 0 to the last of these points, in distances from the first one to 0
+_REACH = 1.8  # the reach from 0 to the last of these points, in distances from the first one to 0
 _BEYOND = 0.26  # how far a mean's interval may go beyond the range, in quantiles at the range's end
 _MOST_BEYOND = 0.14  # the same, as a share of the range's half
 # Edges of cells of means near the range's ends: distances from the end, in such quantiles.
@@ -78,7 +78,7 @@ class SurvivalTable:
 
         Rounding is sub-Gaussian: E exp(x R) <= exp(x^2 rounding^2 / 2) for each x.
         """
-        self._quantiles: dict[float, Floats] = {}  # by failure
+        self._quantiles: dict[float, Floats] = {}  # quantiles by failure
         self._missed: dict[float, Floats] = {}
         law = noise_sum(noise, 1)
         directions = np.arange(_LAST_ROW + 1) / _ROWS
@@ -271,7 +271,7 @@ class Group:
             rounded: Whether clients round their values at random.
         """
         self.sums = sums
-        self._missed: dict[float, tuple[Floats, Floats]] = {}  # by failure
+        self._missed: dict[float, tuple[Floats, Floats]] = {}  # values by failure
         client = 2.0 * steps
         of_size = noise_sum(noise, 2)
         reach = of_size.quantile(_RARE)
@@ -285,7 +285,7 @@ class Group:
         if rounded:
             powers = list(range(_power(least / client, noise), _power(largest / client, noise) + 1))
         self.table = table_of(noise, powers[-1])
-        self._others = [table_of(noise, power) for power in powers[:-1]]  # of less rounding
+        self._others = [table_of(noise, power) for power in powers[:-1]]  # tables of less rounding
         low, high = self.interval(_RARE - _MOVED)
         least = min(max(least, seems_empty - of_size.quantile(_MAIN) - 1.0), largest)
         self.window = Window((least, largest), (max(low, -1.0), min(high, 1.0)))

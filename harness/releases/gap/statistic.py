@@ -44,7 +44,7 @@ from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import Noise
 from fairshares.protocols.spec import ProtocolSpec
 
-USEFUL = 0.1  # of the range: a useful accuracy of gaps
+USEFUL = 0.1  # a share of the range: a useful accuracy of gaps
 
 
 class StatedGrid(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class StatedGrid(Struct, frozen=True, kw_only=True, omit_defaults=True):
     low: float
     high: float
     steps: Annotated[int, Meta(ge=1, le=MAX_STEPS)]
-    rounding: Rounding = Rounding.NEAREST  # as results of version 1.0
+    rounding: Rounding = Rounding.NEAREST  # the rounding of results of version 1.0
 
 
 class StatedMean(Struct, frozen=True, kw_only=True):

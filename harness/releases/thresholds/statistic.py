@@ -78,8 +78,8 @@ from fairshares.protocols.noise.added import (
 from fairshares.protocols.spec import ProtocolSpec
 
 CURVES = "curves.json"
-SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
-CURVE_RATIOS = 16  # as `RATIOS`, of curves
+SQUARE_ROOT = "square-root factorization"  # a factorization of the matrix of cumulative sums; not built here
+CURVE_RATIOS = 16  # ratios of curves, as `RATIOS`
 
 
 class StatedCurves(Struct, frozen=True, kw_only=True):

@@ -84,10 +84,10 @@ class _Intervals:
     logarithmic: bool
 
     def draw(self, axes: Axes) -> None:
-        pitch = float(len(self.series))  # from a row to the next, in lines
+        pitch = float(len(self.series))  # the distance from a row to the next, in lines
         if len(self.series) > 1:
             pitch += 0.5
-        first_lines = pitch * np.arange(len(self.rows))  # of each row
+        first_lines = pitch * np.arange(len(self.rows))  # the first line of each row
         entries: list[Line2D] = []
         if self.line is not None:
             axes.axvline(self.line, color=GREY, linewidth=0.8, linestyle=":")
@@ -103,7 +103,7 @@ class _Intervals:
                 fillstyle="full" if i < len(MARKERS) else "none",
                 linestyle="none",
             )
-        middles = first_lines + (len(self.series) - 1) / 2  # of each row
+        middles = first_lines + (len(self.series) - 1) / 2  # the middle of each row
         axes.set_yticks(middles, [_short(row) for row in self.rows], parse_math=False)
         axes.tick_params(axis="y", length=0)
         axes.set(xlabel=self.what, ylim=(pitch * (len(self.rows) - 1) + len(self.series) - 0.4, -0.6))
