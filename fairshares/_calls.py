@@ -106,8 +106,8 @@ def weights(
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
-        neighboring_relation: "add_or_remove_one" or "replace_one". None: that of the population's first run,
-            else "replace_one" where a client has one record, as without client_id or with max_count=1.
+        neighboring_relation: "add_or_remove_one" or "replace_one". None: the relation of the population's first
+            run, else "replace_one" where a client has one record, as without client_id or with max_count=1.
         shares: The directory in which uploads arrive, instead of records.
         chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
             each record once. `load` adds up their results.
@@ -187,10 +187,10 @@ def thresholds(
     Args: as in `weights`, and
         score: From 0 to 1, of records that the model was *not* trained on. With more than two labels: a
             column `score_` and the label for each.
-        thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: those of
-            `domain`, else 101. More take longer and have more noise.
-        positive_label: The label that a high score speaks for. None: the last in order, which is that of the
-            categories if these have one.
+        thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: the
+            thresholds of `domain`, else 101. More take longer and have more noise.
+        positive_label: The label that a high score speaks for. None: the last in order; ordered
+            categories have an order of their own.
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
             "false_positive_rate_parity" or "demographic_parity"; "four_fifths", where the smallest selection
             rate is at least four fifths of the largest; "accuracy_parity"; or "predictive_parity", where as

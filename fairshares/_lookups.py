@@ -57,7 +57,7 @@ def plan(
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit". None: one machine.
         error: Between 0 and 1; the plan then says what this error takes, too.
         ledger: The file of charges, in which the plan looks up the task's `population`, if that is named.
-        of_the_task: The task's other options, except those of a run, and columns of `from_records`.
+        of_the_task: The task's other options, except the options of a run, and columns of `from_records`.
     Returns:
         Costs by model, and the expected error of the release.
     Raises:

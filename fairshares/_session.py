@@ -273,7 +273,7 @@ class Session:
         return _lookups.ledger(self._population, ledger=self._ledger)
 
     def _with(self, call: str, given: dict[str, R]) -> dict[str, R]:
-        """Return a call's own arguments, and those of the session that it has."""
+        """Return a call's own arguments, and the session's arguments that the call has."""
         own = {name: value for name, value in given.items() if name != "self"}
         parameters = inspect.signature(getattr(_calls, call)).parameters
         left_out = () if "label" in parameters else _NOT_OF_VALUES

@@ -57,7 +57,7 @@ class Shown:
 
         Args:
             kind: The picture's name, such as "privacy". By default the first picture.
-            ax: Axes of Matplotlib to draw on. None: those of a new figure.
+            ax: Axes of Matplotlib to draw on. None: the axes of a new figure.
         Returns:
             The axes; `.figure.savefig("my.png")` makes a file.
         Raises:

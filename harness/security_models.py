@@ -52,8 +52,8 @@ class PartyNumbers:
 class SecurityModel:
     """One security model, as in docs/reference/models.md.
 
-    A model with `numbers` has an instance for each number of parties. `MODELS` holds those of the usual
-    numbers, and `get_model` returns any.
+    A model with `numbers` has an instance for each number of parties. `MODELS` holds the instances of usual
+    numbers, and `get_model` returns any instance.
 
     Attributes:
         parties: How many parties compute.

@@ -52,7 +52,7 @@ def threshold_for_all(curves: pd.DataFrame, lost: float) -> float:
     accuracy is at most `lost` below the best. Without that bound it would accept everybody or nobody.
 
     Args:
-        curves: The columns true_positives and false_positives by (group, threshold), as of a
+        curves: The columns true_positives and false_positives by (group, threshold), as in a
             `ThresholdsResult`. The least threshold is 0, and counts everybody.
         lost: How much balanced accuracy may be given up, from 0 to 1.
     """

@@ -99,7 +99,7 @@ SEED = 20_211_103  # arbitrary; for simulations alone
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A logarithm with its noise and charge. If its offset is large, its noise is that of a plain count."""
+    """A logarithm with its noise and charge. With a large offset it is a plain count."""
 
     name: str
     distribution: ShiftedLog

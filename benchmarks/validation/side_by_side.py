@@ -49,8 +49,8 @@ class Ratio:
 class Took:
     """A literal form's seconds at the paper's size.
 
-    The median is that of the runs, or what their median cost of a threshold leads to. `low` and `high` are
-    the least and the largest seconds of a run, or what all measured costs of a threshold lead to.
+    The median is over the runs, or follows from their median cost of a threshold. `low` and `high` are the
+    least and the largest seconds of a run, or follow from all measured costs of a threshold.
     """
 
     median: float
@@ -228,8 +228,8 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
 def _suite_of_ours(measured: Measured, where: Mapping[str, Level | None]) -> str:
     """Return the suite whose runs of our default stand in a row; an empty text if none has any.
 
-    It is a suite that has the literal forms, too, so that ratios are of runs in turn. Of several such, or of
-    none, it is that with most good runs.
+    The suite has the literal forms, too, so that ratios are of runs in turn. If several suites have them, or
+    none, the suite has most good runs.
     """
     with_literal = {cell.suite for form in FORMS for cell in measured.where(variant=form, **where) if cell.ok}
     runs: Counter[str] = Counter()

@@ -46,7 +46,7 @@ def options_of(model: SecurityModel) -> tuple[str, ...]:
 
 
 class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a virtual machine beside those of its security model.
+    """Options of a virtual machine beside its security model's options.
 
     Attributes:
         batch: How much is prepared at once; None for the machine's choice.

@@ -327,7 +327,7 @@ class Engine(Runner, MadeUpRunner):
     def prepare_rounds(
         self, job: PrivateJob, model: SecurityModel, work: Path, timeout_s: float, shape: RoundsShape
     ) -> Iterator["ReadyRounds"]:
-        """Start the parties of rounds, which then wait, as `prepare` starts those of a job."""
+        """Start the parties of rounds, which then wait, as `prepare` starts the parties of a job."""
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             addresses = [(LOOPBACK, port) for port in ports]

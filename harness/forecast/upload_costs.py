@@ -46,7 +46,7 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
     """Return the cost of `uploads` uploads of a task for one party.
 
     Seconds per upload grow with the counts in it, by the slope between the two rows of `measured` that
-    differ in counts alone. Memory is as measured, plus that of further identities.
+    differ in counts alone. Memory is as measured, plus the memory of further identities.
 
     Args:
         uploads: The number of uploads.

@@ -594,7 +594,7 @@ def _compare_certificates(answered: Sequence[Answered]) -> None:
 
 
 def _called_by(number: int, hosts: Sequence[T], engine: Engine) -> Sequence[T]:
-    """Return those of some hosts, in the parties' order, to which the party of one of them connects."""
+    """Return the hosts, in the parties' order, to which the party of one of them connects."""
     return hosts[:number] if engine.connects_down else hosts[number + 1 :]
 
 

@@ -38,7 +38,7 @@ class Role(StrEnum):
 class Hello:
     """The first line of a host's process.
 
-    Its form is that of every version, so that a difference of versions can be told. All else may differ.
+    Every version has this form, so that a difference of versions can be told. All else may differ.
     [test: tests/harness/hosts/test_connection.py]
 
     Attributes:

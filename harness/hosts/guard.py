@@ -187,7 +187,7 @@ class Guard:
     def with_task(self, task: Task) -> Self:
         """Return the guard of the same run on uploads of a task.
 
-        The owner's policy names tasks as their makers wrote them, and not those of single reveals.
+        The owner's policy names tasks as their makers wrote them, and not the tasks of single reveals.
 
         Raises PolicyError unless the owner allows them, or UsedUploadsError if the owner closed the task;
         ShareError if the run is of another task's reveals.

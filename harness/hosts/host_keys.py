@@ -61,7 +61,7 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
     """Return this host's certificates by engine, or none before its set-up.
 
     Raises:
-        HostUnfitError: The host's keys are those of another party, or others can read them.
+        HostUnfitError: The host's keys belong to another party, or others can read them.
     """
     keys = directory / DIRECTORY
     if not keys.is_dir():

@@ -455,7 +455,7 @@ def is_time(text: str) -> bool:
 def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> list[str]:
     """Return the fingerprint of the certificate that each signer's links showed.
 
-    It is the certificate of the party's key for the run or, in version 1.0, that of the owner's key.
+    This is the certificate of the party's key for the run or, in version 1.0, of the owner's key.
     """
     run_certificates_of_signers = [statement.ran.run_certificate for statement, _ in signers]
     if not any(run_certificates_of_signers):

@@ -52,7 +52,7 @@ class SignedReveal:
 
     @property
     def first(self) -> Statement:
-        """The statement of party 0's host, which those of the others are like."""
+        """The statement of party 0's host; the other hosts' statements are like it."""
         return self.signers[0][0]
 
     @property

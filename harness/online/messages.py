@@ -37,8 +37,8 @@ def knock(gateway: str, client: str) -> bytes:
     """Return the bytes that a client sends a gateway before TLS, from the certificates (PEM) of both.
 
     Only somebody who reads along can know them: a client's certificate is for one run, and TLS encrypts it.
-    They prove nothing. They only have the client's connection taken before those of strangers. They differ
-    between gateways, so they do not tell which connections are of one client.
+    They prove nothing. They only have the client's connection taken before strangers' connections. They
+    differ between gateways, so they do not tell which connections are of one client.
     """
     certificates = b"".join(ssl.PEM_cert_to_DER_cert(pem) for pem in (gateway, client))
     return hashlib.sha256(b"fairshares:client:3:knock\n" + certificates).digest()
@@ -65,7 +65,7 @@ class Announced(Struct, frozen=True, kw_only=True):
 class FirstMessage(NamedTuple):
     """The message that opens a conversation.
 
-    On the wire it is one object in JSON, whose fields are those of both.
+    On the wire it is one object in JSON, with the fields of both.
 
     Attributes:
         announced: The facts that concern one client.

@@ -55,7 +55,7 @@ class AddedUp:
 
     Attributes:
         signed: Whether hosts signed each run.
-        compared: Whether the certificates that signed are those of the hosts' owners. If not, they may be
+        compared: Whether the certificates that signed belong to the hosts' owners. If not, they may be
             anybody's.
     """
 

@@ -159,7 +159,7 @@ def noise_job(noise: NoiseToMake, directories: Sequence[Path]) -> MadeUpJob:
 def terms_of(noise: NoiseToMake, certificates: Mapping[str, str] | None = None) -> str:
     """Return the name of this noise: a hash of its program, arguments, engine, model and certificates.
 
-    `certificates` are those of the hosts that make it; none on one machine.
+    `certificates` belong to the hosts that make it; there are none on one machine.
     """
     model = noise.security
     program_hash = engine_of(model).program_hash(noise_job(noise, [Path()] * model.parties), model)

@@ -298,9 +298,10 @@ def run_on_records(
 ) -> Run[Answer]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
-    If a bound is chosen, the call's own request has the ε of both, and that of `settings` the ε that is left
-    for the release. `say_cap` is told of the bound before the release begins. `say` is told before anything
-    is spent of a relation that version 1.0 would not have taken, unless the population has it already.
+    If a bound is chosen, the call's own request has the ε of both, and the request of `settings` has the ε
+    that is left for the release. `say_cap` is told of the bound before the release begins. Before anything is
+    spent, `say` is told of a relation that version 1.0 would not have taken, unless the population has it
+    already.
     """
     whole = call.request
     rest = settings.release

@@ -113,7 +113,7 @@ class Planned(Generic[R]):
 
 @dataclass(frozen=True)
 class Allowed(Generic[R]):
-    """A planned release that the ledger would charge now. Refusals end here, but for those of the charge.
+    """A planned release that the ledger would charge now. Refusals end here, except by the charge.
 
     Attributes:
         planned: The planned run, with the name of `piece` in its event.

@@ -517,7 +517,7 @@ def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) ->
 
 
 def _who_learn_nothing_together(model: SecurityModel, distributed_noise: bool) -> str:
-    """Say the same of parties that collude, as many as may."""
+    """Say the same of as many parties as may collude."""
     behavior = {
         "passive": "if they follow the protocol (passive, or semi-honest)",
         "active": "even if they deviate from the protocol (active, or malicious)",

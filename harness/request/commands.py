@@ -1,4 +1,4 @@
-"""The options of a release's command: those of its call, and options that all releases may have."""
+"""The options of a release's command: its call's options, and options that all releases may have."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -92,7 +92,7 @@ class Earlier(Options):
 
 
 class ReleaseOptions(Options):
-    """A command's options: those of its call, and others.
+    """A command's options: its call's options, and others.
 
     Attributes:
         again: The options that go with earlier results.

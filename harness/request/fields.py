@@ -238,7 +238,7 @@ class OptionGroup(Generic[P_co]):
 
 
 class Options:
-    """Immutable values of declared and inherited options, and of those of parts.
+    """Immutable values of declared and inherited options, and of the options of parts.
 
     `declared` has all of them by name.
     `./inv --list` prints a subclass's docstring as its command's summary.
@@ -286,7 +286,7 @@ class Options:
         self._hold(values)
 
     def _hold(self, values: Mapping[str, object]) -> None:
-        """Take read values by name, those of parts in parts; fields that have none take their defaults."""
+        """Take read values by name, values of parts in parts; fields without a value take their default."""
         for name, member in self._members.items():
             if isinstance(member, OptionGroup):
                 part = object.__new__(member.kind)

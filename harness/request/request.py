@@ -210,8 +210,8 @@ class ChosenModel(Option["SecurityModel | None"]):
 class Trust(Options):
     """The security model of the parties that compute, and how many there are.
 
-    The model is the one of so many parties, and the number is None where it is the model's usual one. Without
-    a model the number is that of the model to be chosen.
+    The model has so many parties; the number is None where it is the model's usual number. Without a model,
+    the number is for the model to be chosen.
     [test: tests/harness/test_numbers_of_parties.py]
     """
 

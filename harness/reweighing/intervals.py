@@ -242,8 +242,8 @@ def share_intervals(
 ) -> CountTable:
     """Return, for each pair of noisy sums a and b of `terms` counts, an interval of the true A/(A + B).
 
-    The larger sum is the divisor of a ratio, from whose interval that of the share follows. Where the larger
-    sum may be 0, the interval is [0, 1].
+    The larger sum is the divisor of a ratio. The share's interval follows from the ratio's interval. Where
+    the larger sum may be 0, the share's interval is [0, 1].
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
     """

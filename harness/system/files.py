@@ -224,8 +224,8 @@ def held_alone(file: Path) -> int | None:
 def in_turn(directory: Path) -> Iterator[int]:
     """Run the block while no other process of this user is in one for this directory.
 
-    Whoever may read a directory can lock it, for ever. So the lock is that of a file in it that no other user
-    can open, which is gone afterwards. While another process has it, a sentence says what is waited for.
+    Whoever may read a directory can lock it, for ever. So a file in it is locked that no other user can open,
+    and that is gone afterwards. While another process has it, a sentence says what is waited for.
     [test: tests/harness/system/test_turns.py]
 
     Args:

@@ -1,7 +1,7 @@
 """Rounds of noisy sums, from value to value: planned, allowed, ready, charged, open, revealed.
 
 Each step takes the value of the step before, as a release's steps do (`harness/pipeline/run.py`). All rounds
-together have one charge, which may be that of a larger run.
+together have one charge, which may belong to a larger run.
 """
 
 import math

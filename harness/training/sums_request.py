@@ -29,7 +29,7 @@ def _positive(value: Fraction) -> bool:
 class SumsRequest(Options):
     """Rounds of noisy sums of clients' vectors.
 
-    A field with a reader, a default or a name of its own says why. All others are those of releases and of
+    A field with a reader, a default or a name of its own says why. All others are fields of releases and of
     `train`.  [test: tests/harness/training/test_sums_request.py]
     """
 

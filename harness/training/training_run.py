@@ -342,7 +342,7 @@ class PlannedTraining:
 
 @dataclass(frozen=True)
 class AllowedTraining:
-    """A planned training that the ledger would charge now. Refusals end here, but for those of the charge.
+    """A planned training that the ledger would charge now. Refusals end here, except by the charge.
 
     Attributes:
         planned: The training.

@@ -131,7 +131,7 @@ class OpeningPool(Protocol):
         ...
 
     def start(self, envelopes: bytes, apart: bool) -> Opening:
-        """Start to open envelopes; the arguments are those of `Opener.__call__`."""
+        """Start to open envelopes; the arguments are as in `Opener.__call__`."""
         ...
 
 
@@ -408,7 +408,7 @@ class UploadCount:
         Args:
             envelopes: The batch.
             pool: The processes or machines that open envelopes.
-            apart: Whether each upload's values come apart, so that those of some of them can be left out.
+            apart: Whether each upload's values come apart, so that some uploads can be left out.
         """
         digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
         self._mark_found(digests)
@@ -600,7 +600,7 @@ class UploadCount:
     def kept(self, accepted: Iterable[str], place: Path | str) -> "UploadCount | None":
         """Return the count of the accepted uploads among these, by opening none of them again.
 
-        Values that are added up are kept by subtracting those of the other uploads, which are opened for
+        Values that are added up are kept by subtracting the values of other uploads, which are opened for
         that. So uploads that one party alone has cost all parties those uploads, and not a second count.
 
         Args:

@@ -168,7 +168,7 @@ class UpdateClient:
         Returns:
             How many of the envelopes are stored, by the servers' last answer.
         Raises:
-            OptionError: The number of addresses is not that of the parties.
+            OptionError: The number of addresses differs from the number of parties.
             ShareError: Nothing was sealed for the reveal, or not every envelope is known to be stored.
         """
         with naming(PYTHON):

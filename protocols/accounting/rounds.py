@@ -62,7 +62,7 @@ class Concentrated:
         Args:
             other: The other loss.
         Returns:
-            True if rho, `certain` and `apart` are all at most those of the other loss.
+            True if rho, `certain` and `apart` are all at most the other loss's.
         """
         return self.rho <= other.rho and self.certain <= other.certain and self.apart <= other.apart
 

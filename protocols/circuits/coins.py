@@ -370,7 +370,7 @@ class _Partial:
         return variance + (mean + 0.5) * (mean + 0.5)
 
     def symmetric_error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square of symmetric noise if all further coins, and that of zero, are ideal."""
+        """Return the mean square of symmetric noise if all further coins, and the coin of zero, are ideal."""
         mean, variance, none = self.with_ideal_above(q)
         nonzero = 2 / (2 + none / q)
         return nonzero * (variance + (mean + 1) * (mean + 1))

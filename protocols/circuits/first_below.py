@@ -29,7 +29,7 @@ def first_below(secret_integer, check_point, counts, bound: int, noise):
         check_point: MP-SPDZ's function that ends the run if a share was tampered with, or a stand-in.
         counts: The secret counts, shape (n,).
         bound: The public bound.
-        noise: Secret noise X, shape (n + 1,): that of the bound, then that of each count.
+        noise: Secret noise X, shape (n + 1,): the noise of the bound, then the noise of each count.
     Returns:
         The secret number, from 0 to n.
     """

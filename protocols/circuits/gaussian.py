@@ -135,7 +135,7 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
 def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
     """Make `default_noise`, or joint Gaussian noise by the `JOINT_ARGUMENTS`.
 
-    Guarantees: as `default_noise`; joint Gaussian noise has those of `protocols.accounting.rounds`.
+    Guarantees: as `default_noise`. `protocols.accounting.rounds` has the privacy of joint Gaussian noise.
     [test: tests/protocols/test_joint_gaussian.py]
     Reveals: nothing.
 

@@ -3,9 +3,9 @@
 MP-SPDZ turns a bit into an integer by a daBit, a random bit that is shared in both ways. Where all parties
 but one may collude it makes them of each party's bits by products of integers, which is most of what such
 parties send. From three parties on a mask costs less: each party draws a number of 64 bits, and the mask is
-their sum modulo 2^64. As an integer it is there at once, and of its bits each party knows those of its own
-number. Adders of AND gates add the numbers and all bits of a sum, the result is opened, and the sum is that
-less the mask.
+their sum modulo 2^64. The mask is an integer at once, and each party knows the bits of its own number.
+Adders of AND gates add the numbers and all bits of a sum. The result is opened, and the sum is the opened
+number less the mask.
 
 Source: masks of edaBits (Escudero et al. 2020), here of the parties' own and without a check, as in MP-SPDZ's
 splitting of shares. Counts and measurements: docs/decisions/0091-any-number-of-parties.md.
@@ -54,7 +54,7 @@ def add_to_columns(columns, terms) -> int:
     Computes: a bit b of weight -w is (1 - b) w - w.
 
     Args:
-        columns: Lists of bits, which get the bits; those of column i have the weight 2^i.
+        columns: Lists of bits, which get the bits; each bit of column i has the weight 2^i.
         terms: Pairs of a secret bit and its weight, a whole number that may be negative.
     Returns:
         The number that is to be added to the columns' sum.
@@ -80,7 +80,7 @@ def sum_of_columns(columns) -> list:
     [test: tests/protocols/test_integers.py]
 
     Args:
-        columns: Lists of secret bits; those of column i have the weight 2^i.
+        columns: Lists of secret bits; each bit of column i has the weight 2^i.
     Returns:
         The bits of the sum modulo 2^n, lowest first, for n columns.
     """

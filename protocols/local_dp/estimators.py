@@ -1,7 +1,7 @@
 """Group means and gaps from locally private reports: estimates, their variances, and valid intervals.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number of
-groups, in the scale from -1 to 1. Symbols are those of docs/explanation/local-privacy.md.
+groups, in the scale from -1 to 1. Symbols are as in docs/explanation/local-privacy.md.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The exact privacy of M_R and M_L, recomputed from their distributions.
 
-Symbols are those of docs/explanation/local-privacy.md.
+Symbols are as in docs/explanation/local-privacy.md.
 """
 
 from collections.abc import Iterable

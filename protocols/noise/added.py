@@ -1,6 +1,6 @@
 """Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
-Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid; quantiles
+An error is that of value + `offset`, which is unbiased. Sums of errors have float masses on a grid; quantiles
 allow for a relative error of 10^-9.
 """
 
@@ -449,7 +449,7 @@ class JointNoise:
     def _magnitudes(self) -> tuple[Floats, float, float]:
         """Return the masses of g >= 0 by its higher bits on one side, their unit, and the slack.
 
-        Computes: the lower bits of signed noise are taken as their middle, and those of symmetric noise as
+        Computes: the lower bits of signed noise are taken as their middle, and the bits of symmetric noise as
         all ones. So an error moves by at most half a unit, or by one.
         """
         magnitude = coins_of_magnitude(self.coins)

@@ -301,8 +301,8 @@ class ExpectedCurveErrors:
     def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
         """Return the errors of each quantity, at an epsilon per client.
 
-        Without `noise_alone` the errors by noise alone are left out, as those of thresholds always are: they
-        are NaN.
+        Without `noise_alone` the errors by noise alone are left out, and are NaN. The errors of thresholds by
+        noise alone always are.
         """
         rows = []
         for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):

@@ -55,7 +55,7 @@ TRIED = (
 
 
 def main(step: str, directory: Path, films: Path, results: Path) -> None:
-    """Write DecLearn's training data, or judge its models and those of this project.
+    """Write DecLearn's training data, or judge its models and this project's models.
 
     Args:
         step: "splits", which writes training data, or "judge".

@@ -49,7 +49,7 @@ class Database(ABC):
 
     @abstractmethod
     def upgrade(self, connection: sqlite3.Connection, *, keep: bool) -> None:
-        """Make the tables of this version from those of the earlier one.
+        """Make the tables of this version from the tables of the earlier version.
 
         Args:
             connection: A connection within a transaction.

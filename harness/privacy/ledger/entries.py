@@ -278,7 +278,7 @@ class Ledger(Database):
             return _last_head(connection)
 
     def had(self, heads: Iterable[str]) -> list[str]:
-        """Return those of these heads that this ledger has had."""
+        """Return the heads among these that this ledger has had."""
         with self.reading() as connection:
             rows = connection.execute(
                 "SELECT value FROM json_each(?) WHERE value IN (SELECT digest FROM heads)",
@@ -465,7 +465,7 @@ def _counted(
 ) -> frozenset[str]:
     """Return the asked uploads that a charge of this chain, or of another population, counted.
 
-    Without a chain, NULL is equal to no chain of the table, where "" is that of a charge without one.
+    Without a chain, NULL is equal to no chain of the table, where a charge without a chain has "".
     """
     rows = connection.execute(
         "SELECT id FROM charges WHERE :key IS NULL OR population <> :key OR chain = :chain",

@@ -139,7 +139,7 @@ class PrivacyEvent:
 class Charge(PrivacyEvent):
     """A run, or a chain's runs, in the ledger; `time` is UTC, ISO 8601.
 
-    `runs` are those of hosts, the oldest first. Version 1.0 wrote none of them.
+    `runs` are the hosts' runs, the oldest first. Version 1.0 wrote none of them.
     """
 
     id: int

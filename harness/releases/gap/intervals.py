@@ -310,7 +310,8 @@ class Group:
         The upper end may be below the mean, and the lower end above. Distances are times the size.
 
         Returns:
-            Those of the upper end, shape (sizes, means, distances), and those of the lower end, likewise.
+            The bounds for the upper end, and the bounds for the lower end, each of shape (sizes, means,
+            distances).
         """
         if failure not in self._missed:
             of_rows = self.table.missed(failure)

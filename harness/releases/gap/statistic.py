@@ -201,7 +201,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
     Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range.
-    Intervals are those of `harness/releases/gap/intervals.py`. If clients round to the nearest step, each
+    Intervals are made by `harness/releases/gap/intervals.py`. If clients round to the nearest step, each
     mean adds half a step. A group that may be empty gets the whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
     over the noise and random rounding.
