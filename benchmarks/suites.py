@@ -35,7 +35,7 @@ Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
 # A level of a factor, or a table with levels of several factors that go together.
 LevelOrTable = str | int | float | dict[str, str | int | float]
-# What an experiment has of a factor: one level, or several.
+# The levels of a factor in an experiment: one, or several.
 Varied = str | int | float | list[LevelOrTable]
 
 _OF_RUNS = ("variant", "security", "epsilon", "network")

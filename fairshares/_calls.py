@@ -106,8 +106,9 @@ def weights(
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
-        neighboring_relation: "add_or_remove_one" or "replace_one". None: the relation of the population's first
-            run, else "replace_one" where a client has one record, as without client_id or with max_count=1.
+        neighboring_relation: "add_or_remove_one" or "replace_one". None: the relation of the population's
+            first run, else "replace_one" where a client has one record, as without client_id or with
+            max_count=1.
         shares: The directory in which uploads arrive, instead of records.
         chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
             each record once. `load` adds up their results.

@@ -19,7 +19,7 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError
 from fairshares.harness.security_models import SecurityModel
 
-# Of a party and one of its threads: a text of numbers, or binary.
+# Files of a party and one of its threads: a text of numbers, or binary.
 _FILE = re.compile(r"Input-(?:Binary-)?P(\d{1,3})-\d{1,3}")
 _PLACE = "given"  # the place in a party's directory, where its own inputs do not replace the files
 

@@ -25,7 +25,7 @@ _FILE = re.compile(r"Client-C(\d{1,3})(?:-(\d{4,5}))?")  # the client's number, 
 _PORT = 14_000  # the port at which programs wait for clients in MP-SPDZ's examples
 _PLACE = "clients"  # beside the parties' directories
 _SAID = "said"  # the file of what a client prints, in its directory
-# From the first failure of a client or the party until the run ends, as one may follow from the other.
+# The time from the first failure of a client or the party to the run's end: one may follow from the other.
 _GRACE_S = 2.0
 _LONGEST_SHOWN = 300  # characters of what a client said last
 

@@ -402,7 +402,7 @@ def connected() -> Iterator[CoordinatorLink]:
     """
     take_interrupts()
     os.umask(0o077)
-    # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
+    # `sys.stdin` is not used: closing it at Python's end fails while a thread still reads from it.
     incoming = os.fdopen(os.dup(_STANDARD_INPUT), "rb")
     outgoing = os.fdopen(os.dup(_STANDARD_OUTPUT), "wb")
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side

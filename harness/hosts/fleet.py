@@ -181,7 +181,7 @@ def set_up(
         successors_of_hosts = at_once(
             lambda connection: connection.ask(GetSuccessors(party=connection.host.party)), connections
         )
-        # As `Pin` has both: by engine, and by the party's number as a text.
+        # `Pin` has both: by engine, and by the party's number as a text.
         stated: dict[str, dict[str, str]] = {}
         successors: dict[str, dict[str, list[Signed]]] = {}
         for name in engines():

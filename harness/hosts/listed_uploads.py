@@ -46,12 +46,12 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
-# In a host's directory, where its owner places the first three, and `TASK_FILE`.
+# Files in a host's directory. Its owner places the first three there, and `TASK_FILE`.
 AGGREGATES = "aggregates"
 SHARES = "shares"  # clients' uploads
 SEALING = "sealing"  # the party's sealing keys
 CHECKPOINT = "count.partial"  # the count so far, sealed for the host itself, in case its process dies
-# In a run's directory.
+# Files in a run's directory.
 _LISTS = "lists"  # each party's list of uploads
 _ADDED_UP = "added up"  # the aggregate, and in `_VALUES` the party's values
 _VALUES = "values"

@@ -280,7 +280,7 @@ def _refusal(kind: Kind) -> Refusal:
     )
 
 
-# Of no run in particular.
+# Messages of no run in particular.
 
 
 class Bye(Message[None], tag="bye", frozen=True, kw_only=True):
@@ -518,7 +518,7 @@ class TakeProgram(Message[None], tag="take_program", frozen=True, kw_only=True):
     piece: Annotated[bytes, Meta(min_length=1, max_length=PIECE)]
 
 
-# Its inputs.
+# Messages about the inputs of a run.
 
 
 class CheckUploads(Message[Signed | None], tag="check_uploads", frozen=True, kw_only=True):
@@ -579,7 +579,7 @@ class Aggregate(Message[Aggregated], tag="aggregate", frozen=True, kw_only=True)
     party: Party
 
 
-# Its party.
+# Messages about the party of a run.
 
 
 class Sending(Struct, frozen=True, kw_only=True):
@@ -745,7 +745,7 @@ class Keep(Message[None], tag="keep", frozen=True, kw_only=True):
     made: SignedByParty
 
 
-# To the set-up of a host, which its owner starts.
+# Messages to the set-up of a host, which its owner starts.
 
 
 class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 
 DEFAULT_PORT = 12000
 MOST_PROGRAM_SECONDS = 10**9  # seconds of a coordinator's program
-# In the host's directory.
+# Files in the host's directory.
 POLICY_FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
 STOCK = "stock"  # the folder of noise made ahead

@@ -32,7 +32,7 @@ MAX_STEPS = 10**5
 MAX_CAP = 1000
 MOST_REVEALS = 100_000  # reveals of a task of vectors
 WEIGHT_ONE: Final = "weight-one"
-# In messages: the most names, and the most characters of each.
+# The most names in messages, and the most characters of each.
 _NAMES_SHOWN = 5
 _SHOWN = 40
 AUTO = "auto"  # π_CAP chooses the bound

@@ -46,7 +46,7 @@ _GOODBYE_S = 10.0
 _BACKLOG = 4096  # connections that the system holds until the gateway takes them
 _PAUSE_S = 0.05  # after a connection that could not be taken
 _DENIED = bytes([21, 3, 3, 0, 2, 2, 49])  # an alert of TLS: fatal, access denied
-# What MP-SPDZ says of its domain: a letter for its kind ("R" is a ring), an element's bits, and a number.
+# MP-SPDZ's message on its domain: a letter for its kind ("R" is a ring), an element's bits, and a number.
 _MACHINE_DOMAIN = struct.Struct("<III")
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 

@@ -23,7 +23,7 @@ from fairshares.protocols.json_values import JsonObject
 PROTOCOL = "fairshares-client-3"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
-# From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
+# A gateway, or a client about its masks, sends it in place of a message whose length is a multiple of 8.
 LEFT_OUT = b"left out."
 COMPLAINT = b"complaint"
 _LENGTH = struct.Struct("<I")  # the length of a message

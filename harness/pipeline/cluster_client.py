@@ -139,7 +139,7 @@ def _serve(pipes: Pipes, address: str, described: JsonObject) -> None:
         answering.start()
         while (message := pipes.received()) is not None:
             kind, envelopes = message
-            # Not Client.get_executor: its futures may never end once the scheduler is gone.
+            # Client.get_executor is not used: its futures may never end once the scheduler is gone.
             waiting.put(client.submit(packed, opener, envelopes, kind == APART, pure=False))
         waiting.put(None)
         answering.join()

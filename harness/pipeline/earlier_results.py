@@ -19,7 +19,7 @@ from fairshares.harness.releases.files import ResultFile, read_file
 from fairshares.harness.releases.registry import REQUESTS
 
 _SHOWN = 200  # characters of a reason
-# What reading files that somebody changed may raise, for whatever they hold.
+# Errors that reading files may raise which somebody changed, for whatever they hold.
 WRONG_VALUES = (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 

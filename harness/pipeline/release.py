@@ -443,7 +443,7 @@ def _check_unread(
     try:
         _check_charge(statistic, rest, domain, settings, out, total=total)
     except BudgetError:
-        # As it is if each record turns out to be a client.
+        # The release stays as it is if each record turns out to be a client.
         of_own = replace(domain, max_count=most_of_own_records(domain.max_count))
         if rest.relation_in(of_own) is rest.relation_in(domain):
             raise

@@ -52,7 +52,7 @@ DISTRIBUTED_SENTENCE = (
     "Noise: each party adds its own ({distribution}), and the guarantee counts that of {honest_parties} of "
     "{parties}, as the others may tell theirs. Note that {shifted}."
 )
-# What inputs withstand of an active party, by the path of clients' values.
+# The changes by an active party that inputs withstand, by the path of clients' values.
 _INPUTS_WITHSTAND = {
     SHARES.described: " It can, however, change its share of a client's input unnoticed.",
     CLIENTS.described: f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}.",

@@ -44,7 +44,7 @@ class SumsRequest(Options):
             ),
             "help": "the ε of all rounds together",
         },
-        # As of `train`: δ is lost in all rounds together, and noise for 2^-40 would be half as large again.
+        # As in `train`: all rounds lose δ together, and noise for 2^-40 would be half as large again.
         delta={"default": TrainRequest.declared["delta"].default, "help": "the δ of all rounds together"},
     )
     randomness = OptionGroup(

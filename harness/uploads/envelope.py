@@ -16,13 +16,13 @@ BOUNDS_BYTES = 192  # bytes of the client's policy, in JSON and spaces
 SALT_BYTES = 16
 KEY_ID_BYTES = 8
 
-# Where the parts of a head stand.
+# The places of the parts of a head.
 TASK_DIGEST = slice(len(VERSION), len(VERSION) + DIGEST_BYTES)
 IDENTITY = slice(TASK_DIGEST.stop, TASK_DIGEST.stop + DIGEST_BYTES)
 KEY = slice(IDENTITY.stop, IDENTITY.stop + KEY_ID_BYTES)
 HEAD_BYTES = KEY.stop
 
-# Where the bounds stand in what a seal contains.
+# The place of the bounds in the content of a seal.
 BOUNDS = slice(0, BOUNDS_BYTES)
 
 _LABEL = b"fairshares:share:3:%s\n"  # keeps digests of one use apart from those of another

@@ -34,7 +34,7 @@ from fairshares.harness.system.places import make_own_directory, place_fault
 from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
-# In a party's directory of keys.
+# Files in a party's directory of keys.
 PARTY_FILE = "party.json"  # the public description of the party
 SIGNING = "signing.pem"  # the secret signing key of the party
 _COMPRESSED_POINT = re.compile("0[23][0-9a-f]{64}")

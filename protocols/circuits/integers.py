@@ -121,7 +121,7 @@ def _sum_of_two(columns) -> list:
     Source: Brent and Kung 1982, "A regular layout for parallel adders".
     """
     halves = []
-    # Of a span of columns that ends at a column: the carry that leaves it if none comes in, None for 0; and
+    # For a span of columns that ends at a column: the carry that leaves it if none comes in, None for 0; and
     # whether one that comes in leaves it, None if the span begins at column 0, into which none comes.
     carries: list = []
     passed: list = []

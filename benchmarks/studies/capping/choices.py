@@ -263,7 +263,7 @@ def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
 
 def _price(rows: Sequence[Row], quantity: str) -> Panel:
     rows = [row for row in rows if row["quantity"] == quantity]
-    # By aim, the words for it. The legend needs room above all lines.
+    # The words for each aim. The legend needs room above all lines.
     if AIMS[quantity] == 1:
         aims = {1: ""}
         room = 1.25

@@ -38,7 +38,7 @@ class Budgets:
 
     epsilon_1: float
     epsilon_2: float
-    # Of M_L alone: its noise has scale 2 / epsilon_2 where the group is kept, k / epsilon_2 where it moved.
+    # For M_L alone: its noise has scale 2 / epsilon_2 where the group is kept, k / epsilon_2 where it moved.
     k: float | None = None
 
     @property

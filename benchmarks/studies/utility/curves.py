@@ -94,7 +94,7 @@ class SyntheticPopulation:
         """Return P(score >= t) for each group, label and threshold, shape (k, 2, T)."""
         t = np.array(even_grid(self.thresholds))
         along = np.linspace(0, 1, self.groups)[:, np.newaxis, np.newaxis]
-        # Of negatives and positives, of the largest and the smallest group: (a, b).
+        # The (a, b) of negatives and positives, of the largest and the smallest group.
         ends = np.array([[(1.2, 3.0), (1.2, 2.0)], [(3.0, 2.0), (2.0, 2.0)]])
         a, b = np.moveaxis((1 - along) * ends[:, 0] + along * ends[:, 1], -1, 0)
         return np.asarray((1 - t ** a[..., np.newaxis]) ** b[..., np.newaxis])
@@ -233,7 +233,7 @@ PER_THRESHOLD = "per-threshold"
 LOCAL = "local"
 DISTRIBUTED_TREE = "distributed-noise"  # the tree with distributed noise
 DISTRIBUTIONS = {DISTRIBUTED_TREE: NoiseDistribution.LAPLACE}
-# Of distributed noise: the number of parties, and how many of them may be corrupt.
+# The number of parties with distributed noise, and how many of them may be corrupt.
 PARTIES = 3
 CORRUPT_PARTIES = 1
 METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)

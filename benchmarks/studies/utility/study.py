@@ -78,7 +78,7 @@ class Setting:
 
     population: Population
     records: int
-    # As PrivFairFL's appendix D.
+    # The values of PrivFairFL's appendix D.
     epsilons: tuple[Fraction, ...] = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "5", "10", "20", "50")))
 
     @property

@@ -43,7 +43,7 @@ def make_key(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now + lifetime)
-        # Not an authority: else a party could sign a certificate in another party's name.
+        # The key is no authority: else a party could sign a certificate in another party's name.
         .add_extension(_NO_AUTHORITY, critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -24,7 +24,7 @@ _PROJECT = Path(__file__).resolve().parents[3]
 # Directories of the project's code. An owner's own directories may be beside them.
 _CODE = ("fairshares", "harness", "protocols", "Programs")
 
-# What programs of the system read. Of /etc no directory is here, as other programs keep secrets there.
+# Files that programs of the system read. No directory of /etc is here, as other programs keep secrets there.
 _SYSTEM = (
     "/usr",
     "/lib",

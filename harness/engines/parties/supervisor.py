@@ -44,7 +44,7 @@ from fairshares.harness.uploads.signatures import Signed
 _POLL_S = 0.005
 _GRACE_S = 0.5  # the time from the first failure until others are stopped, which shows the culprit
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
-# By which a process ends through a fault of its own.
+# Signals by which a process ends through a fault of its own.
 _CRASHES = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV))
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
 _BLOCK = 16  # ports of one holder
@@ -144,7 +144,7 @@ class Rounds:
         """
         deadline = time.monotonic() + self._timeout_s
         for party, column in zip(self._parties, columns, strict=True):
-            # In threads, as a pipe has little room.
+            # Each pipe is read in a thread, as a pipe has little room.
             ContextThread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}  # lines by party
         pause = 0.0005  # between looks at the outputs, at first
