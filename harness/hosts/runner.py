@@ -322,7 +322,7 @@ class HostsRunner(Runner):
     ) -> Iterator[ReadyParties]:
         """Have hosts prepare the release that was proposed to them, each in a directory of its own.
 
-        Else as `Runner.prepare`.
+        In all other respects it is `Runner.prepare`.
 
         Raises HostUnfitError if a host has prepared another job than this one.
         """

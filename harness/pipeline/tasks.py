@@ -1,6 +1,6 @@
 """Tasks that clients upload for: how one is made, what it allows, and what its runs reveal.
 
-What a task is for are releases, so this is above `uploads`, which knows a task's file only.
+A task is for releases, so this module is above `uploads`, which knows a task's file only.
 """
 
 from collections.abc import Sequence

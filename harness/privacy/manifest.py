@@ -94,7 +94,7 @@ class TrainingSettings(Struct, frozen=True, kw_only=True):
 class Manifest(Computation, frozen=True, kw_only=True):
     """The manifest of a release, or of several releases on the same people.
 
-    Of several, `parts` has the manifests, and the other fields are totals.
+    If there are several, `parts` has their manifests, and the other fields are totals.
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""What a weighting is: weights per group and label from counts, and their intervals."""
+"""The interface of a weighting: weights per group and label from counts, and their intervals."""
 
 from abc import ABC, abstractmethod
 

@@ -193,7 +193,7 @@ def with_noise(planned: PlannedSums, stock: Stock, place: Path) -> AllowedSums:
 
 @contextmanager
 def prepare(allowed: AllowedSums, work: Path, timeout_s: float) -> Iterator[ReadySums]:
-    """Start the parties under `work`; they wait. The block ends them, else as `Runner.prepare`."""
+    """Start the parties under `work`, as `Runner.prepare` does. They wait, and the block ends them."""
     planned = allowed.planned
     shape = RoundsShape(planned.rounds, planned.rule.coordinates)
     engine = engine_of(planned.model)

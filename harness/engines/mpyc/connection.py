@@ -1,7 +1,7 @@
 """Connections between parties of the embedded engine, in place of MPyC's `MessageExchanger`.
 
 The bytes on a connection are MPyC's: at first the connecting party's number and its keys for pseudorandom
-shares, then messages of a step (8 bytes), a length (4 bytes) and that many bytes. What differs is what is
+shares, then messages of a step (8 bytes), a length (4 bytes) and that many bytes. Less is
 accepted. A message that the program expects has one exact length. Messages that it does not expect yet are
 kept, up to a limit for each connection. All else ends the run, with a sentence that names the party.
 """
