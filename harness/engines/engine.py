@@ -252,7 +252,8 @@ class Engine(Runner, MadeUpRunner):
             addresses: The addresses at which parties find each other. A party listens on every interface
                 unless they are loopback.
             values: The file of the party's shares, None if it gets none from here.
-            gateway: The address at which clients reach the party while it runs.
+            gateway: The ports and limits of the gateway through which clients reach the party; None if no
+                clients do.
             rounds: The columns that it gets while it runs.
         """
         job = prepared.job

@@ -350,7 +350,7 @@ class HostFacts(Struct, frozen=True, kw_only=True):
         fingerprints: The fingerprints of all parties' certificates that the host holds, by party.
         policy: The fault of the owner's policy, or why it refuses the model.
         notices: Sentences about the policy, and about what expires soon, that are no faults.
-        expires: The time at which each certificate expires, in UTC and ISO 8601, by what it is.
+        expires: The time at which each certificate expires, in UTC and ISO 8601, by the certificate's kind.
         ledger_bytes: The bytes of the host's ledger.
     """
 

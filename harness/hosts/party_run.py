@@ -249,7 +249,8 @@ class Unprepared(RunState, Generic[RunAhead]):
             planned: The run.
             client_ports: The ports at which the party's gateway and its virtual machine will listen, if it
                 has a gateway.
-            gateway: The address at which clients reach the party while it runs, if they do.
+            gateway: The ports and limits of the gateway through which clients reach the party; None if no
+                clients do.
 
         Raises HostUnfitError without free ports, PolicyError, StockError, or OSError without room.
         """

@@ -113,7 +113,7 @@ class RecordTable:
     Attributes:
         where: The source's name in messages.
         dtypes: The dtype of each column, as pandas writes it; "" for a CSV file's texts.
-        at_source: The numbers of the rows at their source, for messages.
+        at_source: The rows at their source, as messages name them.
         crossed: The columns of `frame` whose values together name a group, by the column of that name.
         orders: The categories, in order, of columns whose categories have an order.
     """

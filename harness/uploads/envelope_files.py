@@ -120,7 +120,7 @@ def envelopes_in(
         task: The task of the envelopes.
         party: The party for which they are.
         keys: The IDs of the party's keys.
-        left_out: The list that gets the envelopes which are not yielded.
+        left_out: The record of envelopes and files that are not yielded.
 
     Raises:
         ShareError: The place cannot be read.

@@ -81,7 +81,7 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
     Args:
         pem: The certificate.
         common_name: The party's name in it.
-        called: The name of the file in messages.
+        called: The certificate's name in messages.
         lasts: The longest time for which a certificate of a single run is valid. None for others.
     """
     try:  # its parts are parsed as they are asked for

@@ -105,7 +105,8 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         shares: How the party's shares of clients' values lie in files.
         own_noise: How the party's own noise enters its input; None without such noise.
         rounds: The columns that it gets while it runs, None for a single run.
-        gateway: The addresses at which clients reach the party while it runs; None if no clients do.
+        gateway: The ports and limits of the gateway through which clients reach the party; None if no clients
+            do.
         reads: Files and directories that the engine reads, besides Python's.
         packages: Packages of Python that nothing but a party's process imports.
         listens: Further ports at which the party listens.
