@@ -141,7 +141,7 @@ def left_out(source: str) -> list[str]:
 
 
 def public_modules(project: Path) -> Iterator[Path]:
-    """Yield the modules that `fairshares` exports from, and those that the page of the package names."""
+    """Yield the modules that `fairshares` exports from, that the package's page names, and for Flower."""
     init = (project / "fairshares/__init__.py").read_text(encoding="utf-8")
     page = (project / "docs/reference/python.md").read_text(encoding="utf-8")
     names = {node.module for node in ast.walk(ast.parse(init)) if isinstance(node, ast.ImportFrom)}
@@ -149,6 +149,7 @@ def public_modules(project: Path) -> Iterator[Path]:
     for name in sorted(name for name in names if name and name.startswith("fairshares.")):
         path = project.joinpath(*name.split("."))
         yield path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+    yield from sorted(project.glob("fairshares/flower/*.py"))
 
 
 def test_the_public_package_says_what_it_takes_returns_and_raises(project: Path) -> None:
