@@ -255,7 +255,7 @@ _PRIME = ("-P", str(FIELD.modulus))
 # Integers are compared by arithmetic bits, and "-E" says that parties may enter what is no bit:
 # docs/decisions/0092-shamirs-shares.md.
 _FIELD_DABITS = ("-F", "64", "-X", *_PRIME, "-E", "malicious-shamir")
-_BITS_OF_PRIME = FIELD.modulus.bit_length()  # of masks, which are uniform modulo the prime but for 2^-127
+_BITS_OF_PRIME = FIELD.modulus.bit_length()  # masks are uniform modulo the prime but for 2^-127
 _FIELD_EDABITS = ("-F", "64", "-Y", *_PRIME)
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"

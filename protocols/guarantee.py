@@ -7,9 +7,9 @@ from fractions import Fraction
 
 MAX_ORDER = 1 << 12
 MAX_RUNS = 10_000  # runs in one declaration
-MAX_STATED_EPSILON = Fraction(64)  # of a budget that is kept by a filter or by declared runs
+MAX_STATED_EPSILON = Fraction(64)  # the largest ε of a budget that is kept by a filter or by declared runs
 LOST = Fraction(1, 8)  # a part of a filter's delta, for each neighbor's masses outside of a pair
-SUMMED = Fraction(1, 16)  # of a filter's delta, for runs that are admitted by sums of epsilon and delta
+SUMMED = Fraction(1, 16)  # the part of a filter's delta for runs that sums of epsilon and delta admit
 
 
 @dataclass(frozen=True)

@@ -310,7 +310,7 @@ def _inputs_elsewhere(options: RunOptions) -> dict[str, Path]:
     return {}
 
 
-_ALIKE = ("security", MACHINE, *_MACHINE_OPTIONS)  # in two programs that are compared
+_ALIKE = ("security", MACHINE, *_MACHINE_OPTIONS)  # alike in two programs that are compared
 
 
 def _without_program(cell: Mapping[str, Level]) -> dict[str, Level]:

@@ -17,7 +17,7 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.spelling import similar
 
 FILE_ENDING = "-party.x"
-MOST_ON_ONE_MACHINE = 15  # on one machine, each with a port of one block (`parties.supervisor.free_ports`)
+MOST_ON_ONE_MACHINE = 15  # each party takes a port of one block (`parties.supervisor.free_ports`)
 _BITS = "64"  # the bits of integers, in every arithmetic
 
 

@@ -93,7 +93,7 @@ class HostConnection(wire.Endpoint):
         super().__init__(-math.inf)  # so many silent beats that a start may take any time
         self._hello: queue.SimpleQueue[Hello | None] = queue.SimpleQueue()  # takes one, or None if none comes
         self._awaited: list[_AnswerQueue] = []  # queues in the order in which the answers were asked for
-        self._ending: FairSharesError | None = None  # by which this machine ended the connection, if it did
+        self._ending: FairSharesError | None = None  # the error that ended the connection
         self._party_end: PartyEnd | None = None  # how the host's party ended, if it has, as the host says
         self.begin(self._channel.makefile("rb"))
         try:

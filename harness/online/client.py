@@ -157,7 +157,7 @@ class _Conversation:
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
-        self._first_messages: dict[int, FirstMessage] = {}  # of the parties that are connected, by party
+        self._first_messages: dict[int, FirstMessage] = {}  # those of connected parties, by party
 
     @property
     def unreached(self) -> dict[int, Server]:

@@ -61,9 +61,9 @@ class Limits:
 
 MAX_BYTES = 1 << 26
 RESULT = Limits.for_size(MAX_BYTES)  # the limits of runs, whose tables may have millions of counts
-DECLARATION = Limits.for_size(1 << 24)  # of tasks, domains and features, which name groups and categories
+DECLARATION = Limits.for_size(1 << 24)  # for tasks, domains and features, which name groups and categories
 SMALL = Limits.for_size(1 << 20)  # the limits of all else
-MESSAGE = Limits(1 << 27, 1 << 23, 1 << 20)  # of hosts, where the identities of a million uploads fit
+MESSAGE = Limits(1 << 27, 1 << 23, 1 << 20)  # for hosts, where the identities of a million uploads fit
 
 
 @dataclass(frozen=True)

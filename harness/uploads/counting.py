@@ -317,8 +317,8 @@ class UploadCount:
         self._not_opened = 0  # envelopes whose uploads counted before they came
         self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
         # Envelopes are in work from the time at which they are read until they have been opened.
-        self._batch: list[Envelope] = []  # to open, of identities that no other envelope in work claims
-        self._suspects: list[Envelope] = []  # to open, of identities that other envelopes in work claim
+        self._batch: list[Envelope] = []  # envelopes to open, of identities that nothing in work claims
+        self._suspects: list[Envelope] = []  # envelopes to open, of identities that others in work claim
         self._waiting: deque[_BatchInWork] = deque()
         self._claims: dict[bytes, int] = {}  # how many envelopes in work claim an identity
         self._saved_at = time.monotonic()

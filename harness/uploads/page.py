@@ -17,7 +17,7 @@ from fairshares.harness.uploads.files import TASK_FILE
 from fairshares.harness.uploads.task import ANYONE, Task
 
 LANGUAGES = ("de", "en")  # those of web/page/texts
-BUILT = Path(__file__).parent / "page_files"  # where `npm run build` in web/ writes script and style
+BUILT = Path(__file__).parent / "page_files"  # `npm run build` in web/ writes script and style there
 _SCRIPT = "page.js"
 _STYLE = "page.css"
 _LICENSES = "LICENSES.txt"

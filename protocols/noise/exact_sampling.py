@@ -12,7 +12,7 @@ import numpy as np
 from fairshares.protocols.arrays import Bools, Floats, Integers, Words
 
 WORD_BITS = 64
-MAX_NUMERATOR = 1 << 50  # of a scale; then a sample exceeds 63 bits with probability below e^-4096
+MAX_NUMERATOR = 1 << 50  # with such a scale, a sample exceeds 63 bits with probability below e^-4096
 
 
 def words(n: int) -> Words:

@@ -136,7 +136,7 @@ class Chooser:
             least: The errors by cap with all of epsilon, by quantity.
         """
         spent = setting.epsilon * share
-        distributions: dict[int, dict[str, Floats]] = {}  # by the number of clients above, then mechanism
+        distributions: dict[int, dict[str, Floats]] = {}  # by number of clients above, then mechanism
         for quantity, errors in left.items():
             least_error = least[quantity]["total"].min()
             for aim in TRIED[quantity]:

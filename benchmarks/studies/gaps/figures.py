@@ -110,7 +110,7 @@ def figure2() -> list[Claim]:
     budgets = published_r(SHOWN_EPSILON)
     equal = budgets.variance(with_ratio(1))
     wrong = budgets.variance(with_ratio(3))
-    estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # of a gap of 0, if one size is too large
+    estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # estimates a gap of 0, if one size is too large
     rapid = "the MSE grows rapidly for minorities below 1 %"
     as_a_curve = "as a curve only"
     return [

@@ -155,7 +155,7 @@ class Database(ABC):
                         connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise self._reason(error) from None
-        except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of what rows should hold
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # rows hold something else
             raise self.error("an entry in it is damaged; restore it from a copy") from error
 
     def _check_regular(self) -> None:
