@@ -1,4 +1,4 @@
-"""What may go wrong in a benchmark alone; each error's message says what to do."""
+"""Mistakes that occur in a benchmark alone; each error's message says what to do."""
 
 from fairshares.harness.errors import FairSharesError
 

@@ -30,8 +30,8 @@ def check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:
     """Raise ExperimentError for a word that is not among the known ones.
 
     Args:
-        place: Where it stands, which begins the message.
-        what: What the word should name.
+        place: The word's place in the file, which begins the message.
+        what: The kind of thing that the word should name.
         word: The word.
         known: All such names.
     """
@@ -51,7 +51,7 @@ class Levels(ABC):
         """Raise ExperimentError for a level that the factor cannot have.
 
         Args:
-            place: Where the cell stands, which begins the message.
+            place: The cell's place in the file, which begins the message.
             factor: The factor's name.
             level: The level.
         """
@@ -129,7 +129,7 @@ class ProgramFiles(Texts):
 
 
 class ProgramInputs(WholeNumbers):
-    """What each party of a program reads: a number of public integers, or a directory with parties' files."""
+    """The inputs of each party of a program: a number of public integers, or a directory of files."""
 
     _DIRECTORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 

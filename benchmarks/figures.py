@@ -59,7 +59,7 @@ def draw(
         y: The labels beside the rows.
         columns: The titles above the columns.
         legend_columns: The columns of the figure's legend; 0 for no legend.
-        shared: Further arguments of `Figure.subplots`: which axes are shared.
+        shared: Further arguments of `Figure.subplots`, which say which axes are shared.
     """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)

@@ -28,14 +28,14 @@ OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # the experiment as it ran
 PROGRAMS = "programs"  # the directory of programs and circuits
 INPUTS = "inputs"  # the directory of directories of programs' inputs
-THREADS = "{threads}"  # in a program's arguments, the level of the factor `threads`
-PARTIES = "{parties}"  # in a program's arguments, the number of parties
+THREADS = "{threads}"  # the level of the factor `threads`, in a program's arguments
+PARTIES = "{parties}"  # the number of parties, in a program's arguments
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
 # A level of a factor, or a table with levels of several factors that go together.
 LevelOrTable = str | int | float | dict[str, str | int | float]
-# What an experiment has of a factor: one level, or several.
+# The levels of a factor in an experiment: one, or several.
 Varied = str | int | float | list[LevelOrTable]
 
 _OF_RUNS = ("variant", "security", "epsilon", "network")
@@ -152,8 +152,8 @@ class Suite:
         Args:
             quick: Whether the quick grids are planned in place of the others.
             models: The models of the cells; all if empty.
-            repetitions: Of each cell; None for what the experiment says.
-            timeout_s: Of each run; None for what the experiment says.
+            repetitions: The number of runs of each cell; None for what the experiment says.
+            timeout_s: The time limit of each run in seconds; None for what the experiment says.
 
         Raises:
             ExperimentError: A cell makes no sense, or two grids share it.
@@ -197,7 +197,7 @@ SUITES = ("table2", "scale", "noise", "network", "clients", UNITS)
 
 def _cells(factors: Mapping[str, Varied]) -> Iterator[dict[str, Level]]:
     """Yield all combinations of levels."""
-    axes = []  # of each factor, its levels, each with the factors that go together
+    axes = []  # the levels of each factor, each with the factors that go together
     for name, levels in factors.items():
         if levels == []:
             raise ExperimentError(f"Factor {name} has no level; name one, or leave it out.")

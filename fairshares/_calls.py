@@ -89,24 +89,26 @@ def weights(
         records: A data frame of pandas, Polars, PyArrow, DuckDB, PySpark or Dask with a row per record, or
             the path of a CSV or Parquet file, directory or glob. None: all columns are given by name.
         epsilon: ε of the whole call, above 0 and at most 20.
-        client_id: Values of shape (n,), or the name of another column. Without it each row is a client of its
-            own.
+        client_id: Values of shape (n,), or the name of another column. Without client_id each row is a client
+            of its own.
         group: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype. Several columns, by
             name or as values of shape (n, k), make a group of each combination, such as "black & f".
-        label: As client_id; likewise.
+        label: As client_id. 1, 1.0 and "1" are the same; results have the values' dtype.
         reweighing: "kamiran-calders" narrows gaps. "balanced", by which all pairs of group and label weigh
             the same, and "label" find rare labels and may widen gaps.
         groups: All groups. None: they are read off the records, and which occur is not protected.
-        labels: All labels; likewise.
+        labels: All labels. None: they are read off the records, and which occur is not protected.
         domain: A dict or a JSON file with groups, labels, max_count and, for score curves, thresholds.
-        max_count: The most records of a client; likewise.
-        delta: δ of the whole call.
+        max_count: The most records of a client, at least 1. None: it is read off the records, and is not
+            protected.
+        delta: δ of the whole call, above 0 and below 1; a text such as "2^-40" or "1e-9" is exact.
         privacy_unit: What is protected: a "record", or a "client" with all of its records.
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
-        neighboring_relation: "add_or_remove_one" or "replace_one". None: that of the population's first run,
-            else "replace_one" where a client has one record, as without client_id or with max_count=1.
+        neighboring_relation: "add_or_remove_one" or "replace_one". None: the relation of the population's
+            first run, else "replace_one" where a client has one record, as without client_id or with
+            max_count=1.
         shares: The directory in which uploads arrive, instead of records.
         chain: A name. Calls of one chain count new uploads each, and spend ε once together if clients share
             each record once. `load` adds up their results.
@@ -186,10 +188,10 @@ def thresholds(
     Args: as in `weights`, and
         score: From 0 to 1, of records that the model was *not* trained on. With more than two labels: a
             column `score_` and the label for each.
-        thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: those of
-            `domain`, else 101. More take longer and have more noise.
-        positive_label: The label that a high score speaks for. None: the last in order, which is that of the
-            categories if these have one.
+        thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: the
+            thresholds of `domain`, else 101. More take longer and have more noise.
+        positive_label: The label that a high score speaks for. None: the last in order; ordered
+            categories have an order of their own.
         constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
             "false_positive_rate_parity" or "demographic_parity"; "four_fifths", where the smallest selection
             rate is at least four fifths of the largest; "accuracy_parity"; or "predictive_parity", where as
@@ -352,9 +354,9 @@ def count(
 
     Args: as in `weights`, and
         relative_error: The expected error of a count as a share of it.
-        error_from: The least count that keeps to `relative_error`.
-        error_to: The largest.
-        privacy_unit: What is protected: a "record", one of a client.
+        error_from: The least count that keeps to `relative_error`, at least 1.
+        error_to: The largest count that keeps to `relative_error`.
+        privacy_unit: What is protected: a "record". "client" is refused.
     Returns:
         Counts and intervals by (group, label).
     Raises: as in `weights`.
@@ -401,8 +403,8 @@ def cap(
     Args: as in `weights`, and
         release: The release that the cap is for: "weights", "confusion", "thresholds" or "counts".
         release_epsilon: The ε of that release.
-        variant: The variant of "thresholds".
-        counts: How many counts of records "counts" has.
+        variant: The variant of "thresholds", "histogram" or "records". None: "histogram".
+        counts: The number of counts of records, if the release is "counts".
     Returns:
         The cap.
     Raises: as in `weights`.
@@ -472,18 +474,18 @@ def train(
             and "fairgrad" (groups are weighed during training, by noisy counts of correct predictions).
         fairness: The aim of "fairgrad": "equalized_odds" (None), "equal_opportunity",
             "false_positive_rate_parity", "demographic_parity" or "accuracy_parity".
-        rounds: Rounds of gradient descent, each a noisy sum of all updates.
-        delta: Of all together; mostly the model's.
-        weights_epsilon: The weights' part of epsilon. None: a fifth.
+        rounds: The number of rounds of gradient descent, each a noisy sum of all updates.
+        delta: The δ of the whole training, most of it for the model.
+        weights_epsilon: The part of epsilon for the weights. None: a fifth.
         largest_weight: Larger weights count as this one; the noise grows by it. None: 2 with weights, 1.25
             with fairgrad, else 1.
         clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate: The step of the descent. Tuning on these records spends budget each time.
-        momentum: The momentum of the descent; likewise.
+        momentum: The momentum of the descent, from 0 to below 1. Tuning spends budget, too.
         neighboring_relation: "add_or_remove_one", or "replace_one", at about twice the noise. None: as in
             `weights`.
         noise: "joint" noise of all parties, or "distributed": each adds its own.
-        offline: For the rounds' noise, not for that of `with_`.
+        offline: Whether to take noise that `preprocess` made, for the rounds and not for `with_`.
     Returns:
         The model, weights and thresholds, and the privacy of all together.
     Raises: as in `weights`.

@@ -47,17 +47,17 @@ def plan(
         True
 
     Args: as for the release, and
-        clients: How many there would be.
-        groups: How many, their names, or names with shares that add up to 1.
+        clients: The number of clients.
+        groups: The number of groups, their names, or names with shares that add up to 1.
         from_records: A table or a file instead of clients, records, groups and labels, to see whether its
             smallest group survives the noise. The plan is then not protected.
         task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
-        records: How many there would be; default: one each.
-        labels: As groups; default: 2.
+        records: The number of records. Default: one for each client.
+        labels: As groups. Default: 2.
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit". None: one machine.
         error: Between 0 and 1; the plan then says what this error takes, too.
         ledger: The file of charges, in which the plan looks up the task's `population`, if that is named.
-        of_the_task: The task's other options, except those of a run, and columns of `from_records`.
+        of_the_task: The task's other options, except the options of a run, and columns of `from_records`.
     Returns:
         Costs by model, and the expected error of the release.
     Raises:
@@ -87,12 +87,12 @@ def preprocess(
 
     Args:
         task: "weights", "confusion", "thresholds", "gap", "count" or "train".
-        runs: How many calls it is for; each uses its noise once.
-        epsilon: Of each call.
+        runs: The number of calls that the noise is for, from 1 to 1000; each call uses its noise once.
+        epsilon: The ε of each call.
         stock: The directory in which the noise is kept; default: stock, beside the ledger.
         of_the_task: The call's other arguments. Groups and labels, or a domain, have to be declared.
     Returns:
-        A row for each piece: mpc_s, sent_bytes and attempts.
+        A row for each piece: mpc_s (seconds), sent_bytes (by each party) and attempts.
     Raises:
         FairSharesError: The release takes no such noise, or the parties failed.
     """
@@ -116,7 +116,7 @@ def ledger(
 
     Args:
         population: The population to show. None: all.
-        budget: Its new total ε, or (ε, δ).
+        budget: The population's new total ε, or (ε, δ).
         retire: A population that calls without a name no longer ask about.
         ledger: The file; default: as for the command.
     Returns:
@@ -136,7 +136,7 @@ def load(
     """Read a result that a call or a command has written.
 
     Args:
-        directory: Of a run of a release, as `weights`, or of `train`.
+        directory: The directory of a run of a release, such as `weights`, or of `train`.
         others: Further runs of its chain of weights, whose counts are added up.
         fingerprints: With others, a file with the SHA-256 of each host's certificate, a line each, from the
             hosts' owners, party 0 first. The certificates of keys that they made later follow.

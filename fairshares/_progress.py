@@ -23,7 +23,7 @@ class _ProgressLine:
     """The line that shows the step that runs, by its name.
 
     Attributes:
-        shown: Draws the line, once it is started.
+        shown: The progress display, which draws the line once it is started.
         names: The steps' names.
     """
 
@@ -43,7 +43,13 @@ class _ProgressLine:
 
 @contextmanager
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
-    """Yield a function that takes each step as it begins; silent where nobody looks."""
+    """Show the running step in a line while the block runs; silent where nobody looks.
+
+    Args:
+        names: The steps' names for people.
+    Returns:
+        A function that takes each step as the step begins.
+    """
     console = Console(stderr=True)
     if console.is_jupyter:
         # A terminal's control codes erase nothing in a notebook, and stderr is red.

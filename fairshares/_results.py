@@ -59,7 +59,13 @@ T = TypeVar("T", covariant=True)
 class Privacy:
     """The (ε, δ)-differential privacy of a release, with exact bounds.
 
-    Floats are rounded up; `unit` is a record or a client, `relation` that of neighboring data sets.
+    Attributes:
+        epsilon: ε, rounded up to a float.
+        delta: δ, rounded up to a float.
+        epsilon_exact: ε as an exact fraction, above 0.
+        delta_exact: δ as an exact fraction, above 0 and below 1.
+        unit: What is protected: "record" or "client".
+        relation: The relation of neighboring data sets: "add_or_remove_one", "replace_one" or "zero_out_one".
     """
 
     epsilon: float
@@ -74,7 +80,7 @@ class Privacy:
 class Result(Shown, Generic[T]):
     """The result of a release, all of it differentially private.
 
-    It is pickled, copied and saved without loss.
+    A result is pickled, copied and saved without loss.
     """
 
     _earlier: EarlierFiles
@@ -84,12 +90,12 @@ class Result(Shown, Generic[T]):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The run's `manifest.json`: privacy, cost, public values, versions."""
+        """The fields of the run's `manifest.json`: privacy, cost, public values and versions."""
         return as_json(self._earlier.manifest)
 
     @property
     def privacy(self) -> Privacy:
-        """The exact ε and δ of the revealed values."""
+        """The exact ε and δ of all values that the run revealed."""
         stated = self._earlier.manifest.privacy
         return Privacy(
             stated.epsilon,
@@ -103,9 +109,11 @@ class Result(Shown, Generic[T]):
     def save(self, directory: Path | str) -> None:
         """Write a new directory of the files that a command writes, which `fairshares.load` reads.
 
+        Args:
+            directory: The new directory. Directories on its way are made.
         Raises:
-            OptionError: It exists, or something on its way is no directory.
-            WriteError: It cannot be written.
+            OptionError: The directory exists, or something on its way is no directory.
+            WriteError: The directory cannot be written.
         """
         files = {**files_to_json(self._earlier.files), MANIFEST: self.manifest}
         with naming(PYTHON):
@@ -159,19 +167,19 @@ class WeightsResult(Result[Weights]):
 
     @property
     def weights(self) -> pd.Series[float]:
-        """The weights by (group, label), positive, shape (k·m,)."""
+        """The weights by (group, label), positive, shape (k·m,) for k groups and m labels."""
         found = self._found.weights
         return self._series(found.domain, found.weights, "sample_weight")
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns low and high by (group, label); each holds the true counts' weight with 95 %."""
+        """Columns low and high by (group, label). Each interval holds the true counts' weight with 95 %."""
         found = self._found.weights
         return self._table(found.domain, found.interval)
 
     @property
     def noisy_counts(self) -> pd.Series[float]:
-        """Revealed counts of records by (group, label), unbiased."""
+        """The noisy counts of records by (group, label), shape (k·m,), unbiased; some may be negative."""
         found = self._found.weights
         return self._series(found.domain, found.noisy_counts / found.unit, "noisy_count")
 
@@ -179,13 +187,13 @@ class WeightsResult(Result[Weights]):
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
         Args:
-            group: Of each row, shape (n,): a pandas Series, numpy array or list. Or shape (n, k), the columns
-                that the call crossed into groups.
-            label: Of each row, shape (n,), with the same index.
+            group: Each row's group, shape (n,), as a pandas Series, numpy array or list. Or shape (n, k), the
+                columns that the call crossed into groups.
+            label: Each row's label, shape (n,), with the same index.
         Returns:
-            Shape (n,), with the index of these, else 0, 1, 2 ...
+            The weights, shape (n,), with the index of group and label, else 0, 1, 2 ...
         Raises:
-            RecordsError: The two are not of the same rows, or a row's group or label has no weight.
+            RecordsError: Group and label are not of the same rows, or a row's pair has no weight.
         """
         return sample_weight(self.weights, group, label)
 
@@ -197,14 +205,14 @@ class ConfusionResult(Result[Confusion]):
 
     @property
     def counts(self) -> pd.Series[float]:
-        """The noisy counts by (group, label, prediction), unbiased, maybe negative."""
+        """The noisy counts of records by (group, label, prediction), unbiased; some may be negative."""
         return self._series(self._found.counts.domain, self._found.table, "noisy_count", "prediction")
 
     @property
     def rates(self) -> pd.DataFrame:
-        """Columns true_positive_rate, false_positive_rate, selection_rate by (group, label).
+        """Columns true_positive_rate, false_positive_rate, selection_rate by (group, label), from 0 to 1.
 
-        Each is of that label against the rest; NaN is 0/0.
+        Each rate is of that label against all others. NaN stands for 0/0.
         """
         domain = self._found.counts.domain
         columns = {name: self._series(domain, values, name) for name, values in self._found.rates.items()}
@@ -212,7 +220,7 @@ class ConfusionResult(Result[Confusion]):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns (rate, low), (rate, high), as `rates`; all hold true rates at once, with 95 %."""
+        """Columns (rate, low) and (rate, high) by (group, label); all hold the true rates with 95 %."""
         domain = self._found.counts.domain
         tables = {name: self._table(domain, values) for name, values in self._found.intervals.items()}
         return pd.concat(tables, axis=1)
@@ -225,9 +233,10 @@ class GapResult(Result[Gaps]):
 
     @property
     def gaps(self) -> pd.DataFrame:
-        """Columns gap, low and high by pair of groups: the first's mean less the second's.
+        """Columns gap, low and high by pair of groups, in the values' unit.
 
-        In the values' unit; each interval holds with 95 %; NaN: no estimate.
+        A gap is the mean of the first group less the mean of the second. Each interval holds with 95 %. NaN
+        stands for a gap that has no estimate.
         """
         groups = self._as_given(self._found.domain.groups)
         firsts, others = np.array(list(self._found.gaps)).T
@@ -238,12 +247,12 @@ class GapResult(Result[Gaps]):
 
     @property
     def means(self) -> pd.DataFrame:
-        """Columns mean, low and high by group, in the values' unit; each holds with 95 %."""
+        """Columns mean, low and high by group, in the values' unit. Each interval holds with 95 %."""
         return self._means(self._found.means, self._as_given(self._found.domain.groups), "mean")
 
     @property
     def sizes(self) -> pd.Series[float]:
-        """The noisy numbers of clients by group."""
+        """The noisy numbers of clients by group; some may be negative."""
         return pd.Series(self._found.sizes, self._as_given(self._found.domain.groups), name="noisy_size")
 
     @staticmethod
@@ -253,18 +262,18 @@ class GapResult(Result[Gaps]):
 
 
 class CountResult(Result[GroupCounts]):
-    """Counts with a relative error."""
+    """Counts of records whose error is a share of the count."""
 
     _task = "count"
 
     @property
     def counts(self) -> pd.Series[float]:
-        """Estimated counts of records by (group, label)."""
+        """The estimated counts of records by (group, label)."""
         return self._series(self._found.domain, self._found.estimates, "count")
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns low and high by (group, label); all hold the true counts with 95 %."""
+        """Columns low and high by (group, label). All intervals hold the true counts at once with 95 %."""
         return self._table(self._found.domain, self._found.intervals)
 
 
@@ -275,7 +284,7 @@ class CapResult(Result[ChosenCap]):
 
     @property
     def cap(self) -> int:
-        """The cap, for `cap=` with `privacy_unit="client"`."""
+        """The cap, at least 1, for `cap=` of calls with `privacy_unit="client"`."""
         return self._found.cap
 
 
@@ -286,14 +295,15 @@ class ThresholdsResult(Result[Thresholds]):
 
     @property
     def problem(self) -> FairSharesError | None:
-        """Why the curves allow no rules; their ε is spent."""
+        """The error that says why the curves allow no rules, None if they do. Their ε is spent anyway."""
         return self._found.problem
 
     @property
     def curves(self) -> pd.DataFrame:
         """Noisy true_positives and false_positives, and their standard_error, by (group, threshold).
 
-        They count records with at least that score, and are unbiased: some may be negative or rise.
+        They count the records whose score is at least the threshold. They are unbiased, and so some may be
+        negative, or larger at a higher threshold.
         """
         curves = self._found.curves.curves
         assert curves.noise is not None, "released curves have noise"
@@ -311,7 +321,10 @@ class ThresholdsResult(Result[Thresholds]):
 
     @property
     def rules(self) -> dict[Hashable, ThresholdRule]:
-        """Each group's thresholds, and the probability of each. Raises: `problem`, if there is one."""
+        """Each group's rule: its thresholds, and the probability of each.
+
+        Raises: `problem`, if there is one.
+        """
         return dict(zip(self._groups, self._rules.values(), strict=True))
 
     @property
@@ -320,12 +333,18 @@ class ThresholdsResult(Result[Thresholds]):
 
     @property
     def rates(self) -> pd.DataFrame:
-        """Estimates of true_positive_rate, false_positive_rate, selection_rate by group, under the rules."""
+        """Estimates of true_positive_rate, false_positive_rate, selection_rate by group, under the rules.
+
+        Raises: `problem`, if there is one.
+        """
         return pd.DataFrame(self._chosen.rates, self._groups)
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns (rate, low), (rate, high) by group; all hold with 95 %, over noise and sample."""
+        """Columns (rate, low) and (rate, high) by group; all hold with 95 %, over noise and sample.
+
+        Raises: `problem`, if there is one.
+        """
         tables = {}
         for name, values in self._chosen.intervals.items():
             tables[name] = pd.DataFrame(values, self._groups, ["low", "high"])
@@ -336,11 +355,15 @@ class ThresholdsResult(Result[Thresholds]):
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
-        It predicts the records' labels; of more than two, 1 for the positive one, else 0.
+        The classifier predicts the records' labels. If the records have more than two, it predicts 1 for the
+        positive label, else 0.
 
         Args:
             estimator: A fitted model of two classes with `predict_proba`. None: X will hold scores.
-            unseen_group: "error", or the threshold for groups without a rule.
+            unseen_group: "error", or the threshold for groups without a rule, from 0 (everybody) to 2
+                (nobody).
+        Returns:
+            The classifier, which needs each sample's group.
         Raises: `problem`, if there is one.
         """
         from fairshares import GroupThresholdPredictor
@@ -402,7 +425,12 @@ class ThresholdsResult(Result[Thresholds]):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result["LogisticModel"]):
-    """A model, the weights that records had in training, and thresholds of its scores, if any."""
+    """A model, the weights that records had in training, and thresholds of its scores, if any.
+
+    Attributes:
+        weights: The sample weights; None if the training had none.
+        thresholds: The curves and rules for the model's scores; None if the training chose none.
+    """
 
     _task = "train"
 
@@ -415,10 +443,23 @@ class TrainResult(Result["LogisticModel"]):
         return self._found
 
     def predictor(self) -> LogisticModel | GroupThresholdPredictor:
-        """Return the model, with thresholds, which need each sample's group, if there are any."""
+        """Return the model, or a classifier that applies the thresholds to its scores if there are any.
+
+        Returns:
+            The model, without thresholds; else a classifier that needs each sample's group.
+        Raises: `problem` of the thresholds, if there is one.
+        """
         return self.model if self.thresholds is None else self.thresholds.predictor(self.model)
 
     def save(self, directory: Path | str) -> None:
+        """Write a new directory of the files of the training, with one below it for weights and thresholds.
+
+        Args:
+            directory: The new directory, as for the results of releases.
+        Raises:
+            OptionError: The directory exists, or something on its way is no directory.
+            WriteError: The directory cannot be written.
+        """
         super().save(directory)
         if self.weights is not None:
             self.weights.save(Path(directory) / self.weights._opened_by.task)
@@ -445,7 +486,15 @@ Released = (
 
 
 def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) -> Released:
-    """Return the result of a run, as its statistic gives it."""
+    """Return the result of a run, as an object of the class for its release.
+
+    Args:
+        earlier: The run's files.
+        found: The release's own result.
+        notes: Sentences that are shown below the result.
+    Returns:
+        The result, in the class of its release; a plain `Result` for a release that only a command makes.
+    """
     general: type[Result[Answer]] = Result
     kinds = {kind._task: kind for kind in general.__subclasses__()}
     kind = kinds.get(opened_by(earlier.manifest).task, general)
@@ -453,7 +502,15 @@ def result_of(earlier: EarlierFiles, found: Answer, notes: Sequence[Part] = ()) 
 
 
 def load(directory: Path) -> Released | TrainResult:
-    """Return an earlier run's result, or raise ResultFileError."""
+    """Return an earlier run's result.
+
+    Args:
+        directory: The run's directory.
+    Returns:
+        The result of a release, or of a training.
+    Raises:
+        ResultFileError: The files belong to something else, or are damaged.
+    """
     read = _READERS.get(read_manifest(directory).task, _read)
     return read(directory)
 

@@ -59,7 +59,7 @@ _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan
 _PLANNED = {name for options in RELEASES.values() for name in options.expected.declared}
 _OF_BOTH = {"thresholds", "steps", "max_count"}  # arguments of a call that a plan has, too
 _OF_RUNS = {*Where.declared, *AccountOptions.declared, "shares"}  # arguments of a call that a plan has not
-_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # what a dict as `domain` may have
+_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # the keys that a dict as `domain` may have
 
 
 @overload
@@ -79,7 +79,17 @@ def released(task: Literal["cap"], records: Records, **given: Argument) -> _resu
 
 
 def released(task: str, records: Records, **given: Argument) -> _results.Released:
-    """Run a release, a name in `CALLS`, on records, and return its result."""
+    """Run a release on records, and return its result.
+
+    Args:
+        task: The release, a name in `CALLS`.
+        records: The records, as the call takes them; None if all columns are given, or uploads are counted.
+        given: The call's other arguments by name.
+    Returns:
+        The result, in the class of the release.
+    Raises:
+        FairSharesError: A subclass for each mistake, whose message says what to do.
+    """
     columns = _columns_of(given)
     with naming(PYTHON), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _read(given, CALLS[task].declared)
@@ -104,7 +114,18 @@ def released(task: str, records: Records, **given: Argument) -> _results.Release
 
 
 def added_up(*directories: Path, fingerprints: Path | None) -> _results.Released:
-    """Return the sum of a chain's runs; raise ResultFileError, SignatureError or OptionError."""
+    """Return the sum of a chain's runs.
+
+    Args:
+        directories: The directories of the runs.
+        fingerprints: The file with the SHA-256 of each host's certificate; None without one.
+    Returns:
+        The weights of all counts together.
+    Raises:
+        ResultFileError: A directory holds no run of the chain, or one that another holds.
+        SignatureError: Hosts signed some of the runs only, or other hosts than those.
+        OptionError: The file of fingerprints holds none.
+    """
     from fairshares.harness.hosts.signed_results import signers_of  # loads cryptography
     from fairshares.harness.uploads.signatures import read_fingerprints
 
@@ -132,7 +153,17 @@ def _columns_of_task(task: str, given: dict[str, Argument]) -> dict[str, Argumen
 
 
 def trained(records: Records, features: Argument, **given: Argument) -> _results.TrainResult:
-    """Train a model on records, with fields of `TrainRequest`."""
+    """Train a model on records.
+
+    Args:
+        records: The records, as the call takes them.
+        features: The declared features, or the path of a file of them.
+        given: Fields of `TrainRequest` by name, and columns.
+    Returns:
+        The model, with weights and thresholds if there are any.
+    Raises:
+        FairSharesError: A subclass for each mistake, whose message says what to do.
+    """
     from fairshares.harness.training.training_run import (  # scikit-learn takes a second to load
         TRAIN,
         train_on_source,
@@ -186,7 +217,18 @@ def _features_of(declared: Argument) -> Features:
 
 
 def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
-    """Plan a release; raise TypeError if an argument is unknown."""
+    """Plan a release.
+
+    Args:
+        task: The release, a name in `CALLS`.
+        from_records: The records for the plan; None without any.
+        given: The other arguments of `plan`, and the call's own arguments.
+    Returns:
+        The plan.
+    Raises:
+        TypeError: An argument is unknown.
+        FairSharesError: There is no such release.
+    """
     with naming(PYTHON), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
         columns = _columns_of_task(task, given)
@@ -216,9 +258,19 @@ def planned(task: str, from_records: Records, **given: Argument) -> _shown.Plan:
 
 
 def preprocessed(task: str, pieces_wanted: Argument, **given: Argument) -> pd.DataFrame:
-    """Make noise for so many later calls of a task; raise TypeError if an argument is unknown.
+    """Make noise for later calls of a task.
 
     Columns are arguments of these calls, and noise depends on none.
+
+    Args:
+        task: The release, a name in `CALLS`, or "train".
+        pieces_wanted: How many calls the noise is for, from 1 to 1000.
+        given: The call's other arguments by name.
+    Returns:
+        A row for each piece, from 1 on.
+    Raises:
+        TypeError: An argument is unknown.
+        OptionError: Records are given, or the release takes no such noise.
     """
     with naming(PYTHON), steps({}) as begin:
         makers: dict[str, _NoiseMaker] = {
@@ -251,7 +303,18 @@ def _noise_of_training(_task: str, runs: int, given: dict[str, Argument], begin:
 
 
 def spent(population: str | None, retire: str | None, **given: Argument) -> _shown.Spent:
-    """Return the contents of a ledger."""
+    """Return the contents of a ledger.
+
+    Args:
+        population: The population to show; None for all.
+        retire: The population to retire; None for none.
+        given: The budget and the ledger's file, as fields of `AccountOptions`.
+    Returns:
+        The populations with their charges.
+    Raises:
+        PopulationError: There is no such population.
+        LedgerError: The ledger cannot be used.
+    """
     with naming(PYTHON):
         account = AccountOptions(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_NOT_OF_VALUES = ("domain",)  # its file of values is another than that of groups and labels
+_NOT_OF_VALUES = ("domain",)  # a file of values differs from a file of groups and labels
 
 
 class Session:
@@ -107,7 +107,13 @@ class Session:
         offline: bool = False,
         out: Path | str | None = None,
     ) -> WeightsResult:
-        """Compute DP sample weights, as `fairshares.weights`."""
+        """Compute DP sample weights, as `fairshares.weights`.
+
+        Args: as in `fairshares.weights`.
+        Returns:
+            Weights, intervals and noisy counts by (group, label).
+        Raises: as in `fairshares.weights`.
+        """
         return _calls.weights(**self._with("weights", locals()))
 
     def thresholds(
@@ -129,7 +135,13 @@ class Session:
         offline: bool = False,
         out: Path | str | None = None,
     ) -> ThresholdsResult:
-        """Compute DP score curves and decision rules, as `fairshares.thresholds`."""
+        """Compute DP score curves and decision rules, as `fairshares.thresholds`.
+
+        Args: as in `fairshares.thresholds`.
+        Returns:
+            Curves, rules and a predictor.
+        Raises: as in `fairshares.thresholds`.
+        """
         return _calls.thresholds(**self._with("thresholds", locals()))
 
     def confusion(
@@ -147,7 +159,13 @@ class Session:
         offline: bool = False,
         out: Path | str | None = None,
     ) -> ConfusionResult:
-        """Compute a DP confusion matrix per group, as `fairshares.confusion`."""
+        """Compute a DP confusion matrix per group, as `fairshares.confusion`.
+
+        Args: as in `fairshares.confusion`.
+        Returns:
+            Counts by (group, label, prediction); rates and their intervals by (group, label).
+        Raises: as in `fairshares.confusion`.
+        """
         return _calls.confusion(**self._with("confusion", locals()))
 
     def gap(
@@ -163,7 +181,13 @@ class Session:
         offline: bool = False,
         out: Path | str | None = None,
     ) -> GapResult:
-        """Compute DP gaps between groups, as `fairshares.gap`."""
+        """Compute DP gaps between groups, as `fairshares.gap`.
+
+        Args: as in `fairshares.gap`.
+        Returns:
+            Gaps by pair of groups, means and sizes by group.
+        Raises: as in `fairshares.gap`.
+        """
         return _calls.gap(**self._with("gap", locals()))
 
     def count(
@@ -178,7 +202,13 @@ class Session:
         offline: bool = False,
         out: Path | str | None = None,
     ) -> CountResult:
-        """Count records per group and label, as `fairshares.count`."""
+        """Count records per group and label, as `fairshares.count`.
+
+        Args: as in `fairshares.count`.
+        Returns:
+            Counts and intervals by (group, label).
+        Raises: as in `fairshares.count`. A session whose unit is "client" is refused.
+        """
         return _calls.count(**self._with("count", locals()))
 
     def cap(
@@ -192,7 +222,13 @@ class Session:
         delta: Number = "2^-40",
         out: Path | str | None = None,
     ) -> CapResult:
-        """Choose how many records of a client are to count, as `fairshares.cap`."""
+        """Choose how many records of a client are to count, as `fairshares.cap`.
+
+        Args: as in `fairshares.cap`.
+        Returns:
+            The cap, for the argument `cap` of another session.
+        Raises: as in `fairshares.cap`.
+        """
         return _calls.cap(**self._with("cap", locals()))
 
     def train(
@@ -218,15 +254,26 @@ class Session:
         offline: bool = False,
         out: Path | str | None = None,
     ) -> TrainResult:
-        """Train logistic regression under differential privacy, as `fairshares.train`."""
+        """Train logistic regression under differential privacy, as `fairshares.train`.
+
+        Args: as in `fairshares.train`.
+        Returns:
+            The model, weights and thresholds, and the privacy of all together.
+        Raises: as in `fairshares.train`.
+        """
         return _calls.train(**self._with("train", locals()))
 
     def ledger(self) -> Spent:
-        """Return what the population has spent, or all have if the session names none."""
+        """Return what the session's population has spent; all populations if the session names none.
+
+        Returns:
+            A table of charges.
+        Raises: as in `fairshares.ledger`.
+        """
         return _lookups.ledger(self._population, ledger=self._ledger)
 
     def _with(self, call: str, given: dict[str, R]) -> dict[str, R]:
-        """Return a call's own arguments, and those of the session that it has."""
+        """Return a call's own arguments, and the session's arguments that the call has."""
         own = {name: value for name, value in given.items() if name != "self"}
         parameters = inspect.signature(getattr(_calls, call)).parameters
         left_out = () if "label" in parameters else _NOT_OF_VALUES

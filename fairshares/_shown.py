@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairshares.protocols.json_values import JsonObject, JsonValue
 
-_WIDTH = 80  # of tables where there is no terminal
+_WIDTH = 80  # the width of tables where there is no terminal
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -56,13 +56,13 @@ class Shown:
         """Draw a picture, as a report has it.
 
         Args:
-            kind: Its name, "privacy" for example; by default the first.
-            ax: Matplotlib's, to draw on. None: a new figure's.
+            kind: The picture's name, such as "privacy". By default the first picture.
+            ax: Axes of Matplotlib to draw on. None: the axes of a new figure.
         Returns:
             The axes; `.figure.savefig("my.png")` makes a file.
         Raises:
-            ValueError: There is no such picture; the message lists those that there are.
-            MissingPackageError: matplotlib is missing.
+            ValueError: There is no such picture. The message lists those that there are.
+            MissingPackageError: Matplotlib is missing.
         """
         pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
         name = kind or next(iter(pictures), "")
@@ -82,7 +82,11 @@ class Shown:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Report(Shown):
-    """A plan, or the contents of a ledger; `fields` is all of it, as of `--json`."""
+    """A plan, or the contents of a ledger.
+
+    Attributes:
+        fields: All of the report, as the command writes it with `--json`.
+    """
 
     fields: dict[str, JsonValue]
     _parts: Sequence[Part]
@@ -96,10 +100,11 @@ class Plan(Report):
 
     @property
     def models(self) -> pd.DataFrame:
-        """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model.
+        """Expected costs, a row for each security model, by its name.
 
-        Also wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s, compile_s
-        and derive_s.
+        Columns are tolerates, mpc_s (seconds), sent_bytes (by all parties together), rounds, reason,
+        available, and wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s,
+        compile_s and derive_s.
         """
         return pd.DataFrame(_objects_in(self.fields["models"])).set_index("security")
 
@@ -109,7 +114,7 @@ class Spent(Report):
 
     @property
     def charges(self) -> pd.DataFrame:
-        """A row per run: population, time, task, model, epsilon, delta, out, status."""
+        """A row for each run: population, time, task, model, epsilon, delta, out and status."""
         rows = []
         for population in _objects_in(self.fields["populations"]):
             for charge in _objects_in(population["charges"]):

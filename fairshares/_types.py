@@ -16,7 +16,7 @@ Objective = Literal["accuracy_score", "balanced_accuracy_score"]
 NoiseKind = Literal["joint", "distributed", "distributed-gaussian"]
 NoiseFamilyName = Literal["by-epsilon", "signed"]
 Unit = Literal["record", "client"]
-UnitOfRecords = Literal["record"]  # of a release that has no contribution bound
+UnitOfRecords = Literal["record"]  # the unit of a release that has no contribution bound
 Relation = Literal["add_or_remove_one", "replace_one", "zero_out_one"]
 Security = Literal[
     "semi2k",

@@ -1,4 +1,4 @@
-"""What an engine, or a client, asks for before values leave: that somebody's charge of them is written."""
+"""Charges that an engine, or a client, asks for before values leave: somebody has to have written one."""
 
 from abc import ABC, abstractmethod
 
@@ -6,7 +6,7 @@ UNCHARGED = "none"  # the population of records whose privacy nobody has to coun
 
 
 class Chargeable:
-    """What waits for its charge: parties that have their inputs, or a client whose masks are checked.
+    """Parties that have their inputs, or a client whose masks are checked, and that wait for a charge.
 
     The ledger charges nothing else. Such a value is made once all that can fail beforehand has gone well, so
     a charge that is written too early does not type-check.  [test: tests/project/test_stages.py]
@@ -14,7 +14,7 @@ class Chargeable:
 
 
 class Permission:
-    """What lets parties that wait compute: a charge that has begun for them, or a job on nobody's data.
+    """The permission of waiting parties to compute: a charge that has begun, or a job on nobody's data.
 
     Nothing else is one: `BegunCharge` is made by what writes the ledger alone, and a `MadeUpJob` has no place
     for anybody's values.  [test: tests/project/test_stages.py]

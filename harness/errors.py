@@ -27,12 +27,26 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 
 
 def as_flag(field: str, value: object = "") -> str:
-    """Return a field in a command line: `--cap 10`."""
+    """Return a field in a command line: `--cap 10`.
+
+    Args:
+        field: The field's name.
+        value: The field's value. Empty: none is written.
+    Returns:
+        The option, with its value.
+    """
     return f"--{field.rstrip('_').replace('_', '-')} {value}".rstrip()
 
 
 def as_keyword(field: str, value: object = "") -> str:
-    """Return a field in a call: `cap=10`, `groups=["a", "b"]`; capitals stand for any value."""
+    """Return a field in a call: `cap=10`, `groups=["a", "b"]`.
+
+    Args:
+        field: The field's name.
+        value: The field's value. A text with commas is a list; a text in capitals stands for any value.
+    Returns:
+        The keyword, with its value.
+    """
     if isinstance(value, PurePath):
         return f'{field}="{value}"'
     parts = value.split(",") if isinstance(value, str) else [str(value)]
@@ -42,23 +56,39 @@ def as_keyword(field: str, value: object = "") -> str:
 
 
 def is_function(command: str) -> bool:
-    """Whether users of Python call a function by a command's name.
+    """Return whether users of Python call a function by a command's name.
 
     The package itself lists its functions, and each of our processes has loaded it.
+
+    Args:
+        command: The command's name.
+    Returns:
+        True if `fairshares` exports a function of that name.
     """
     exported: Sequence[str] = sys.modules["fairshares"].__all__
     return command in exported
 
 
 def as_command(name: str) -> str:
-    """Return a command as its user types it in a checkout; see `fairshares.harness.command_name`."""
+    """Return a command as its user types it in a checkout; see `fairshares.harness.command_name`.
+
+    Args:
+        name: The command's name.
+    Returns:
+        The command, without options.
+    """
     return f"./inv {name}"
 
 
 def as_call(name: str) -> str:
-    """Return the function that does what a command does, else how whoever imports the package starts it.
+    """Return the function that does what a command does, or how a user of the package starts the command.
 
     Only a checkout has the commands of benchmarks.
+
+    Args:
+        name: The command's name.
+    Returns:
+        The function with its package, or words for the command if there is no such function.
     """
     if is_function(name):
         return f"fairshares.{name}"
@@ -72,7 +102,13 @@ Written = str | bool | float | PurePath | None
 
 
 def typed(**values: Written) -> str:
-    """Return the given options as users type them, each after a space; `True` stands for a switch."""
+    """Return options as users type them, each after a space.
+
+    Args:
+        values: Values of the options by name; True for a switch. Empty texts, 0, False and None are left out.
+    Returns:
+        The options, empty if no value is left.
+    """
     written = []
     for name, value in values.items():
         if value is True:
@@ -83,12 +119,26 @@ def typed(**values: Written) -> str:
 
 
 def as_typed_command(name: str, fields: Mapping[str, Written]) -> str:
-    """Return a command with options, as its user types it in a checkout."""
+    """Return a command with options, as its user types it in a checkout.
+
+    Args:
+        name: The command's name.
+        fields: Values of its options by name, as in `typed`.
+    Returns:
+        The command line.
+    """
     return f"{as_command(name)}{typed(**fields)}"
 
 
 def as_written_call(name: str, fields: Mapping[str, Written]) -> str:
-    """Return a call with keywords, or how whoever imports the package starts the command with options."""
+    """Return a call with keywords, or how a user of the package starts the command with options.
+
+    Args:
+        name: The command's name.
+        fields: Values of its options by name, as in `typed`.
+    Returns:
+        The call, or the command line if there is no such function.
+    """
     if not is_function(name):
         return f"{as_call(name)}{typed(**fields)}"
     keywords = [as_keyword(field, value) for field, value in fields.items() if value]
@@ -100,9 +150,10 @@ class Surface:
     """How messages name what their reader writes.
 
     Attributes:
-        field: A request's field, and its value if there is one.
-        command: A command, without what follows its name.
-        call: A command with options, or a call with keywords: fields by name, without those that are empty.
+        field: A function that returns the name of a request's field, with its value if it has one.
+        command: A function that returns a command by its name.
+        call: A function that returns a command with options, or a call with keywords, from fields by name.
+            Empty fields are left out.
     """
 
     field: Callable[[str, object], str]
@@ -117,18 +168,37 @@ _SURFACE: ContextVar[Surface] = ContextVar("the surface that messages are writte
 
 
 def named(field: str, value: object = "") -> str:
-    """Return a field and its value as their user writes them."""
+    """Return a field and its value as their user writes them.
+
+    Args:
+        field: The field's name.
+        value: The field's value. Empty: none is written.
+    Returns:
+        An option of a command, or a keyword of a call.
+    """
     return _SURFACE.get().field(field, value)
 
 
 def named_option(name: str) -> str:
-    """Return an option of commands, or the function of Python that does the same, as their user writes it."""
+    """Return an option of commands, or the function of Python that does the same, as their user writes it.
+
+    Args:
+        name: The name of both.
+    Returns:
+        The option, or the function.
+    """
     surface = _SURFACE.get()
     return as_call(name) if surface == PYTHON else surface.field(name, "")
 
 
 def named_command(name: str) -> str:
-    """Return a command, or a function in its place, as their user writes it."""
+    """Return a command, or the function that does the same, as their user writes it.
+
+    Args:
+        name: The command's name.
+    Returns:
+        The command, or the function.
+    """
     return _SURFACE.get().command(name)
 
 
@@ -138,7 +208,11 @@ def surface_now() -> Surface:
 
 
 def write_for(surface: Surface) -> None:
-    """Have messages written for a surface from now on: of a process that does nothing else."""
+    """Have messages written for a surface from now on, in a process that does nothing else.
+
+    Args:
+        surface: The surface.
+    """
     _SURFACE.set(surface)
 
 
@@ -163,13 +237,26 @@ def surface_name_now() -> SurfaceName:
 
 
 def named_call(name: str, **fields: Written) -> str:
-    """Return a command with options, or a call with keywords, as their user writes it."""
+    """Return a command with options, or a call with keywords, as their user writes it.
+
+    Args:
+        name: The command's name.
+        fields: Values of its options by name, as in `typed`.
+    Returns:
+        The command line, or the call.
+    """
     return _SURFACE.get().call(name, fields)
 
 
 @contextmanager
 def naming(surface: Surface) -> Iterator[None]:
-    """Have messages written for a surface in the block; raise MissingPackageError as `telling_of_extras`."""
+    """Have messages written for a surface in the block.
+
+    Args:
+        surface: The surface.
+    Raises:
+        MissingPackageError: As `telling_of_extras`.
+    """
     token = _SURFACE.set(surface)
     try:
         with telling_of_extras():
@@ -180,7 +267,11 @@ def naming(surface: Surface) -> Iterator[None]:
 
 @contextmanager
 def telling_of_extras() -> Iterator[None]:
-    """Raise MissingPackageError where the block needs a package of an extra that is not installed."""
+    """Tell users of a package of an extra that the block needs.
+
+    Raises:
+        MissingPackageError: The package is not installed.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -196,14 +287,21 @@ def telling_of_extras() -> Iterator[None]:
 class FairSharesError(Exception):
     """Base of all errors that end a command with a sentence."""
 
-    __module__ = "fairshares"  # where users find it, and its subclasses, whatever moves
+    __module__ = "fairshares"  # the place where users find it, and its subclasses, whatever moves
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "fairshares"
 
 
 def refuse(error: type[FairSharesError], *rules: tuple[object, str]) -> None:
-    """Raise an error with the first broken rule's message, if any."""
+    """Raise an error if a rule is broken.
+
+    Args:
+        error: The error's class.
+        rules: Pairs of whether a rule is broken, and the message that says so.
+    Raises:
+        FairSharesError: A rule is broken, in the given class and with the message of the first such rule.
+    """
     for broken, message in rules:
         if broken:
             raise error(message)
@@ -211,7 +309,15 @@ def refuse(error: type[FairSharesError], *rules: tuple[object, str]) -> None:
 
 @contextmanager
 def cannot(do: str, error: type[FairSharesError], remedy: str = "") -> Iterator[None]:
-    """Raise `error` for an OSError in the block: "Cannot <do>: <reason>; <remedy>."."""
+    """Turn an OSError in the block into one of our errors, "Cannot <do>: <reason>; <remedy>.".
+
+    Args:
+        do: The action, as an infinitive.
+        error: The error's class.
+        remedy: The way out. Empty: the message has none.
+    Raises:
+        FairSharesError: The block raised an OSError; in the given class.
+    """
     try:
         yield
     except OSError as fault:
@@ -227,7 +333,7 @@ class OptionError(FairSharesError):
 
 
 class RecordsError(FairSharesError):
-    """A records file is unreadable or breaks the declared domain."""
+    """A file of records is unreadable or breaks the declared domain."""
 
 
 class RecordDomainError(FairSharesError):
@@ -408,8 +514,8 @@ class ErrorKind:
 
     Attributes:
         code: The command's exit code.
-        meaning: What has happened.
-        way_out: What to do.
+        meaning: What has happened, as a clause.
+        way_out: What whoever started the command does next, as a clause.
         errors: The classes, with their subclasses.
     """
 
@@ -419,7 +525,7 @@ class ErrorKind:
     errors: tuple[type[FairSharesError], ...]
 
 
-USUAL_EXIT = 1  # of an error of no other kind
+USUAL_EXIT = 1  # the exit code of an error of no other kind
 KINDS = (
     ErrorKind(
         3,
@@ -458,6 +564,11 @@ def exit_code(error: FairSharesError) -> int:
     """Return the exit code of a command that an error ends.
 
     [test: tests/harness/cli/test_terminal.py]
+
+    Args:
+        error: The error.
+    Returns:
+        The code of the error's kind; 1 if it is of no kind.
     """
     for kind in KINDS:
         if isinstance(error, kind.errors):

@@ -1,4 +1,4 @@
-"""How many parties a run may have.
+"""The numbers of parties that a run may have.
 
 A party's process reads it before it shuts itself off, so nothing here loads a package that starts threads.
 """

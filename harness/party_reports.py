@@ -1,4 +1,4 @@
-"""What our own processes report of a party: lines of JSON among the lines of programs and of MP-SPDZ.
+"""Reports of our own processes on a party: lines of JSON among the lines of programs and of MP-SPDZ.
 
 A party's process, its gateway and the embedded engine write them to the party's log, in which the program's
 text and MP-SPDZ write, too. A hostile party writes what it likes, so a line is read as a report by its type
@@ -43,11 +43,12 @@ class ClientsFailed(Struct, frozen=True, tag="clients-failed", forbid_unknown_fi
 
 
 class Costs(Struct, frozen=True, kw_only=True, tag="costs", forbid_unknown_fields=True):
-    """What the embedded engine's computation took at a party.
+    """The costs of the embedded engine's computation at a party.
 
     Attributes:
-        seconds: Of the computation.
-        sent_bytes: With the headers of messages, without those of TLS.
+        seconds: The seconds of the computation.
+        sent_bytes: The bytes that the party sent, with the headers of messages and without the headers of
+            TLS.
     """
 
     seconds: Seconds
@@ -55,11 +56,11 @@ class Costs(Struct, frozen=True, kw_only=True, tag="costs", forbid_unknown_field
 
 
 class ClientsServed(Struct, frozen=True, kw_only=True, tag="clients-served", forbid_unknown_fields=True):
-    """What a party's gateway exchanged with clients, and how many clients it left out.
+    """The bytes that a party's gateway exchanged with clients, and the clients that it left out.
 
     Attributes:
-        sent_bytes: By clients.
-        received_bytes: By clients.
+        sent_bytes: The bytes that clients sent.
+        received_bytes: The bytes that clients received.
         absent: Clients that did not come to all parties in time.
         failed: Clients that did not send all parties the same values in time.
         complained: Clients that said that their masks do not fit.

@@ -63,9 +63,9 @@ TASK = "quickstart"
 SCHEMES = ("balanced", "kamiran-calders")
 _WEIGHTS = "weights"  # the directories of the releases, and their names in the manifest
 _THRESHOLDS = "thresholds"
-_WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
+_WEIGHTS_SHARE = Fraction(1, 4)  # a share of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people are too few for a finer one
-_NAMES = {"0": "denied", "1": "approved"}  # of labels
+_NAMES = {"0": "denied", "1": "approved"}  # names of labels
 _CHOICE = ThresholdChoice("equalized_odds", "balanced_accuracy_score", tolerance=0.0, deterministic=False)
 _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
@@ -77,10 +77,10 @@ def run(
 
     Args:
         model: The security model of both runs.
-        spends: What both runs spend together.
+        spends: The guarantee that both runs spend together.
         out: The directory of the results; if a run fails, it does not exist.
-        progress: Is told of each step as it begins.
-        count: Is told how many splits are done, and how many there are.
+        progress: A function that is told of each step as the step begins.
+        count: A function that is told how many splits are done, and how many there are.
     """
     progress("records")
     applicants = Applicants(load_loanapp())
@@ -193,7 +193,7 @@ def _write(directory: Path, released: _Released, manifest: Manifest, shown: view
 
 
 class _ReleasesBySplit:
-    """What is released of each split's training rows: on the fixed split, the results; else simulated."""
+    """The releases of each split's training rows: on the fixed split, the results; else simulated."""
 
     def __init__(self, applicants: Applicants, released: _Released) -> None:
         self.applicants = applicants
@@ -270,11 +270,11 @@ def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves
     """Return curves as π_ROC would open them.
 
     Args:
-        records: The records, whose order is that of `scores`.
-        scores: Their scores.
+        records: The records, in the order of `scores`.
+        scores: The scores of the records.
         curves: Curves of the same grid and noise.
     """
-    pair = records.group * len(records.domain.labels) + records.label  # of each record
+    pair = records.group * len(records.domain.labels) + records.label  # the pair of each record
     pairs = records.domain.cells
     grid = tuple(curves.curves.thresholds.tolist())
     tree = CountTree(len(grid), curves.blocks)

@@ -52,8 +52,8 @@ class PartyNumbers:
 class SecurityModel:
     """One security model, as in docs/reference/models.md.
 
-    A model with `numbers` has an instance for each number of parties. `MODELS` holds those of the usual
-    numbers, and `get_model` returns any.
+    A model with `numbers` has an instance for each number of parties. `MODELS` holds the instances of usual
+    numbers, and `get_model` returns any instance.
 
     Attributes:
         parties: How many parties compute.
@@ -62,8 +62,9 @@ class SecurityModel:
         virtual_machine: MP-SPDZ's program, None for the embedded engine.
         compile_options: Options of MP-SPDZ's compiler. They name the ring's bits, and how the machine turns
             integers into bits: "-Y" by edaBits, or "-Z", "3" by splitting each share among 3 parties.
-        masked_from: With how many parties on a share is split into one number of each party, which then also
-            mask bits that become integers (`protocols.circuits.integers`); None if never.
+        masked_from: The number of parties from which on a share is split into one number of each party, which
+            then also mask bits that become integers (`protocols.circuits.integers`); None if shares are never
+            split.
         run_options: Options of the virtual machine.
         statistical_security_bits: b: a check of an active model, or a compared integer's mask in a passive
             one, fails with probability 2^-b each; None without such a term.
@@ -133,7 +134,7 @@ class SecurityModel:
 
     @property
     def parties_that_mask(self) -> int:
-        """How many parties put numbers of their own into masks of bits that become integers; 0 if none do."""
+        """The number of parties with numbers of their own in masks of bits that become integers."""
         if self.masked_from is None or self.parties < self.masked_from:
             return 0
         return self.parties
@@ -254,7 +255,7 @@ _PRIME = ("-P", str(FIELD.modulus))
 # Integers are compared by arithmetic bits, and "-E" says that parties may enter what is no bit:
 # docs/decisions/0092-shamirs-shares.md.
 _FIELD_DABITS = ("-F", "64", "-X", *_PRIME, "-E", "malicious-shamir")
-_BITS_OF_PRIME = FIELD.modulus.bit_length()  # of masks, which are uniform modulo the prime but for 2^-127
+_BITS_OF_PRIME = FIELD.modulus.bit_length()  # masks are uniform modulo the prime but for 2^-127
 _FIELD_EDABITS = ("-F", "64", "-Y", *_PRIME)
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"

@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-MAX_DIGITS = 4300  # of a numerator or denominator in a file; Python reads no longer integers
+MAX_DIGITS = 4300  # digits of a numerator or denominator in a file; Python reads no longer integers
 _SHOWN = 20  # characters of a text that is no number
 _STATED = re.compile(f"[0-9]{{1,{MAX_DIGITS}}}(/[1-9][0-9]{{0,{MAX_DIGITS - 1}}})?")
 
@@ -17,8 +17,10 @@ def stated_number(text: object) -> Fraction:
 
     Args:
         text: What a file holds in the number's place.
+    Returns:
+        The number, exactly.
     Raises:
-        ValueError: It is something else, or has more than `MAX_DIGITS` digits above or below the line.
+        ValueError: The text is something else, or has more than `MAX_DIGITS` digits above or below the line.
     """
     if not isinstance(text, str) or not _STATED.fullmatch(text):
         shown = repr(text[:_SHOWN]) if isinstance(text, str) else type(text).__name__

@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 MAX_ORDER = 1 << 12
-MAX_RUNS = 10_000  # in one declaration
-MAX_STATED_EPSILON = Fraction(64)  # of a budget that is kept by a filter or by declared runs
-LOST = Fraction(1, 8)  # of a filter's delta, for each neighbor's masses outside of a pair
-SUMMED = Fraction(1, 16)  # of a filter's delta, for runs that are admitted by sums of epsilon and delta
+MAX_RUNS = 10_000  # runs in one declaration
+MAX_STATED_EPSILON = Fraction(64)  # the largest ε of a budget that is kept by a filter or by declared runs
+LOST = Fraction(1, 8)  # a part of a filter's delta, for each neighbor's masses outside of a pair
+SUMMED = Fraction(1, 16)  # the part of a filter's delta for runs that sums of epsilon and delta admit
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy, both exact rational upper bounds."""
+    """(epsilon, delta)-differential privacy, both exact rational upper bounds.
+
+    Attributes:
+        epsilon: The bound of epsilon, at least 0.
+        delta: The bound of delta, from 0 to 1.
+    """
 
     epsilon: Fraction
     delta: Fraction
@@ -29,7 +34,13 @@ class Guarantee:
         return Guarantee(self.epsilon * times, self.delta * times)
 
     def within(self, limit: "Guarantee") -> bool:
-        """Return whether neither epsilon nor delta exceeds the limit's."""
+        """Return whether a guarantee is at least as strong as another.
+
+        Args:
+            limit: The other guarantee.
+        Returns:
+            True if neither epsilon nor delta exceeds the limit's.
+        """
         return self.epsilon <= limit.epsilon and self.delta <= limit.delta
 
 
@@ -38,10 +49,14 @@ NOTHING = Guarantee(Fraction(0), Fraction(0))  # spent where nothing is released
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that all releases about one population may spend; a delta of None sets no limit.
+    """The most that all releases about one population may spend.
 
-    With an `order`, a ledger adds up Rényi divergences; with `runs`, so many with the same noise were
-    declared before the first.
+    Attributes:
+        epsilon: The limit of epsilon, at least 0.
+        delta: The limit of delta; None sets no limit.
+        order: The order of the Rényi divergences that a ledger adds up; None if it adds up epsilons and
+            deltas.
+        runs: The number of runs with the same noise that were declared before the first; None if none were.
     """
 
     epsilon: Fraction
@@ -67,11 +82,23 @@ class Budget:
         return ",".join(parts)
 
     def allows(self, total: Guarantee) -> bool:
-        """Return whether a total is within the budget."""
+        """Return whether a total is within the budget.
+
+        Args:
+            total: The guarantee of all releases together.
+        Returns:
+            True if neither epsilon nor delta exceeds the budget's.
+        """
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
 
     def left(self, spent: Guarantee) -> "Budget":
-        """Return the unspent rest, at least 0."""
+        """Return the unspent rest of the budget.
+
+        Args:
+            spent: The guarantee of all releases so far.
+        Returns:
+            The rest, at least 0, without an order or a number of runs.
+        """
         return Budget(
             epsilon=max(Fraction(0), self.epsilon - spent.epsilon),
             delta=None if self.delta is None else max(Fraction(0), self.delta - spent.delta),
@@ -81,8 +108,14 @@ class Budget:
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     """Return the sum of guarantees (basic composition), for one privacy unit under one relation.
 
+    Source: basic composition as a filter, Rogers et al. 2016.
     Guarantees: holds although later releases are chosen after earlier ones were seen.
     [test: tests/protocols/test_calibration.py]
+
+    Args:
+        guarantees: The guarantees of the single releases.
+    Returns:
+        The guarantee of all of them; `NOTHING` if there are none.
     """
     return sum(guarantees, NOTHING)
 
@@ -91,6 +124,12 @@ def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
     """Return the order that fits most identical runs into a budget, for nearly Gaussian losses.
 
     Floats may choose it, as any order is valid.
+
+    Args:
+        epsilon: The budget's epsilon, above 0.
+        delta: The budget's delta, above 0 and below 1.
+    Returns:
+        The order, from 2 to `MAX_ORDER`.
     """
     need = -math.log(delta * (1 - 2 * LOST - SUMMED))
 

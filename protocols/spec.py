@@ -27,8 +27,11 @@ JOINT_LAW = ("epsilon", "delta_bits")  # the last arguments of a program with jo
 class InputPath:
     """A path on which clients' values come to the parties.
 
-    If it is `authenticated`, no active party changes a value without being noticed. A `portable` path works
-    with the embedded engine, too.
+    Attributes:
+        name: The name in requests and manifests.
+        described: The path in words.
+        authenticated: Whether no active party changes a value without being noticed.
+        portable: Whether the path works with the embedded engine, too.
     """
 
     name: str
@@ -71,7 +74,13 @@ class InputForm:
     a_value_per_record: bool = False
 
     def by(self, path: InputPath) -> "InputForm":
-        """Return the same form for values that come by `path`."""
+        """Return the same form for values that come by another path.
+
+        Args:
+            path: The path.
+        Returns:
+            The form.
+        """
         return replace(
             self,
             path=path,
@@ -96,7 +105,13 @@ def _no_bits(_arguments: Mapping[str, str]) -> int:
 
 
 def cells_of(arguments: Mapping[str, str]) -> int:
-    """Return the number of groups times that of labels."""
+    """Return the number of groups times the number of labels.
+
+    Args:
+        arguments: A program's arguments by name, with `groups` and `labels`.
+    Returns:
+        The number of cells.
+    """
     return int(arguments["groups"]) * int(arguments["labels"])
 
 
@@ -133,6 +148,9 @@ class ColumnNames:
 
     A circuit that takes `sint` and the columns computes on names as it does on shares, and so says itself
     which columns each of its results is the sum of.
+
+    Args:
+        sums: For each element the columns that it is the sum of.
     """
 
     def __init__(self, sums: Sequence[tuple[int, ...]]) -> None:
@@ -140,7 +158,13 @@ class ColumnNames:
 
     @classmethod
     def first(cls, columns: int) -> "ColumnNames":
-        """Return the vector of so many columns."""
+        """Return the vector of the first columns, each by itself.
+
+        Args:
+            columns: How many columns.
+        Returns:
+            The vector, of which element i is column i.
+        """
         return cls([(column,) for column in range(columns)])
 
     @property
@@ -152,7 +176,14 @@ class ColumnNames:
         return len(self._sums)
 
     def get_vector(self, first: int, size: int) -> "ColumnNames":
-        """Return `size` elements from number `first` on."""
+        """Return some elements that follow each other.
+
+        Args:
+            first: The number of the first element, from 0 on.
+            size: How many elements.
+        Returns:
+            A vector of these elements.
+        """
         return ColumnNames(self._sums[first : first + size])
 
     def sum(self) -> "ColumnNames":
@@ -171,7 +202,13 @@ class ColumnNames:
 
     @staticmethod
     def concat(parts: "Sequence[ColumnNames]") -> "ColumnNames":
-        """Return all parts' elements, one part after another."""
+        """Return all parts' elements, one part after another.
+
+        Args:
+            parts: The vectors.
+        Returns:
+            One vector.
+        """
         return ColumnNames([element for part in parts for element in part._sums])
 
 
@@ -184,16 +221,25 @@ class ColumnSums(ABC):
     [test: tests/protocols/test_column_sums.py, tests/programs/test_every_program.py]
     """
 
-    shared: ClassVar[bool] = False  # as in `LinearQueries`
+    shared: ClassVar[bool] = False  # the same as in `LinearQueries`
 
     @abstractmethod
     def sums(self, arguments: Mapping[str, str], /) -> Sums:
-        """Return, for each noisy value, the columns that it is the sum of."""
+        """Return the columns that each noisy value is the sum of.
+
+        Args:
+            arguments: The program's arguments by name.
+        Returns:
+            The sums, by which each party can add up its own shares.
+        """
 
     def records(self, arguments: Mapping[str, str], /) -> Iterable[Mapping[int, int]] | None:  # noqa: ARG002
         """Return, for each kind of record, what it adds to which columns.
 
-        None, as by default, stands for 1 in any one column.
+        Args:
+            arguments: The program's arguments by name.
+        Returns:
+            For each kind the amount by column. None, as by default, stands for 1 in any one column.
         """
         return None
 
@@ -209,7 +255,7 @@ class ColumnSums(ABC):
         columns = tuple(tuple(change) for change in changes)
         amounts = tuple(tuple(change.values()) for change in changes)
         if all(amount == 1 for record_amounts in amounts for amount in record_amounts):
-            amounts = ()  # which stands for amounts of 1
+            amounts = ()  # stands for amounts of 1
         return LinearQueries(len(sums.values), columns, amounts, self.shared)
 
 
@@ -226,13 +272,20 @@ def _changes(record: Mapping[int, int], by_column: Sequence[Sequence[int]]) -> C
 class EachColumn(ColumnSums):
     """The release of each column: noisy value i is column i plus noise, and a record adds 1 to one column.
 
-    `columns` maps arguments to the number of columns.
+    Attributes:
+        columns: A function from a program's arguments by name to the number of columns.
     """
 
     columns: Callable[[Mapping[str, str]], int]
 
     def sums(self, arguments: Mapping[str, str], /) -> Sums:
-        """Return each column by itself."""
+        """Return each column by itself.
+
+        Args:
+            arguments: The program's arguments by name.
+        Returns:
+            As many sums as columns.
+        """
         columns = self.columns(arguments)
         return Sums(columns, ColumnNames.first(columns).sums)
 
@@ -311,7 +364,13 @@ class ProtocolSpec:
         return self.distributed_noise or self.noise_made_ahead
 
     def is_replaced_by_sums(self, form: InputForm) -> bool:
-        """Return whether, with other than joint noise, parties add up the declared sums of columns."""
+        """Return whether, with other than joint noise, parties add up the declared sums of columns.
+
+        Args:
+            form: How clients' values enter the program.
+        Returns:
+            True if a program that `adds_to_sums` runs in this program's place.
+        """
         return form.summed_by_party and self.linear and isinstance(self.release, ColumnSums)
 
     @property
@@ -320,14 +379,29 @@ class ProtocolSpec:
         return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
 
     def by(self, path: InputPath) -> "ProtocolSpec":
-        """Return the protocol for values that come by `path`."""
+        """Return the protocol for values that come by another path.
+
+        Args:
+            path: The path.
+        Returns:
+            The protocol, whose forms all have this path.
+        """
         if path is not REPLICATED or "path" in self.arguments:
             return self
         return replace(self, arguments=("path", *self.arguments))
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
-    """Return a protocol's linear queries, or raise ValueError."""
+    """Return a protocol's linear queries.
+
+    Args:
+        spec: The protocol.
+        arguments: The program's arguments by name.
+    Returns:
+        The queries, from which sensitivity and privacy follow.
+    Raises:
+        ValueError: The protocol answers no linear queries with noise.
+    """
     release = None
     if spec.release is not None:
         release = spec.release(arguments)
@@ -385,7 +459,7 @@ NO_INPUT = InputForm(
     summed_by_party=False,
     public=(),
 )
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # of clients' shares
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # the forms of clients' shares
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",
@@ -456,7 +530,14 @@ def _with_law(spec: ProtocolSpec, law: tuple[str, ...]) -> ProtocolSpec:
 
 
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with distributed noise, or None if it has no place for it."""
+    """Return the protocol with distributed noise.
+
+    Args:
+        spec: The protocol.
+        form: How clients' values enter the program.
+    Returns:
+        The protocol, of the same program or of one that adds to sums; None if it has no place for such noise.
+    """
     if not spec.distributed_noise:
         return None
     if spec.is_replaced_by_sums(form):
@@ -465,9 +546,15 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with joint noise made before, or None if it has no place for it.
+    """Return the protocol with joint noise that was made before.
 
     Replicated shares lie in the same file as noise, so they exclude it.
+
+    Args:
+        spec: The protocol.
+        form: How clients' values enter the program.
+    Returns:
+        The protocol, of the same program or of one that adds to sums; None if it has no place for such noise.
     """
     if not spec.can_take_noise_made_ahead or form.path is REPLICATED:
         return None

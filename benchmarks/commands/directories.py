@@ -16,7 +16,7 @@ def directory_of(options: Any, command: str) -> Path:
     """Return the directory of a command's results: a new one, or one of an earlier command.
 
     Args:
-        options: The command's, of which `out` and `resume` are read.
+        options: The options of the command, of which `out` and `resume` are read.
         command: Begins the name of a directory that no option names.
 
     Raises:

@@ -112,7 +112,7 @@ def _with_options(options: RunOptions, known: runner.Chosen, beside: Path) -> ru
     """Return a choice with the options that are given in place of its own.
 
     Args:
-        options: The command's.
+        options: The options of the command.
         known: The choice so far.
         beside: The experiment's directory, from which it may name a file of hosts.
     """
@@ -225,7 +225,7 @@ def _phases(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
 
 
 def _costs(cell_samples: Sequence[Sample]) -> list[str]:
-    """Return what a cell's runs took, or why there are none."""
+    """Return the costs of a cell's runs, or the reason why there are none."""
     seconds = summary(cell_samples)
     if seconds is None:
         last = cell_samples[-1]
@@ -310,7 +310,7 @@ def _inputs_elsewhere(options: RunOptions) -> dict[str, Path]:
     return {}
 
 
-_ALIKE = ("security", MACHINE, *_MACHINE_OPTIONS)  # in two programs that are compared
+_ALIKE = ("security", MACHINE, *_MACHINE_OPTIONS)  # alike in two programs that are compared
 
 
 def _without_program(cell: Mapping[str, Level]) -> dict[str, Level]:

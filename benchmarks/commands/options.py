@@ -197,7 +197,7 @@ STUDIES: dict[str, dict[str, str]] = {
 }
 
 SYNTHETIC = "synthetic"  # names the populations that are made up and held out
-_REPETITIONS = {  # by study, the least and the most
+_REPETITIONS = {  # the least and the most runs, by study
     "intervals": (20, 20_000),
     "plans": (1, 100),
     "trust": (100, 100_000),

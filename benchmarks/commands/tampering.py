@@ -45,7 +45,7 @@ TRIED: Mapping[str, Mapping[NoiseFamily, Sequence[Operation]]] = {
 
 
 def operations_of(tried: str, family: NoiseFamily) -> Sequence[Operation]:
-    """Return what is tried, by its name; the small programs have no noise, so no family."""
+    """Return the operations that are tried, by name; the small programs have no noise, so no family."""
     if tried == "operations":
         return OPERATIONS
     return TRIED[tried][family]
@@ -70,11 +70,11 @@ def tampering(options: TamperingOptions) -> None:
 def _models(
     names: Sequence[str] | None, parties: int | None, default: Sequence[SecurityModel]
 ) -> list[SecurityModel]:
-    """Return the named models of so many parties, or those of the default that take the number.
+    """Return the named models of so many parties, or the default models that take the number.
 
     Args:
         names: The models' names; None for the default.
-        parties: Their number of parties; None for each model's usual one.
+        parties: The number of parties of each model; None for the model's usual number.
         default: The models where none are named, of their usual numbers.
 
     Raises OptionError: A named model does not take the number.

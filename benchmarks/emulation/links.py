@@ -24,8 +24,8 @@ from fairshares.harness.system.signals import uninterrupted
 from fairshares.harness.system.threads import ContextPool
 
 _START_S = 20.0
-_PROBE_S = 0.1  # of round trips, and of traffic
-_ROUND_TRIPS = (5, 100)  # at least and at most
+_PROBE_S = 0.1  # the length of a probe of round trips, and of traffic
+_ROUND_TRIPS = (5, 100)  # the least and the most round trips that are measured
 _MOST_BYTES = 1 << 25
 
 
@@ -66,7 +66,7 @@ def emulated(profile: NetworkProfile | None) -> EmulatedLinks | None:
 
 
 def as_measured(profile: NetworkProfile, rtt_s: float, bandwidth_bits_per_s: float) -> EmulatedNetwork:
-    """Return what a manifest says of an emulated network: its profile, and its measured figures."""
+    """Return a manifest's facts of an emulated network: its profile, and its measured figures."""
     return EmulatedNetwork(
         profile=profile.name,
         rtt_s=profile.rtt_s,

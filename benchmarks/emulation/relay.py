@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 HOST = "127.0.0.1"
-_AHEAD_S = 10e-3  # of traffic that a link takes in before it keeps its senders waiting
+_AHEAD_S = 10e-3  # the traffic that a link takes in before it keeps its senders waiting
 _LONGEST_S = 10.0  # delay for which there has to be room
 _PR_SET_TIMERSLACK = 29
 
@@ -43,7 +43,7 @@ class Link:
         return self.free_at + self.delay_s
 
 
-Links = dict[tuple[int, int], Link]  # by the party that sends and the one that receives
+Links = dict[tuple[int, int], Link]  # links by the party that sends and the party that receives
 
 
 @dataclass
@@ -103,8 +103,8 @@ async def carry(
         there: The link to that address.
         back: The link from it.
         address: The address, and the port there.
-        reader: What the connection brings.
-        writer: Where it takes what comes back.
+        reader: The stream of bytes that the connection brings.
+        writer: The stream of bytes that come back.
     """
     target_reader, target_writer = await _reach(address)
     to_target = _Way(reader, target_writer, there)

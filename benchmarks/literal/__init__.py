@@ -13,7 +13,7 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.protocols.circuits.literal import AT_ONCE, ONE_BY_ONE
 from fairshares.protocols.spec import ProtocolSpec
 
-FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # by a cell's variant
+FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # the form of a cell's variant
 TOGETHER = "literal-together"  # the variant of Protocol 4 with its thresholds in vectors
 VARIANTS = (*FORMS, TOGETHER)
 

@@ -77,8 +77,8 @@ SPECS_IN_VECTORS: Mapping[str, ProtocolSpec] = {
         arguments=("data", "at_once", "parties", "records", "thresholds", "epsilon"),
     )
 }
-IN_VECTORS = "together"  # its form
-_LANES = 200_000  # of a vector of comparisons: more gain little, and take more memory
+IN_VECTORS = "together"  # the name of this form
+_LANES = 200_000  # lanes of a vector of comparisons: more gain little, and take more memory
 
 
 def literal_source(spec: ProtocolSpec) -> Path:
@@ -92,7 +92,7 @@ class LiteralProtocol:
 
     Attributes:
         protocol: The protocol, by a key of `SPECS`.
-        form: How its program takes instances, as `protocols/circuits/literal.py` names forms.
+        form: How the program takes instances, as `protocols/circuits/literal.py` names forms.
         claimed_epsilon: The epsilon that the protocol claims, which it does not guarantee.
         clients: The number of clients, 0 where the protocol has none, as each other number.
         records: The number of records of all clients.

@@ -108,7 +108,7 @@ LEDGER = "ledger.sqlite"  # a run's own ledger, in its directory
 
 
 class Place:
-    """Where runs are measured: on this machine with all parties, or on hosts.
+    """The place where runs are measured: this machine with all parties, or hosts.
 
     Args:
         programs: The directory of a user's own programs.
@@ -284,7 +284,7 @@ class Place:
         return RunSettings(request_of(cell), network=network, hosts=self._runner(cell))
 
     def _runner(self, cell: Mapping[str, Level]) -> BenchmarkRunner | None:
-        """Return what runs a cell on hosts; None for this machine."""
+        """Return the runner of a cell on hosts; None for this machine."""
         if self._hosts is None:
             return None
         return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))

@@ -19,9 +19,9 @@ from fairshares.harness.engines.registry import engine_of
 from fairshares.harness.errors import OptionError
 from fairshares.harness.security_models import SecurityModel
 
-# Of a party and one of its threads: a text of numbers, or binary.
+# Files of a party and one of its threads: a text of numbers, or binary.
 _FILE = re.compile(r"Input-(?:Binary-)?P(\d{1,3})-\d{1,3}")
-_PLACE = "given"  # in a party's directory, where its own inputs do not replace them
+_PLACE = "given"  # the place in a party's directory, where its own inputs do not replace the files
 
 
 def input_files(directory: Path) -> dict[str, Path]:
@@ -74,7 +74,7 @@ class PartyWithFiles(LocalParty):
         config = structs.replace(setup.config, listens=(*setup.config.listens, *sorted(ports)))
         super().__init__(replace(setup, config=config), directory)
         self._clients = OwnClients.beside(clients, directory)
-        if setup.config.party == 0:  # which is the first to be laid out
+        if setup.config.party == 0:  # party 0 is the first to be laid out
             self._clients.make_keys()
         self._clients.introduce_to(directory)
         (directory / _PLACE).mkdir(mode=0o700)

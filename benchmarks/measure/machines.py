@@ -17,12 +17,12 @@ from fairshares.harness.security_models import SecurityModel
 from fairshares.harness.system.spelling import similar
 
 FILE_ENDING = "-party.x"
-MOST_ON_ONE_MACHINE = 15  # on one machine, each with a port of one block (`parties.supervisor.free_ports`)
-_BITS = "64"  # of integers, in every arithmetic
+MOST_ON_ONE_MACHINE = 15  # each party takes a port of one block (`parties.supervisor.free_ports`)
+_BITS = "64"  # the bits of integers, in every arithmetic
 
 
 class Arithmetic(Enum):
-    """What a machine computes with; the value completes "it computes"."""
+    """The numbers that a machine computes with; the value completes "it computes"."""
 
     RING = "modulo a power of two"
     FIELD = "modulo a prime"
@@ -110,7 +110,7 @@ class MachineKind:
     """A virtual machine as MP-SPDZ documents it.
 
     Attributes:
-        arithmetic: What it computes with.
+        arithmetic: The numbers that the machine computes with.
         adversary: "passive", "active" or "covert".
         fewest: The fewest parties.
         most: The most parties. The number is fixed where both are equal.
@@ -208,10 +208,10 @@ class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         machine: A name of `MACHINES`.
-        parties: Their number.
+        parties: The number of parties.
         batch_size: How much material is prepared at once (`-b`); None for the machine's choice.
-        bucket_size: Of the shuffle-and-sacrifice approach (`-B`), from 3 (large batches) to 5 (small ones);
-            None for the machine's choice.
+        bucket_size: The bucket size of the shuffle-and-sacrifice approach (`-B`), from 3 (large batches) to 5
+            (small ones); None for the machine's choice.
         security_bits: The statistical security (`-S`, or `-SP` of spdz2k); None for the machine's choice.
         compile_options: Further options of MP-SPDZ's compiler, or another length of integers.
         run_options: Further options of the machine.
@@ -291,7 +291,7 @@ class MachineSetting(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return ("-E", self.machine, *options)
 
     def model(self) -> SecurityModel:
-        """Return what an engine runs; no release runs on it, and `MODELS` has no model of its name."""
+        """Return the model that an engine runs; no release runs on it, and `MODELS` has none of its name."""
         kind = self.kind
         options: list[str] = []
         if kind.fewest != kind.most:

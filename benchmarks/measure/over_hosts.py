@@ -43,17 +43,17 @@ from fairshares.harness.system.signals import uninterrupted
 from fairshares.protocols.json_values import JsonObject
 from fairshares.protocols.spec import InputForm, ProtocolSpec
 
-PIECE_BYTES = 1 << 20  # of a program in one message
-_CHECK_COUNTS_S = 600.0  # for which a check of the hosts counts
+PIECE_BYTES = 1 << 20  # bytes of a program in one message
+_CHECK_COUNTS_S = 600.0  # the time for which a check of the hosts counts
 
 
 @dataclass(frozen=True)
 class SeenHosts:
-    """What a report says of a model's hosts and of their network, as JSON.
+    """A report's facts of a model's hosts and of their network, as JSON.
 
     Attributes:
         hosts: Each host's name, machine, environment and clock, in the parties' order.
-        network: Each link's round-trip time and bandwidth, and those of the slowest link.
+        network: The round-trip time and bandwidth of each link and of the slowest link.
     """
 
     hosts: tuple[JsonObject, ...]
@@ -65,13 +65,13 @@ class BenchmarkHosts:
 
     Attributes:
         hosts: All hosts, in the parties' order.
-        seen: What the last check found of a model's hosts, by the model's name.
+        seen: The facts that the last check found of a model's hosts, by the model's name.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
-        self._open: dict[int, HostConnection] = {}  # by party
-        self._seen_at: dict[str, float] = {}  # of checks that count, by the monotonic clock
+        self._open: dict[int, HostConnection] = {}  # connections by party
+        self._seen_at: dict[str, float] = {}  # the times of checks that count, by the monotonic clock
         self.seen: dict[str, SeenHosts] = {}
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ def _links(connections: Sequence[HostConnection], down: bool) -> Iterator[LinkFo
 
     Args:
         connections: The connections to the hosts, in the parties' order.
-        down: Whether a party connects to the parties of lower numbers, or to those of higher ones.
+        down: Whether a party connects to the parties of lower numbers, or to the parties of higher numbers.
 
     Raises:
         HostUnfitError: A host lost another while their link was measured.

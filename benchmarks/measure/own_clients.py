@@ -21,22 +21,23 @@ from fairshares.harness.party_reports import line_of_failure
 from fairshares.harness.system.processes import end_of_group, kill_group
 from fairshares.harness.uploads.signatures import Signed
 
-_FILE = re.compile(r"Client-C(\d{1,3})(?:-(\d{4,5}))?")  # by the client's number, maybe with a port
-_PORT = 14_000  # at which programs wait for clients in MP-SPDZ's examples
+_FILE = re.compile(r"Client-C(\d{1,3})(?:-(\d{4,5}))?")  # the client's number, maybe with a port
+_PORT = 14_000  # the port at which programs wait for clients in MP-SPDZ's examples
 _PLACE = "clients"  # beside the parties' directories
-_SAID = "said"  # what a client prints, in its directory
-# From the first failure of a client or the party until the run ends, as one may follow from the other.
+_SAID = "said"  # the file of what a client prints, in its directory
+# The time from the first failure of a client or the party to the run's end: one may follow from the other.
 _GRACE_S = 2.0
 _LONGEST_SHOWN = 300  # characters of what a client said last
 
 
 @dataclass(frozen=True)
 class ClientCommand:
-    """What a user starts as one client of a program.
+    """The command that starts one client of a user's program.
 
     Attributes:
         number: The client's number, in its certificate's name.
-        port: Where the program waits for it: party i at this port plus i.
+        port: The port at which the program's first party waits for the client; party i waits at this port
+            plus i.
         path: The file that is executed.
     """
 
@@ -121,7 +122,7 @@ class RunningClient:
 
     Attributes:
         number: The client's number.
-        process: Its process, with a group of its own.
+        process: The client's process, with a group of its own.
         said: The file of what it prints.
     """
 

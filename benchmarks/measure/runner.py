@@ -59,7 +59,7 @@ class Chosen:
     timeout_s: float | None = None
     told: str = ""  # the command, without these options
     hosts: str = ""
-    seed: int | None = None  # for the order of runs; None for the order of the plan
+    seed: int | None = None  # the seed of the order of runs; None for the order of the plan
 
     def plan(self) -> list[Planned]:
         """Return the cells.
@@ -132,8 +132,8 @@ def start(
     """Make a directory for results, with the experiment, its programs and their files of inputs.
 
     Args:
-        directory: It must not exist.
-        chosen: What will be run.
+        directory: The new directory of the results.
+        chosen: The runs that are chosen.
         text: The experiment's file.
         beside: The directory of programs that the experiment names.
         inputs: Directories of inputs that are elsewhere, by the names that the experiment has for them.
@@ -154,7 +154,7 @@ def start(
             (directory / PROGRAMS / name).write_bytes(program)
         for name, path in files.items():
             (directory / INPUTS / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, directory / INPUTS / name)  # with its permission to be executed
+            shutil.copy(path, directory / INPUTS / name)  # keeps the permission to be executed
     except FileExistsError:
         raise OptionError(
             f"--out {directory} exists already; name a new directory, or go on with what is there by "
@@ -216,7 +216,7 @@ def chosen_in(directory: Path) -> Chosen:
 
     Raises:
         ResultFileError: Another version has written it, or something else is there.
-        ExperimentError: Its experiment is none of this version.
+        ExperimentError: The experiment of the results is none of this version.
     """
     refusal = replace(
         not_result(directory / ABOUT, ABOUT),
@@ -238,10 +238,10 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
     [test: tests/benchmarks/measure/test_runner.py]
 
     Args:
-        directory: Of the results.
-        chosen: What to run.
-        watch: Is called before each run.
-        place: Where to run.
+        directory: The directory of the results.
+        chosen: The runs that are chosen.
+        watch: A function that is called before each run.
+        place: The machine or the hosts on which cells run.
 
     Raises:
         MixedResultsError: The programs have changed since the results were measured.
@@ -287,7 +287,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 def _to_run(
     plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None, failed: set[Cell]
 ) -> list[Todo]:
-    """Return the missing repetitions, in order, without those of cells that failed in this command."""
+    """Return the missing repetitions, in order, without cells that failed in this command."""
     return [todo for todo in missing(plan, samples, seed) if todo[0].key not in failed]
 
 
@@ -300,7 +300,7 @@ def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None
     Args:
         plan: The cells.
         samples: The results so far.
-        seed: For the order of cells within a repetition; None for the order of the plan.
+        seed: The seed of the order of cells within a repetition; None for the order of the plan.
     """
     known = by_cell(samples)
     remaining: list[Todo] = []

@@ -28,7 +28,7 @@ OK = "ok"
 FAILED = "failed"
 SKIPPED = "skipped"
 STATUSES = (OK, FAILED, SKIPPED)
-CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
+CONFIDENCE = 0.95  # the confidence of intervals, unless an experiment says otherwise
 
 Level = str | int | float
 AT_FIRST: dict[str, Level] = {"noise": "joint"}  # levels of cells that were recorded before the factor was
@@ -138,11 +138,11 @@ class Sample(RunRecord):
 
 @dataclass(frozen=True)
 class PhaseOfRuns:
-    """What a phase of a program took in runs of a cell, of those that report it.
+    """The costs of a phase of a program in runs of a cell, of those that report it.
 
     Attributes:
-        seconds: Of the slowest party, by run.
-        sent_bytes: Of all parties together, by run.
+        seconds: The seconds of the slowest party, by run.
+        sent_bytes: The bytes of all parties together, by run.
         rounds: The most of any party and run.
     """
 
@@ -162,7 +162,7 @@ class Summary:
 
 
 def phases_of(runs: Sequence[Sample]) -> dict[str, PhaseOfRuns]:
-    """Return what each phase took in runs of a cell, in the order in which they report them."""
+    """Return the costs of each phase in runs of a cell, in the order in which they report them."""
     costs: dict[str, list[tuple[PhaseCosts, ...]]] = {}
     for run in runs:
         for name, by_party in run.phases.items():
@@ -195,7 +195,7 @@ def model_name(cell: Mapping[str, Level]) -> str:
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, joined by dots, without usual ones and those of the factors in `hidden`."""
+    """Return a cell's levels, joined by dots, without usual levels and levels of factors in `hidden`."""
     left_out = set(hidden)
     if cell.get("shape"):  # which tells the numbers of clients and records
         left_out |= {"clients", "records"}
@@ -216,7 +216,7 @@ def append(path: Path, record: Any, **more: Any) -> None:
     [test: tests/benchmarks/measure/test_samples.py]
 
     Raises:
-        WriteError: It can't be written, as where the disk is full.
+        WriteError: The line cannot be written, for example because the disk is full.
     """
     text = json.dumps({**more, **asdict(record)}, ensure_ascii=False, allow_nan=False) + "\n"
     packed = packed_path(path)
@@ -264,7 +264,7 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
     Args:
         path: The file.
         kind: The objects' type.
-        what: What a line should be, in the words of an error.
+        what: The name of what a line should be, in the words of an error.
         schema: The number that each line's field `schema` should have; None for lines without it.
 
     Raises:
@@ -308,7 +308,7 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
     [test: tests/benchmarks/measure/test_samples.py]
     """
     n = len(values)
-    ways_below = 0  # of n coins, to show fewer than k heads
+    ways_below = 0  # the ways in which n coins show fewer than k heads
     k = 0
     while k < n:
         ways_below += comb(n, k)

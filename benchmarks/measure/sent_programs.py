@@ -10,8 +10,8 @@ from fairshares.harness.engines.mpspdz.engine import machine_options
 from fairshares.harness.errors import UnsupportedError
 from fairshares.harness.security_models import SecurityModel
 
-_FOLDERS = ("Schedules", "Bytecode", "Public-Input")  # of MP-SPDZ's `Programs`, as far as machines read them
-_COMPILER_LINE = 5  # of a schedule, from 0: the command that compiled the program
+_FOLDERS = ("Schedules", "Bytecode", "Public-Input")  # the folders of MP-SPDZ's `Programs` that machines read
+_COMPILER_LINE = 5  # the line of a schedule, from 0, with the command that compiled the program
 
 
 def compiled_apart(job: MadeUpJob, model: SecurityModel, directory: Path) -> CompiledJob:

@@ -79,7 +79,7 @@ def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
 
 
 def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
-    """Return what a network costs, by runs with an emulated network and the same runs without it.
+    """Return the costs of a network, by runs with an emulated network and the same runs without it.
 
     None if there are no such runs.
     """

@@ -61,11 +61,11 @@ class PrivFairFL:
     """The paper's figures."""
 
     table2: Mapping[tuple[str, str, str], Printed]  # by model, shape and protocol, preprocessing included
-    schemes: Mapping[str, str]  # what the paper calls each model of ours that is MP-SPDZ's
-    parties: Mapping[str, int]  # by model
+    schemes: Mapping[str, str]  # the paper's name of each model of ours that is MP-SPDZ's
+    parties: Mapping[str, int]  # numbers of parties by model
     shapes: Mapping[str, Shape]
     figures: Mapping[str, FigureClaim]
-    thresholds: int  # of π_ROC
+    thresholds: int  # the thresholds of π_ROC
     claims: Mapping[str, str]  # sentence and source, by name
     machine: str
     caveats: tuple[str, ...]

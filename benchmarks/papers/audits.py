@@ -48,7 +48,7 @@ from fairshares.protocols.local_dp.randomizers import Grr, MechanismR
 
 PAPERS_GROUPS = 2
 LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
-CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
+CONFIDENCE = 1 - Fraction(1, 10**9)  # the confidence of empirical figures
 _EMULATED = " (MP-SPDZ)"  # ends the names of audits with MP-SPDZ's own logarithm
 _EPSILON_1 = Fraction(1)
 _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
@@ -152,7 +152,7 @@ def audit_truncated() -> Audited:
 
 
 def _empirical(name: str, estimate: DeltaEstimate) -> str:
-    """Return what an estimate at epsilon = 1 says, with its bounds rounded outwards."""
+    """Return the bounds of an estimate at epsilon = 1, rounded outwards."""
     at_least = math.floor(Fraction(estimate.low) * 1000) / 1000
     most = math.ceil(Fraction(estimate.high) * 1000) / 1000
     return (

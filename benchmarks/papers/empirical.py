@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tally:
-    """How many of `samples` are in an event that was fixed beforehand.
+    """The number of `samples` that are in an event which was fixed beforehand.
 
     `hits` counts the samples that are in it. `moved` counts the samples that would be in it if the count were
     larger by 1.

@@ -26,7 +26,7 @@ _RING_BITS = 64
 _NUMERATOR = (-2.05466671951, -8.8626599391, 6.10585199015, 4.81147460989)
 _DENOMINATOR = (0.353553425277, 4.54517087629, 6.42784209029, 1.0)
 
-Logarithm = Callable[[int], int]  # from and to units of 2^-16
+Logarithm = Callable[[int], int]  # a function from and to units of 2^-16
 
 
 def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:

@@ -42,7 +42,7 @@ from fairshares.harness.request.request import DISTRIBUTED, JOINT
 from fairshares.harness.views.palette import COLOURS, GREY
 
 _SECONDS = ["seconds in the computation"]
-_FORMS = {  # by variant and noise, a line's color, marker, style and name, in the legend's order
+_FORMS = {  # a line's color, marker, style and name, by variant and noise, in the legend's order
     (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
     (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
     ("product", JOINT): (COLOURS[3], "^", "-", "by products"),

@@ -50,7 +50,7 @@ PAGES = (
     _PROJECT / "docs" / "explanation" / "costs.md",
     _PROJECT / "README.md",
 )
-_DRAWS = 200  # of noise, by which errors of weights are simulated
+_DRAWS = 200  # draws of noise, by which errors of weights are simulated
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
 Row = list[str]
@@ -406,7 +406,7 @@ def _parties(measured: Measured) -> Iterator[Row]:
 
 
 def _with_bytes(cell: CellRuns | None) -> str:
-    """Return the seconds while clients wait, and what all sent for joint noise; of training, of a round."""
+    """Return the seconds while clients wait, and all bytes for joint noise; for training, of a round."""
     if cell is None or cell.median_s is None:
         return texts.NONE
     text = texts.seconds(cell.median_s, 2)

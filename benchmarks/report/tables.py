@@ -28,7 +28,7 @@ Value = str | int | float | bool | None
 Line = dict[str, Value]
 
 _BY_PARTY = ("party_mpc_s",)  # times that are lists, a number for each party
-_OF_SEVERAL = ("client_sent_bytes", "network", "times.party_mpc_s")  # with columns of their parts alone
+_OF_SEVERAL = ("client_sent_bytes", "network", "times.party_mpc_s")  # columns of their parts alone
 _SINGLE_TIMES = [time for time in TIMES if time not in _BY_PARTY]
 # Characters that LaTeX reads as commands.
 _IN_LATEX = {

@@ -33,12 +33,12 @@ from fairshares.harness.postprocessing.thresholds.search import BALANCED_ACCURAC
 from fairshares.harness.views.parts import Part, Table
 from fairshares.protocols.accounting.calibration import NeighboringRelation
 
-EPSILON = Fraction(3)  # as the quickstart spends on curves
-GRID = even_grid(21)  # as the quickstart's
+EPSILON = Fraction(3)  # the epsilon that the quickstart spends on curves
+GRID = even_grid(21)  # the quickstart's grid
 SHOWN = ("accuracy", "balanced_accuracy", "equalized_odds_difference", "demographic_parity_difference")
 
 OWN = "own group's thresholds"
-FOR_ALL = {  # by how much balanced accuracy may be given up for a smaller gap
+FOR_ALL = {  # the balanced accuracy that may be given up for a smaller gap
     0.0: "one threshold for all, the most accurate",
     0.05: "one threshold for all, up to 0.05 less accurate",
     0.1: "one threshold for all, up to 0.1 less accurate",
@@ -46,13 +46,13 @@ FOR_ALL = {  # by how much balanced accuracy may be given up for a smaller gap
 
 
 def threshold_for_all(curves: pd.DataFrame, lost: float) -> float:
-    """Return one threshold for all groups, with the least worst gap among those that are accurate enough.
+    """Return a single threshold for all groups, with the least worst gap among accurate enough ones.
 
     Computes: argmin of the largest difference between groups in a rate, over the thresholds whose balanced
     accuracy is at most `lost` below the best. Without that bound it would accept everybody or nobody.
 
     Args:
-        curves: The columns true_positives and false_positives by (group, threshold), as of a
+        curves: The columns true_positives and false_positives by (group, threshold), as in a
             `ThresholdsResult`. The least threshold is 0, and counts everybody.
         lost: How much balanced accuracy may be given up, from 0 to 1.
     """

@@ -31,7 +31,7 @@ from fairshares.protocols.mechanisms.shifted_log import (
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 EPSILON = Fraction(1)
 DELTA = Fraction(1, 1 << 40)
-TARGET = ErrorTarget(0.1, 100, 1 << 20)  # as `count` has it by default
+TARGET = ErrorTarget(0.1, 100, 1 << 20)  # the default of `count`
 
 # Numerical integrals over the noise of two stages.
 _FIRST_STAGE_SDS = 25.0  # how far they reach, in standard deviations of the first noise
@@ -99,7 +99,7 @@ SEED = 20_211_103  # arbitrary; for simulations alone
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A logarithm with its noise and charge. If its offset is large, its noise is that of a plain count."""
+    """A logarithm with its noise and charge. With a large offset it is a plain count."""
 
     name: str
     distribution: ShiftedLog

@@ -1,4 +1,4 @@
-"""How wide intervals are, beside the errors that they bound."""
+"""The widths of intervals, beside the errors that they bound."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,7 +130,7 @@ def study(
         epsilons: The epsilons of the releases.
         sizes: The numbers of clients or records of each group.
         runs: How many intervals of each release are computed.
-        progress: Is told how many settings are done, and how many there are.
+        progress: A function that is told how many settings are done, and how many there are.
     """
     rows: list[Row] = []
     settings = list(product(RELEASES, epsilons, sizes))
@@ -167,7 +167,7 @@ def study(
 
 def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
     """View the ratio of interval and error for each size, and how often intervals held."""
-    ratios: dict[tuple[str, float], dict[int, float]] = {}  # by quantity and ε, then by size
+    ratios: dict[tuple[str, float], dict[int, float]] = {}  # ratios by quantity and ε, then by size
     for row in rows:
         ratios.setdefault((row["of"], row["epsilon"]), {})[row["size"]] = row["ratio"]
     columns = ["half-width / error of", "ε"]

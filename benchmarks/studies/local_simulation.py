@@ -13,7 +13,7 @@ from fairshares.protocols.local_dp.randomizers import Mechanism, MechanismL, Mec
 
 @dataclass(frozen=True, eq=False)
 class ClientValues:
-    """For each group, the values that its clients hold, and how many clients hold each value."""
+    """The values that clients of each group hold, and how many clients hold each value."""
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]
@@ -44,7 +44,7 @@ class Simulated:
 
     mechanism: Mechanism
     sizes: Integers
-    means: Floats  # in the declared range's unit; nan of an empty group
+    means: Floats  # means in the declared range's unit; nan for an empty group
     counts: Integers  # shape (runs, d): how many reports name each group
     sums: Floats  # shape (runs, d): of the reports' values, from -1 to 1
 
@@ -96,7 +96,7 @@ def _simulated(
         k = simulable.k
     else:
         mechanism = simulable
-        k = Fraction(2)  # of M_L
+        k = Fraction(2)  # the k of M_L
     held = list(zip(population.values, population.clients, strict=True))
     scaled = [(mechanism.declared.scaled(values), clients) for values, clients in held]
     if isinstance(mechanism, MechanismR):
@@ -119,7 +119,7 @@ def _reports_of_r(
     keep = float(mechanism.grr.keep)
     move = float(mechanism.grr.move)
     ups = [_tosses(clients, (1 + values) / 2, runs, rng).sum(axis=1) for values, clients in tuples]
-    reports = np.zeros((runs, d, 2), dtype=np.int64)  # by reported group and bit
+    reports = np.zeros((runs, d, 2), dtype=np.int64)  # reports by reported group and bit
     for group, (_, clients) in enumerate(tuples):
         downs = clients.sum() - ups[group]
         for bit, number in ((1, ups[group]), (0, downs)):

@@ -1,4 +1,4 @@
-"""What a study found, for people, programs and files."""
+"""The findings of a study, for people, programs and files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,12 +27,12 @@ class StudyResult:
 
     Args:
         about: Fields of `about.json`.
-        json: What `--json` prints.
-        view: What the terminal shows.
+        json: The value that `--json` prints.
+        view: The tables and sentences that the terminal shows.
         samples: The lines of `samples.jsonl`; without any there is no such file.
-        tables: By the name of a file of comma-separated values.
+        tables: The content of each file of comma-separated values, by its name.
         result: The name of a file with what `--json` prints; empty for none.
-        figures: By the name of a picture's file, what draws it.
+        figures: The function that draws each picture, by the name of the picture's file.
         dpi: The pictures' dots per inch.
     """
 
@@ -67,7 +67,7 @@ def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, 
     """Return a table in which neighboring rows with equal first columns show these columns once.
 
     Args:
-        columns: Their names.
+        columns: The names of the columns.
         rows: The rows. An empty row, which is a rule, goes between those with different first columns.
         by: How many columns are first columns.
         more: Further arguments of `Table`.

@@ -307,7 +307,7 @@ FAILURE = 0.01
 RUNS_OF_NEEDED = 10_000  # in about 100 of them, give or take 10, an error is exceeded
 
 NEEDED = "clients.csv"
-_LABELS = {  # in the figure, in the order of its colors
+_LABELS = {  # labels in the figure, in the order of its colors
     IN_COMPUTATION: "noise in the computation (π_GAP)",
     REPAIRED: "local: M_R, repaired",
     PER_AGGREGATOR: "noise per aggregator (2)",
@@ -333,9 +333,9 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
     """Measure each model's error by the number of clients, and the clients that an error takes.
 
     Args:
-        setting: What is measured.
+        setting: The measured setting.
         runs: The simulated runs behind an error.
-        progress: Is told how many models are done, and of how many.
+        progress: A function that is told how many models are done, and of how many.
     """
     errors: list[Row] = []
     needs: list[Row] = []

@@ -127,7 +127,7 @@ def _most_of_all_parties(
     megabytes = []
     seconds = []
     for party in range(_PARTIES):
-        # In a process of its own, which has its own peak of memory.
+        # A process of its own has its own peak of memory.
         with worker_pool(1, "spawn") as alone:
             party_mb, party_s = alone.submit(step, task, place, party).result()
         megabytes.append(party_mb)

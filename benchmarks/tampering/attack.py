@@ -55,7 +55,7 @@ _SLOW_POLL_S = 0.1  # and while they do not
 _STILL_S = 1.5
 _IN_VAIN = 50  # a thread that goes to sleep more often in that time waits in vain
 _LANES = 4  # values in a vector; so few keep batches small
-_LONGEST_S = 20  # of computing: twenty times as long as a run without changes
+_LONGEST_S = 20  # the time of computing: twenty times as long as a run without changes
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES = "messages"  # the interposer's list of a party's messages, a file in its directory
 _CHANGED = "changed"  # begins the line about the message that was changed
@@ -124,10 +124,10 @@ class TimedMessage:
 
 @dataclass(frozen=True)
 class AttackedRun:
-    """What honest parties did in a run.
+    """The honest parties' behavior in a run.
 
     Attributes:
-        reaction: Their reaction.
+        reaction: The honest parties' reaction.
         opened: The values that they opened; empty if they opened none.
     """
 
@@ -140,7 +140,7 @@ class _WatchedRun:
     """A run with what the interposer saw of it.
 
     Attributes:
-        run: What honest parties did.
+        run: The honest parties' behavior.
         sent: Each party's messages.
         was_changed: Whether the tamperer sent the message that was to be changed.
     """
@@ -217,8 +217,8 @@ class Attack:
         """Give values and bits to the two parties with inputs.
 
         Args:
-            values: Those of the first and of the second party with inputs; empty for none.
-            bits: Of each block, the words of the first and of the second party.
+            values: The values of the first and of the second party with inputs; empty for none.
+            bits: The words of the first and of the second party, for each block.
         """
         for party, directory in enumerate(self.directories):
             inputs = [place for place, owner in enumerate(self._inputs) if owner == party]
@@ -364,7 +364,7 @@ class Attack:
             time.sleep(_POLL_S if before is None else _SLOW_POLL_S)
 
     def _outcome(self, codes: Sequence[int | None]) -> AttackedRun:
-        """Return what honest parties did, by all parties' exit codes; None stands for a party that ran on."""
+        """Return the honest parties' behavior, by all parties' exit codes; None for a party that ran on."""
         results = {party: self._opened(party) for party in self._honest}
         accepted = {results[party] for party in self._honest if codes[party] == 0}
         shown = {values for values in results.values() if values}
@@ -396,7 +396,7 @@ def _on_a_leash() -> None:
 
 
 class Thread(NamedTuple):
-    """What the operating system says of a thread."""
+    """The operating system's facts about a thread."""
 
     sleeps: bool
     ran_ns: int
@@ -440,7 +440,7 @@ class StockOperation(Operation):
     """Noise that is made ahead and used, of which one stage is changed.
 
     Attributes:
-        stage: What is changed.
+        stage: The stage in which shares are changed.
         make: The program that makes a piece.
         use: The program that takes the piece.
     """
@@ -463,7 +463,7 @@ def _stock(family: NoiseFamily) -> tuple[StockOperation, ...]:
 
 
 STOCK = {family: _stock(family) for family in NoiseFamily}
-_PLACES = 16  # so many places of each stored file are changed
+_PLACES = 16  # the number of places of each stored file that are changed
 
 Files = dict[Path, bytes]  # a party's part of a piece of noise, by the path in its directory
 

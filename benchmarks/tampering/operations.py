@@ -80,9 +80,9 @@ class Operation:
         name: The name of the program's file. A form of its inputs may follow after a space, and then the
             family of its noise, unless that is signed.
         values: The values of the first and of the second party; empty for none.
-        bits: For each block of bits, the words of the first and of the second party.
+        bits: The words of the first and of the second party, for each block of bits.
         right: The opened values that honest parties may accept.
-        arguments: A production program's, after the two parties.
+        arguments: The arguments of a production program, after the two parties.
         noise: The number of samples of noise that are opened in place of `right`; 0 for none. If there are
             some, one of the two parties tampers.
     """
@@ -122,7 +122,7 @@ _B = (0b1101, 0b1010, 0b1111, 0b0001)
 
 
 def _opened() -> Integers:
-    """Return what the program `opening` opens: X + Y, then three times X - Y plus what was opened before."""
+    """Return the values that `opening` opens: X + Y, then 3 (X - Y) plus what was opened before."""
     last = [x + y for x, y in zip(_X, _Y, strict=True)]
     opened = list(last)
     for _ in range(3):
@@ -132,7 +132,7 @@ def _opened() -> Integers:
 
 
 def _products() -> Integers:
-    """Return what `multiplication` opens: X * Y * X, and the inner product of X and Y."""
+    """Return the values that `multiplication` opens: X * Y * X, and the inner product of X and Y."""
     products = [x * y for x, y in zip(_X, _Y, strict=True)]
     opened = [product * x for product, x in zip(products, _X, strict=True)]
     opened.append(sum(products))
@@ -140,7 +140,7 @@ def _products() -> Integers:
 
 
 def _conjunctions() -> Integers:
-    """Return what `and` opens: the bits of A & B, bit by bit, and whether all bits of a lane are 1."""
+    """Return the values that `and` opens: the bits of A & B, and whether all bits of a lane are 1."""
     words = [a & b for a, b in zip(_A, _B, strict=True)]
     opened = []
     for bit in range(4):
@@ -159,7 +159,7 @@ OPERATIONS = (
 )
 
 
-_ResultOfNoise = Callable[[list[int]], list[int]]  # from the noise's samples to the opened values
+_ResultOfNoise = Callable[[list[int]], list[int]]  # a function from the noise's samples to the opened values
 
 _GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
 _GROUPS = 2
@@ -179,7 +179,7 @@ _SCORE = np.array([2, 0, 1, 2, 1])
 _VALUE = np.array([-5, 0, 3, 5, -1])
 _EXCEEDED = np.array([0, 2, 1, 3, 0])
 _RECORDS = len(_GROUP)
-_OWN_NOISE = np.array([3, -1, 0, 2])  # of both parties together, each value of a vector
+_OWN_NOISE = np.array([3, -1, 0, 2])  # the noise of both parties together, for each value of a vector
 _COUNTS = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
 
 
@@ -202,11 +202,11 @@ def _made(
     """Return a program with fixed inputs and bits of noise, shared between two parties at random.
 
     Args:
-        rng: For the noise's bits and the shares.
+        rng: The source of the noise's bits and of the shares.
         name: The operation's name.
-        arguments: The program's, after the two parties.
+        arguments: The arguments of the program, after the two parties.
         samples: How many values get noise.
-        opened: From the noise's samples to the right result.
+        opened: A function from the noise's samples to the right result.
         family: The family of joint noise.
         values: The inputs, if any.
         slots: Clients' slots and the bits of each, if the program takes slots.

@@ -20,7 +20,7 @@ from benchmarks.tampering.attack import Attack, build_interposer
 from benchmarks.tampering.operations import TOO_LONG, Operation
 from fairshares.harness.security_models import SecurityModel
 
-FALSE_ALARM = 0.05  # of all intervals of a study together
+FALSE_ALARM = 0.05  # the probability for all intervals of a study together
 _LARGE = 1 << 20
 
 
@@ -31,7 +31,7 @@ class Pair:
     security: str
     operation: str
     same: bool  # whether every party sent as many messages of each size to each other
-    seconds: Sequence[float]  # of each run, from the slowest party's first message to its last
+    seconds: Sequence[float]  # the seconds of each run, from the slowest party's first message to its last
 
 
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
@@ -74,7 +74,7 @@ def go_on(
         work: An empty directory for the parties.
         path: The file of pairs.
         seconds: The time.
-        tell: Is called with the seconds so far and all seconds.
+        tell: A function that is called with the seconds so far and all seconds.
     """
     began = time.monotonic()
     built = build_interposer(work)

@@ -157,7 +157,7 @@ def go_on(
         path: The file of attempts.
         turns: How often each message is changed.
         seconds: The time.
-        tell: Is called with the number of attempts so far and of all.
+        tell: A function that is called with the number of attempts so far and of all.
     """
     done = {attempt.site for attempt in load(path)}
     built = build_interposer(work)

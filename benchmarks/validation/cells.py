@@ -169,7 +169,7 @@ class Measured:
     def distinct(self, cells: Sequence[CellRuns]) -> list[CellRuns]:
         """Return each cell once, whichever suites ran it.
 
-        Of several suites with a cell it is that of the suite with most good runs of all these cells, so that
+        If several suites have a cell, the suite with most good runs of all these cells is taken, so that
         cells that are compared are of as few suites as possible.
         """
         good_runs: Counter[str] = Counter()

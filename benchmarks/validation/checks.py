@@ -83,7 +83,7 @@ def validate(
 
     Args:
         measured: The runs.
-        known: What explains deviations; None for the explanations on file.
+        known: The explanations of deviations; None for the explanations on file.
         programs: Checks of programs.
 
     Guarantees: each kind of check fails on results that break it. A check that cannot be judged is no pass.
@@ -115,9 +115,9 @@ def none_of(key: str, says: str, wrong: Sequence[str], total: int, what: str) ->
     Args:
         key: The check's key.
         says: The claim.
-        wrong: In words, each thing that is wrong.
+        wrong: The things that are wrong, in words.
         total: The number of things that were looked at. If 0, the check is not judged.
-        what: What the things are, in the plural.
+        what: The kind of the things, in the plural.
     """
     if not total:
         return Check(key, says, unjudged=f"there are no {what}")
@@ -211,7 +211,7 @@ def _sizes(measured: Measured) -> Iterator[Check]:
             len(given),
             "cells",
         )
-    curves: dict[object, CellRuns] = {}  # that with most thresholds, of cells that differ in these alone
+    curves: dict[object, CellRuns] = {}  # the cell with most thresholds, of cells that differ in these alone
     for cell in cells:
         if cell["protocol"] == "pi_roc" and cell["variant"] not in VARIANTS:
             alike = (cell.suite, cell.without("thresholds"))
@@ -516,8 +516,8 @@ def _near_paper(key: str, says: str, ratio: Ratio | None, found: str) -> Check:
     Args:
         key: The check's key.
         says: The claim.
-        ratio: Of what was measured here to what is printed; None if nothing was measured.
-        found: Both, in words.
+        ratio: The ratio of the measured figure to the printed figure; None if nothing was measured.
+        found: The measured figure and the printed figure, in words.
 
     Guarantees: neither the spread of the runs nor the rounding of the printed figure helps a median to pass.
     [test: tests/benchmarks/test_validation.py::test_a_noisy_machine_passes_no_more]

@@ -1,4 +1,4 @@
-"""What the paper's programs may differ in from ours, and what is left of a ratio to Table 2 then.
+"""Possible differences of the paper's programs from ours, and the ratios to Table 2 that they leave.
 
 A supposed reason is a pair of measured cells of one experiment, which differ in that reason alone
 (benchmarks/literal/differences.toml). Whether the paper's authors did so is not known.
@@ -21,19 +21,19 @@ _SIDE_BY_SIDE = {"pi_rw": ("pi_rw_literal.mpc", FORMS[AT_ONCE]), "pi_roc": ("pi_
 
 
 class Reason(StrEnum):
-    """What the paper's programs may differ in; the value says it to readers."""
+    """A possible difference of the paper's programs from ours; the value says it to readers."""
 
     DEFAULTS = "by MP-SPDZ's defaults"
     DABITS = "by daBits (`-X`)"
     SIDE_BY_SIDE = "instances side by side"
 
 
-_OPTIONS = {Reason.DEFAULTS: "-R 64", Reason.DABITS: "-R 64 -X"}  # of the compiler
+_OPTIONS = {Reason.DEFAULTS: "-R 64", Reason.DABITS: "-R 64 -X"}  # options of the compiler
 
 
 @dataclass(frozen=True)
 class Supposed:
-    """What a supposed reason would leave of a ratio to a printed figure.
+    """The ratio to a printed figure that a supposed reason would leave.
 
     Attributes:
         of_paper: The printed protocol's median seconds here over the printed figure.
@@ -49,7 +49,7 @@ class Supposed:
 
     @property
     def left(self) -> InTurn:
-        """What is left of the ratio, by pairs."""
+        """The ratio that is left, by pairs."""
         interval = None
         if self.interval:
             low, high = self.interval
@@ -71,7 +71,7 @@ class Supposed:
 
 
 def supposed(measured: Measured, row: Row) -> dict[Reason, Supposed]:
-    """Return what each reason that was measured for a time of Table 2 would leave of its ratio."""
+    """Return the ratio that each reason which was measured for a time of Table 2 would leave."""
     factors: dict[Reason, list[float]] = {}
     for reason, with_it, without_it in _pairs(measured, row):
         factors.setdefault(reason, []).extend(ratios_in_turn(with_it.ok, without_it.ok))

@@ -1,4 +1,4 @@
-"""How many multiplications the protocols imply, and checks that MP-SPDZ's compiler counts as many."""
+"""Multiplications that the protocols imply, and checks that MP-SPDZ's compiler counts as many."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ from fairshares.protocols.circuits.coins import design_coins
 from fairshares.protocols.mechanisms.count_tree import CountTree
 from fairshares.protocols.spec import ProtocolSpec
 
-PRODUCTS = "integer triples"  # as the compiler calls them
+PRODUCTS = "integer triples"  # the compiler's name of products
 ANDS = "bit triples"
 _MODEL = get_model("ring")  # the program is the same in all models
-_GROUPS = 2  # as in the paper
+_GROUPS = 2  # the number of groups in the paper
 _LABELS = 2
-_BLOCKS = "1.14.196"  # of π_ROC
+_BLOCKS = "1.14.196"  # the blocks of π_ROC
 _NOISE: Mapping[str, object] = {"epsilon": 1, "delta_bits": 40}
 UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
 
 
 @dataclass(frozen=True)
 class Implied:
-    """How many of an operation a protocol implies."""
+    """The number of an operation that a protocol implies."""
 
     key: str
     spec: ProtocolSpec

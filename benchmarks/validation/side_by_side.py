@@ -21,8 +21,8 @@ PRINTED, AT_ONCE = FORMS
 NOT_YET = "not run"
 # A model of ours that stands beside the paper's active model with as many parties.
 BESIDE = {"ps-rep-ring": "sy-rep-ring"}
-LEAST_LEVELS = 3  # by which a line is judged
-LEAST_RATIO = 4  # of the largest level to the smallest
+LEAST_LEVELS = 3  # the least number of levels by which a line is judged
+LEAST_RATIO = 4  # the least ratio of the largest level to the smallest
 BAND = 3.0  # the factor within which a median and a printed figure count as alike
 
 
@@ -49,17 +49,17 @@ class Ratio:
 class Took:
     """A literal form's seconds at the paper's size.
 
-    The median is that of the runs, or what their median cost of a threshold leads to. `low` and `high` are
-    the least and the largest seconds of a run, or what all measured costs of a threshold lead to.
+    The median is over the runs, or follows from their median cost of a threshold. `low` and `high` are the
+    least and the largest seconds of a run, or follow from all measured costs of a threshold.
     """
 
     median: float
     low: float
     high: float
-    runs: Summary | None = None  # of the whole protocol; None if it did not run whole
-    basis: str = ""  # what ran in place of the whole
+    runs: Summary | None = None  # the runs of the whole protocol; None if it did not run whole
+    basis: str = ""  # the part that ran in place of the whole
     a_round: tuple[float, float] | None = None  # seconds of a round, here and in the paper
-    suite: str = ""  # in which it ran
+    suite: str = ""  # the suite in which it ran
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Row:
     in_turn: InTurn | None = None
     own: Summary | None = None  # ours with distributed noise
     beside: str | None = None  # the paper's model whose figure is meant, if another
-    together: Took | None = None  # of curves, all instances at once, and the thresholds in vectors
+    together: Took | None = None  # costs of curves, all instances at once, and the thresholds in vectors
     beside_together: Summary | None = None  # our default in the experiment of `together`
 
     @property
@@ -228,8 +228,8 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
 def _suite_of_ours(measured: Measured, where: Mapping[str, Level | None]) -> str:
     """Return the suite whose runs of our default stand in a row; an empty text if none has any.
 
-    It is a suite that has the literal forms, too, so that ratios are of runs in turn. Of several such, or of
-    none, it is that with most good runs.
+    The suite has the literal forms, too, so that ratios are of runs in turn. If several suites have them, or
+    none, the suite has most good runs.
     """
     with_literal = {cell.suite for form in FORMS for cell in measured.where(variant=form, **where) if cell.ok}
     runs: Counter[str] = Counter()
@@ -309,9 +309,9 @@ def took(
 class Slopes:
     """The seconds of one more threshold."""
 
-    each: Sequence[float]  # by repetition, between the fewest thresholds and the most
+    each: Sequence[float]  # seconds by repetition, between the fewest thresholds and the most
     bend: float | None  # the slope at the upper end over that at the lower
-    rounds: Sequence[float]  # of one more threshold, between each two levels
+    rounds: Sequence[float]  # rounds of one more threshold, between each two levels
     whole: tuple[float, float]  # seconds of all of the paper's thresholds, from and to
     middle: float  # the same by the median of `each`
 
@@ -322,7 +322,7 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
     most = privfairfl().thresholds
     if len(levels) < 2:
         return None
-    seconds = {}  # by level, then by repetition
+    seconds = {}  # seconds by level, then by repetition
     for level in levels:
         seconds[level] = {run.repetition: run.times["mpc_s"] for run in runs[level]}
     middles = [median(seconds[level].values()) for level in levels]

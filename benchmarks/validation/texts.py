@@ -87,7 +87,7 @@ def ratio(found: Ratio | None) -> str:
 
 
 def left_by(found: Supposed | None) -> str:
-    """Return what a supposed reason leaves of a ratio, bold if it is shown and the time then holds."""
+    """Return the ratio that a supposed reason leaves, bold if it is shown and the time then holds."""
     if found is None:
         return NONE
     text = in_turn(found.left)
@@ -297,7 +297,7 @@ _MEANING = (
 class Iterations:
     """The cost of a threshold in literal cells that differ in the number of thresholds alone."""
 
-    cell: Mapping[str, Level]  # that with most thresholds
+    cell: Mapping[str, Level]  # the cell with most thresholds
     levels: Sequence[int]  # numbers of thresholds that ran, in order
     found: Slopes
 

@@ -16,7 +16,12 @@ ModelArrays = Mapping[str, FloatArray]
 def size_of(model: ModelArrays) -> int:
     """Return the number of a model's coordinates.
 
-    Raises ModelArraysError for an array that is not of floats: integers cannot take noise.
+    Args:
+        model: The model's arrays by name.
+    Returns:
+        The number of floats in all arrays.
+    Raises:
+        ModelArraysError: An array is not of floats: integers cannot take noise.
     """
     for name, array in model.items():
         if array.dtype.kind != "f":
@@ -28,10 +33,15 @@ def size_of(model: ModelArrays) -> int:
 
 
 def change_of(before: ModelArrays, after: ModelArrays) -> Floats:
-    """Return what training has changed, after minus before, as one vector of shape (coordinates,).
+    """Return the change by training, after minus before, as one vector.
 
     Messages hold names and shapes, no numbers of the model.
 
+    Args:
+        before: The arrays that were sent to the client.
+        after: The client's trained arrays, secret, of the same names and shapes.
+    Returns:
+        The change, secret, shape (coordinates,), in the order of the names.
     Raises:
         ModelArraysError: The arrays have other names or shapes, or are not of floats.
     """
@@ -56,7 +66,14 @@ def change_of(before: ModelArrays, after: ModelArrays) -> Floats:
 
 
 def moved(model: ModelArrays, change: Floats) -> dict[str, FloatArray]:
-    """Return the model, each array in its own type, moved along a vector of shape (coordinates,)."""
+    """Return the model, moved along a vector.
+
+    Args:
+        model: The model's arrays by name.
+        change: The vector, shape (coordinates,), in the order of the names.
+    Returns:
+        The moved arrays by name, each in its own type.
+    """
     arrays: dict[str, FloatArray] = {}
     begin = 0
     for name, array in model.items():

@@ -43,7 +43,7 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
 
     Args:
         strategy: The strategy that is handed the mean.
-        sums: Where noisy sums come from: hosts, or a session on this machine.
+        sums: The source of noisy sums: hosts, or a session on this machine.
         clients: The public number by which a sum is divided, at least 1. More may not take part in a round.
     Raises:
         OptionError: There are no clients.
@@ -80,6 +80,16 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
     ) -> Result:
         """Train for a number of rounds, as Flower's strategies do.
 
+        Args:
+            grid: Flower's grid, which carries messages.
+            initial_arrays: The model before the first round.
+            num_rounds: The number of rounds, at most the reveals that are left.
+            timeout: Seconds to wait for the clients in each round.
+            train_config: Flower's configuration of training, which clients get.
+            evaluate_config: Flower's configuration of evaluation; clients do not evaluate.
+            evaluate_fn: The server's own evaluation of a round's model.
+        Returns:
+            Flower's result, with the last model.
         Raises:
             ModelArraysError: The model has another number of coordinates than vectors have, or integers.
             OptionError: Fewer reveals are left than rounds.
@@ -107,7 +117,18 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Return the wrapped strategy's messages, each with the number of the reveal it is for."""
+        """Return the wrapped strategy's messages, each with the number of the reveal it is for.
+
+        Args:
+            server_round: The number of the round, from 1 on.
+            arrays: The model.
+            config: Flower's configuration of training.
+            grid: Flower's grid.
+        Returns:
+            A message for each chosen client; none if no reveal is left.
+        Raises:
+            OptionError: The wrapped strategy chose more clients than sums are divided by.
+        """
         self._reveal = None
         if self._rounds.next_reveal > self._rounds.reveals:
             _LOG.warning("No reveal is left, as some broke off; the model stays as it is.")
@@ -127,8 +148,14 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return what the wrapped strategy makes of the noisy mean; nothing if the round is lost.
+        """Return the wrapped strategy's result for the noisy mean; nothing if the round is lost.
 
+        Args:
+            server_round: The number of the round, from 1 on.
+            replies: The clients' answers.
+        Returns:
+            The next model, and the strategy's metrics with the number of clients that sent; None for both if
+            the round is lost.
         Raises:
             FlowerMessageError: A client answered with its model, which it should have sealed.
             FairSharesError: The reveal was refused before it began, or the session is over.
@@ -156,7 +183,16 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
         config: ConfigRecord,  # noqa: ARG002
         grid: Grid,  # noqa: ARG002
     ) -> Iterable[Message]:
-        """Return no messages: metrics of clients' records have no noise."""
+        """Return no messages: metrics of clients' records have no noise.
+
+        Args:
+            server_round: Not used.
+            arrays: Not used.
+            config: Not used.
+            grid: Not used.
+        Returns:
+            An empty list.
+        """
         return []
 
     def aggregate_evaluate(
@@ -164,7 +200,14 @@ class NoisyMean(Strategy):  # type: ignore[misc]  # which has no type informatio
         server_round: int,  # noqa: ARG002
         replies: Iterable[Message],  # noqa: ARG002
     ) -> MetricRecord | None:
-        """Return None, as nobody was asked."""
+        """Return None, as nobody was asked.
+
+        Args:
+            server_round: Not used.
+            replies: Not used.
+        Returns:
+            None.
+        """
         return None
 
     def _sent(self, replies: Sequence[Message]) -> list[Message]:

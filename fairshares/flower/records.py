@@ -1,4 +1,4 @@
-"""What messages of Flower hold, as both sides read it."""
+"""The content of Flower's messages, as both sides read it."""
 
 from flwr.app import RecordDict
 
@@ -10,7 +10,15 @@ ASKED = "fairshares"
 
 
 def only_arrays(content: RecordDict) -> dict[str, FloatArray]:
-    """Return the arrays of a message, by name; FlowerMessageError unless it has one record of them."""
+    """Return the arrays of a message.
+
+    Args:
+        content: The message's content.
+    Returns:
+        The arrays by name.
+    Raises:
+        FlowerMessageError: The message has not exactly one record of arrays.
+    """
     records = list(content.array_records.values())
     if len(records) != 1:
         raise FlowerMessageError(

@@ -21,7 +21,7 @@ _LOG = logging.getLogger("flwr")
 class SealedUpdates:
     """A mod of a ClientApp, after which Flower's server learns of a client that it has sent, or has not.
 
-    The app trains and answers with its arrays, as for any `FedAvg`. What training has changed is clipped,
+    The app trains and answers with its arrays, as for any `FedAvg`. The change by training is clipped,
     rounded, sealed for the parties and sent to the servers of the task. Flower's server is told the reveal's
     number. Arrays and metrics that the app answers with go nowhere, nor does the text of an error.
 

@@ -1,4 +1,4 @@
-"""Where a round's noisy sum comes from: hosts, or a session on this machine. Nothing here needs Flower."""
+"""Sources of a round's noisy sum: hosts, or a session on this machine. Nothing here needs Flower."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SessionRounds:
 
     @property
     def reveals(self) -> int:
-        """How many reveals there are in all."""
+        """The number of all reveals."""
         return self.session.rounds
 
     def under_way(self) -> AbstractContextManager[None]:
@@ -50,8 +50,13 @@ class SessionRounds:
         return nullcontext()
 
     def total(self, reveal: int, changes: Sequence[Floats]) -> Floats | None:  # noqa: ARG002  # of the next
-        """Return the noisy sum of changes, shape (coordinates,).
+        """Return the noisy sum of changes.
 
+        Args:
+            reveal: Not used: the session takes the next round.
+            changes: The clients' changes, secret, each of shape (coordinates,).
+        Returns:
+            The sum with noise, shape (coordinates,).
         Raises:
             FairSharesError: The session is not open, or a party failed, which ends the session.
         """
@@ -80,7 +85,7 @@ class HostsRounds:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self.sums.reveals
 
     def under_way(self) -> AbstractContextManager[SumsAtHosts]:
@@ -88,10 +93,15 @@ class HostsRounds:
         return self.sums
 
     def total(self, reveal: int, changes: Sequence[Floats]) -> Floats | None:
-        """Return the noisy sum of a reveal, shape (coordinates,), or None if it broke off and is used.
+        """Return the noisy sum of a reveal.
 
+        Args:
+            reveal: The number of the reveal, from 1 on.
+            changes: Nothing, as clients send to the hosts.
+        Returns:
+            The sum with noise, shape (coordinates,); None if the reveal broke off and is used.
         Raises:
-            FairSharesError: It was refused before it began, so that nothing is used.
+            FairSharesError: The reveal was refused before it began, so that nothing is used.
         """
         assert not changes, "clients send to the hosts"
         try:

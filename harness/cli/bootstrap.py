@@ -21,7 +21,7 @@ LOCK = "requirements.lock"
 TEST_LOCK = f"tests/{LOCK}"  # further packages for tests
 
 _STAMP = "fairshares-lock"  # in a complete environment: its sources
-_OTHER_FILE = "DO NOT MATCH THE HASHES"  # what pip says of a file that no lock file knows
+_OTHER_FILE = "DO NOT MATCH THE HASHES"  # pip's words for a file that no lock file knows
 _TEST_COMMANDS = ("check", "test")  # the commands that need the packages of tests, too
 _HELP = ("-h", "--help")
 

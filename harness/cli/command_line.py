@@ -17,7 +17,7 @@ from fairshares.harness.system.spelling import similar
 if TYPE_CHECKING:
     from fairshares.harness.system.documents import TomlValue
 
-OPTIONS_FILE = Path("fairshares.toml")  # in the working directory
+OPTIONS_FILE = Path("fairshares.toml")  # a file in the working directory
 ANALYST = "Analyst"
 CLIENT = "Client"
 PARTY = "Party, or owner of a host"
@@ -33,7 +33,7 @@ _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [
 
 
 class Body(Protocol):
-    """What invoke calls, with texts of options by name; True of a switch that is given."""
+    """The function that invoke calls, with texts of options by name; True of a switch that is given."""
 
     def __call__(self, _context: Context, /, **texts: str | bool) -> None: ...
 
@@ -46,8 +46,8 @@ class Command(Task[Body]):
     Attributes:
         options: The options by name.
         first: The flag of the option whose value may follow the command's name without a flag, or "".
-        example: What follows the command's name in an example.
-        prints: What the command prints as JSON, or "".
+        example: The arguments after the command's name in an example.
+        prints: The kind of value that the command prints as JSON, or "".
         role: The role whose command it is, one of `ROLES`.
     """
 
@@ -90,7 +90,7 @@ class Command(Task[Body]):
         return f" {value}" if self.options[name].example else f" [{value}]"
 
     def help_rows(self) -> list[tuple[str, str]]:
-        """Return options' flags and help, sorted by name, those of a single letter last."""
+        """Return options' flags and help, sorted by name; flags of a single letter come last."""
         names = sorted(self.options, key=lambda name: (len(name) == 1, name))
         rows = []
         for name in names:
@@ -112,7 +112,7 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
     Args:
         words: The command line, without the program's name.
         commands: All commands by name.
-        of_all: By flag, whether an option of invoke's own takes a value.
+        of_all: Whether an option of invoke's own takes a value, by its flag.
 
     Raises:
         OptionError: There is no such command or option, an option is given twice, or it lacks its value.

@@ -25,7 +25,7 @@ from fairshares.harness.errors import OptionError
 
 LISTED = "tests/modules.toml"
 PACKAGES = ("benchmarks", "data", "docs", "examples", "fairshares", "harness", "protocols", "tests")
-LINKED = ("data", "harness", "protocols")  # which fairshares/ has a link to
+LINKED = ("data", "harness", "protocols")  # the folders that fairshares/ has a link to
 SCRIPTS = ("inv", "tasks.py")
 CODE = (".py", ".mpc")
 CHECKED = (*CODE, ".md")
@@ -48,7 +48,7 @@ class Selection:
     Attributes:
         files: Files and folders of tests, the nearest first; without any, none is known.
         further: Test files that the rule found beyond `MOST_FILES`.
-        chosen: What follows pytest's `-k`, or nothing.
+        chosen: The expression after pytest's `-k`; empty for none.
         whole: Whether exhaustive tests run, too.
     """
 
@@ -133,7 +133,7 @@ def static_checks(
 
 
 def pytest_arguments(tests: Selection, *, everything: bool) -> list[str] | None:
-    """Return what pytest is given, or None if there is no test."""
+    """Return the arguments of pytest, or None if there is no test."""
     if not tests.files:
         return None
     arguments = ["--quiet"]
@@ -226,7 +226,7 @@ def _nearest_folder(name: str, project: Path) -> str:
 
 
 def _module_name(name: str) -> str:
-    """Return the dotted name of a module; of a package's `__init__.py` it is the package's."""
+    """Return the dotted name of a module; the package's name for its `__init__.py`."""
     dotted = ".".join(Path(name).with_suffix("").parts).removesuffix(".__init__")
     return f"fairshares.{dotted}" if dotted.partition(".")[0] in LINKED else dotted
 
@@ -256,7 +256,7 @@ def _imported_by_tests(project: Path) -> Mapping[str, frozenset[str]]:
 
 
 def _imports(text: str) -> Iterable[str]:
-    """Yield what a text imports of the project: modules, and names in modules."""
+    """Yield the modules of the project, and names in modules, that a text imports."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             imported = [alias.name for alias in node.names]

@@ -73,7 +73,7 @@ def parse_last_day(text: str, option: str) -> str:
 
 
 def parse_site_address(text: str, option: str) -> "Site":
-    """Return where a page is served; raise OptionError for what is no such address."""
+    """Return the URL at which a page is served; raise OptionError for what is no such address."""
     from fairshares.harness.uploads.page import parse_site  # slow to load
 
     return parse_site(text, option)

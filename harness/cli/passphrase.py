@@ -8,7 +8,7 @@ from pathlib import Path
 from fairshares.harness.errors import OptionError, cannot
 from fairshares.harness.system.files import read_bounded
 
-CREDENTIAL = "fairshares-passphrase"  # its name in a unit of systemd
+CREDENTIAL = "fairshares-passphrase"  # the name of the passphrase in a unit of systemd
 _DIRECTORY = "CREDENTIALS_DIRECTORY"  # the variable that systemd sets
 _MOST_BYTES = 1 << 12
 

@@ -36,7 +36,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
     """Run every check of the project, name those that failed, and return an exit code.
 
     Args:
-        pytest_arguments: What pytest is given, besides.
+        pytest_arguments: Further arguments of pytest.
         everything: Run exhaustive tests, too.
     """
     arguments = list(IN_PARALLEL)
@@ -55,7 +55,7 @@ def run_all(
 
     Args:
         static: The checks before the tests, by name: what Python is given.
-        pytest_arguments: What pytest is given; None if there are no tests.
+        pytest_arguments: The arguments of pytest; None if there are no tests.
         beside: The checks that run beside the others, and whose output comes last.
 
     Returns:

@@ -21,8 +21,8 @@ def tell(task: str, title: str, shown: View, fields: Callable[[], JsonObject], *
     Args:
         task: The command's name, after which the page's directory is named.
         title: The page's title.
-        shown: What is shown.
-        fields: Returns what `--json` prints.
+        shown: The sentences, tables and pictures that are shown.
+        fields: A function that returns the value which `--json` prints.
         plot: Whether a page is written, too.
 
     Raises:
@@ -76,7 +76,7 @@ def present(
         title: The report's title.
         answer: The result.
         short: The facts of the run that are shown by default.
-        full: Those that `--verbose` shows, and the report.
+        full: The sentences and tables that `--verbose` and the report show.
         problem: Why the result falls short; raised after all else is shown.
         file: The results' file that `--json` prints; by default the task's.
     """

@@ -27,9 +27,9 @@ from fairshares.protocols.json_values import JsonValue
 INTERRUPTED_EXIT = 130
 INTERRUPTED = "Interrupted: no party was left running, and no result half-written."
 
-_PIPE_WIDTH = 120  # of tables where there is no terminal
+_PIPE_WIDTH = 120  # the width of tables where there is no terminal
 _TOLD_AFTER_S = 2.0  # shorter steps show no count
-_TOLD_EVERY_S = 5.0  # in a log
+_TOLD_EVERY_S = 5.0  # the time between two lines of progress in a log
 
 
 def _console(*, stderr: bool) -> Console:
@@ -53,7 +53,7 @@ class Output:
 
 out = _console(stderr=False)
 err = _console(stderr=True)
-output = Output()  # of the command that runs
+output = Output()  # the output of the command that runs
 
 
 def say(text: str, console: Console | None = None) -> None:
@@ -176,7 +176,7 @@ class Steps:
         self._display = display
         self._names = names
         self._running: _RunningStep | None = None
-        self._progress = ""  # what the running step last said of its progress
+        self._progress = ""  # the last message of the running step on its progress
         self._last_report = 0.0  # when a log last heard of it
 
     def __call__(self, key: str) -> None:

@@ -21,8 +21,8 @@ from fairshares.harness.system.files import sha256_of
 from fairshares.protocols.spec import ProtocolSpec
 
 MOST_TAPES = 256
-MOST_BYTES = 1 << 28  # of all files of a program together
-MOST_INTEGERS = 10**7  # that each party reads
+MOST_BYTES = 1 << 28  # bytes of all files of a program together
+MOST_INTEGERS = 10**7  # integers that each party reads
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.,=+-]{0,99}"  # nothing that is a path, an option or hidden
 _SCHEDULE = ".sch"
@@ -46,11 +46,12 @@ def options_of(model: SecurityModel) -> tuple[str, ...]:
 
 
 class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of a virtual machine beside those of its security model.
+    """Options of a virtual machine beside its security model's options.
 
     Attributes:
         batch: How much is prepared at once; None for the machine's choice.
-        statistical_security: The bits of a check's security in place of the model's; None for the model's.
+        statistical_security: The bits of a check's security in place of the model's bits; None for the
+            model's bits.
     """
 
     batch: Annotated[int, Meta(ge=1, le=10**7)] | None = None
@@ -184,7 +185,7 @@ class CompiledProgram(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def place_of(file: ProgramFile, directory: Path) -> Path:
-    """Return where the machine looks for a file of a program in a directory `Programs`."""
+    """Return the place at which the machine looks for a program's file in a directory `Programs`."""
     return directory / ("Schedules" if isinstance(file, ScheduleFile) else "Bytecode") / file.name
 
 
@@ -211,7 +212,7 @@ class CompiledJob(MadeUpJob):
     """A program that was compiled elsewhere, on public integers alone.
 
     Attributes:
-        program: What it is.
+        program: The compiled program.
         digest: The program's digest in the model whose parties run it.
         programs: The directory with its files, which the machine knows as `Programs`.
     """

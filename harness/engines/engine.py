@@ -70,7 +70,7 @@ _FAILED = "did not send all parties the same values in time"
 _COMPLAINED = "said that their masks do not fit: a party may cheat"
 
 RING_NAMES: dict[str, RingName] = {"ring64": "ring64", "field127": "field127"}
-MOST_FILE_BYTES = 1 << 30  # that a program of which nothing is known writes into a file
+MOST_FILE_BYTES = 1 << 30  # bytes that a program of which nothing is known writes into a file
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class PartyCosts:
 
 @dataclass(frozen=True)
 class RoundsShape:
-    """How many rounds parties have, and how many values each round's column has."""
+    """The number of rounds that parties have, and of values in each round's column."""
 
     rounds: int
     values: int
@@ -106,12 +106,12 @@ class EnginePart:
     """An engine's part of what starts a party.
 
     Attributes:
-        engine: What computes.
+        engine: The engine that computes.
         reads: Files and directories of the engine and the program. The party's process may read these and
             Python's, and no others.
         packages: Python packages that only a party's process imports.
         links: Files and directories that the party's directory has links to, by the links' names.
-        replicated: How its replicated shares lie. None if the engine takes none.
+        replicated: How the engine's replicated shares lie in files. None if the engine takes none.
     """
 
     engine: PartyEngine
@@ -143,7 +143,7 @@ class Engine(Runner, MadeUpRunner):
 
     @abstractmethod
     def availability(self, model: SecurityModel) -> str | None:
-        """Return what a model lacks here, and the remedy; None if it can run."""
+        """Return the reason why a model cannot run here, with the remedy; None if it can run."""
 
     def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
         """Return why links do not ask for certificates; None if all do."""
@@ -244,15 +244,16 @@ class Engine(Runner, MadeUpRunner):
         gateway: GatewayConfig | None = None,
         rounds: RoundsOfColumns | None = None,
     ) -> PartySetup:
-        """Return what starts a party of a job.
+        """Return the set-up that starts a party of a job.
 
         Args:
             prepared: The job with its program.
             party: The party's number.
-            addresses: Where parties find each other. A party listens on every interface unless they are
-                loopback.
+            addresses: The addresses at which parties find each other. A party listens on every interface
+                unless they are loopback.
             values: The file of the party's shares, None if it gets none from here.
-            gateway: How clients reach it while it runs.
+            gateway: The ports and limits of the gateway through which clients reach the party; None if no
+                clients do.
             rounds: The columns that it gets while it runs.
         """
         job = prepared.job
@@ -317,7 +318,7 @@ class Engine(Runner, MadeUpRunner):
     def _setups(
         self, prepared: PreparedJob, links: Links, gateways: Sequence[GatewayConfig | None]
     ) -> Iterator[PartySetup]:
-        """Yield what starts each party on this machine, one when the one before it is laid out."""
+        """Yield the set-up of each party on this machine, one when the one before it is laid out."""
         for party, gateway in enumerate(gateways):
             addresses = [(LOOPBACK, port) for port in links.ports[party]]
             values = prepared.job.values_of(party)
@@ -327,7 +328,7 @@ class Engine(Runner, MadeUpRunner):
     def prepare_rounds(
         self, job: PrivateJob, model: SecurityModel, work: Path, timeout_s: float, shape: RoundsShape
     ) -> Iterator["ReadyRounds"]:
-        """Start the parties of rounds; they wait, else as `prepare`."""
+        """Start the parties of rounds, which then wait, as `prepare` starts the parties of a job."""
         prepared = self.prepared(job, model)
         with free_ports(model.parties) as ports:
             addresses = [(LOOPBACK, port) for port in ports]
@@ -384,7 +385,7 @@ class Engine(Runner, MadeUpRunner):
 
 
 def _phases_of(costs: Sequence[PartyCosts]) -> dict[str, tuple[PhaseCosts, ...]]:
-    """Return what each phase took at each party, without phases that a party does not report."""
+    """Return the costs of each phase at each party, without phases that a party does not report."""
     phases = {}
     for name in costs[0].phases:
         if all(name in cost.phases for cost in costs):
@@ -464,7 +465,7 @@ class _OnThisMachine(ReadyParties):
 
 
 def _or_passive(ways: Sequence[str]) -> str:
-    """Return what a user can choose, for messages: any of these, or a passive model."""
+    """Return the models that a user can choose, for messages: any of these, or a passive model."""
     if not ways:
         return "a passive model"
     return f"{', '.join(ways)}, or a passive model"

@@ -23,7 +23,7 @@ from fairshares.protocols.circuits.noise import input_widths
 from fairshares.protocols.noise.added import DistributedNoise, NoiseDistribution
 from fairshares.protocols.spec import REPLICATED, InputForm, ProtocolSpec
 
-LONGEST_S = 1e9  # of a run: thirty years
+LONGEST_S = 1e9  # the longest time of a run: thirty years
 MOST_COUNTED = 1 << 63  # bytes, or rounds
 LONGEST_PRINTED = 1 << 14  # bytes of what a program prints that are kept
 
@@ -81,7 +81,7 @@ def times_of(
 
 @dataclass(frozen=True)
 class PhaseCosts:
-    """What a phase of a computation took at a party, as its machine reports it.
+    """The costs of a phase of a computation at a party, as its machine reports them.
 
     Raises ValueError for numbers that are none.
     """
@@ -99,7 +99,7 @@ class PhaseCosts:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program printed at a party: the beginning of its text, and how many bytes there were."""
+    """The text that a program printed at a party: its beginning, and its number of bytes."""
 
     text: Annotated[str, Meta(max_length=LONGEST_PRINTED)]
     size: Size
@@ -155,7 +155,7 @@ class Job(ABC):
         fair_bits: (width, lanes) of each block of random bits that every party draws as it starts.
         compile_options: Options in place of the model's, if any.
         own: How each party's own noise enters its input. None if the program adds noise itself.
-        pieces: Per party, the directory for shares of noise made ahead.
+        pieces: The directory of each party for shares of noise made ahead.
         keeps_printed: Whether what the program prints is part of the result, as of a program of a user's own,
             on values that are nobody's secret.
         compile_timeout_s: The most seconds that compiling it may take.
@@ -304,7 +304,7 @@ class ValueFiles:
     """Clients' values, as parties have them.
 
     Attributes:
-        files: Per party, a file of values in the model's domain, little-endian.
+        files: A file for each party, of values in the model's domain, little-endian.
     """
 
     files: tuple[Path, ...]
@@ -321,7 +321,7 @@ class PrivateJob(Job):
     """A program with inputs of clients, which runs only once it is charged.
 
     Attributes:
-        values: Where clients' values are.
+        values: The place of clients' values.
         piece_at_hosts: The name of the piece of noise made ahead that all hosts take for it, None
             for none.
     """
@@ -376,12 +376,12 @@ class EngineResult:
         outputs: The opened integers by name of the `OUT` line, equal at all parties.
         times: The seconds that it took.
         left_out: The number of clients that the parties left out, by reason.
-        signed: What hosts signed of the run; see `fairshares.harness.hosts.signed_results`.
+        signed: The statement of the run that hosts signed; see `fairshares.harness.hosts.signed_results`.
         hosts: The facts about the run that hosts signed.
         preprocessing: The noise that hosts had made ahead.
-        phases: What each phase took, by its name, at each party: "online", "offline" (of several threads
+        phases: The costs of each phase, by its name, at each party: "online", "offline" (of several threads
             their sums), and "timer_N" for a timer N of the program's own.
-        printed: What the program printed at each party, where that is kept.
+        printed: The text that the program printed at each party, where it is kept.
     """
 
     model: SecurityModel
@@ -461,7 +461,7 @@ def check_permission(permission: Permission, job: Job) -> None:
 
 
 class Backend(ABC):
-    """Where parties run: on this machine by its engine, or on hosts with an engine each."""
+    """The place where parties run: this machine with its engine, or hosts with an engine each."""
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
@@ -470,7 +470,7 @@ class Backend(ABC):
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a job's parties are given besides the job.
+    """The files and limits that a job's parties are given besides the job.
 
     Attributes:
         work: The new directory in which each party on this machine gets its own.
@@ -506,7 +506,7 @@ class Runner(Backend):
 
 
 class MadeUpRunner(ABC):
-    """What runs jobs without anybody's data: an engine on this machine, or hosts of a benchmark."""
+    """A runner of jobs without anybody's data: an engine on this machine, or hosts of a benchmark."""
 
     @abstractmethod
     def run(self, job: MadeUpJob, model: SecurityModel, conditions: Conditions) -> EngineResult:

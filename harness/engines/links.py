@@ -13,8 +13,8 @@ class Links:
     """The ports at which each party finds each party.
 
     Attributes:
-        ports: For each party, the ports of all parties.
-        measured: What the caller's network was measured to be; None for the loopback.
+        ports: The ports of all parties, for each party.
+        measured: The delays and bandwidths that were measured in the caller's network; None for the loopback.
     """
 
     ports: tuple[tuple[int, ...], ...]

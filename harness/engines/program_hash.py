@@ -48,7 +48,7 @@ def _code(text: str) -> str:
         tree = _parsed(text)
     except SyntaxError:
         return text
-    plain: dict[int, _Plain] = {}  # of each node by its identity
+    plain: dict[int, _Plain] = {}  # the form of each node, by the node's identity
     for node in reversed([*ast.walk(tree)]):  # children before their parents
         if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]

@@ -98,7 +98,7 @@ def held_out_scores(data: LabeledData, rows: Integers) -> Floats:
 
 
 class Mitigation(ABC):
-    """What makes a model fairer, or its decisions."""
+    """A way to make a model fairer, or its decisions."""
 
     @abstractmethod
     def predict(self, fold: Fold) -> Integers:

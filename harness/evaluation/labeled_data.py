@@ -1,4 +1,4 @@
-"""What an evaluation needs of a data set: features, labels, groups, and fixed splits."""
+"""A data set for an evaluation: features, labels, groups, and fixed splits."""
 
 import hashlib
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class LabeledData:
     """A public data set, a row for each record.
 
     Args:
-        features: What a model may use, without label and group; missing values are NaN.
+        features: The columns that a model may use, without label and group; missing values are NaN.
         y_true: The label of each row, as a place in `labels`.
         sensitive_feature: The group of each row, one of `groups`.
         categorical: Names of the features whose numbers are codes.

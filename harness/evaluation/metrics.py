@@ -13,7 +13,7 @@ from fairshares.protocols.arrays import Bools, Integers
 
 Rates = npt.NDArray[np.float64]
 
-# What a report compares. Differences are best at 0, the ratio at 1.
+# Metrics that a report compares. Differences are best at 0, the ratio at 1.
 METRICS = (
     "accuracy",
     "balanced_accuracy",

@@ -189,22 +189,22 @@ def usage_of_keys(
     ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), records, cells)
     pairs = 1 << (ranks.place_bits - 1)
     planes = 1 + ranks.key_bits
-    # To sort: stages of comparisons of all pairs.
+    # Sorting takes stages of comparisons of all pairs.
     compared = ranks.place_bits * (ranks.place_bits + 1) // 2
     ands = compared * 2 * planes
     steps = compared * (planes + 1)
-    # To route the ranks back: a stage for each bit of a place.
+    # Routing the ranks back takes a stage for each bit of a place.
     for bit in range(ranks.place_bits):
         ands += max(planes, 1 + bit)
         steps += 1
         if bit < ranks.key_bits:
             ands += 2
             steps += 2
-    # To cut keys into bits: an adder takes 2 to 3 ANDs a bit, by its width.
+    # Cutting keys into bits takes an adder of 2 to 3 ANDs a bit, by its width.
     keys = records + ranks.missing
     key_bits = keys * ranks.key_bits
     cutting = key_bits * (1 + parties_that_split)
-    # To turn the places of markers into integers.
+    # The places of markers are turned into integers.
     turned = Counts()
     place = Wire(turned, WORD * (cells // WORD + 1))
     sum_of_bits(

@@ -68,7 +68,7 @@ from fairshares.protocols.circuits.coins import MAX_EPSILON
 from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.spec import KEYS, SLOTS
 
-_RECORDS = 20_000  # in a trial of reading
+_RECORDS = 20_000  # records in a trial of reading
 # Imports of a party's process.
 _OF_A_PARTY = ("fairshares.harness.engines.parties.main", "fairshares.harness.engines.parties.certificates")
 _OF_DISTRIBUTED_NOISE = ("fairshares.harness.inputs.rings", "fairshares.protocols.noise.added")
@@ -79,7 +79,7 @@ _OF_MPYC = (
 )
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
-Proportions = Mapping[str, Fraction]  # of the records, by group or by label; they add up to 1
+Proportions = Mapping[str, Fraction]  # proportions of the records, by group or by label; they add up to 1
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one, the most that was measured
 MOST_SLOTS = 10**6  # the same of slots
 
@@ -147,7 +147,7 @@ def reading_s(kind: RecordKind) -> float:
     with TemporaryDirectory() as scratch:
         path = Path(scratch, "records.csv")
         path.write_text("\n".join(lines))
-        before = process_time()  # of all threads that read
+        before = process_time()  # the time of all threads that read
         read_records(path, domain, kind=kind)
         return (process_time() - before) / _RECORDS
 
@@ -342,7 +342,7 @@ class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
     Attributes:
-        models: These models.
+        models: The models to choose from.
         asked: The release in the first of them.
         found: The expected result.
         needed: The records or clients that an error needs. None if the release keeps to an error of its own,
@@ -367,7 +367,7 @@ class ReleasePlan:
 
 
 class _AddedNoise(NamedTuple):
-    """What the noise of a release depends on, of the model in which it is run.
+    """The facts about a security model on which the noise of a release depends.
 
     Attributes:
         malleable_slots: Whether a party can change clients' slots.

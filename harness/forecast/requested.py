@@ -206,9 +206,9 @@ def _shares_of(names: Sequence[str], sizes: npt.NDArray[np.int64], total: int) -
 
 
 def expected_of(call: ReleaseCall, sizes: Mapping[str, str]) -> Expected:
-    """Return the sizes with which a command plans: those that the call declares, and those of its plan.
+    """Return the sizes with which a command plans: the call's declared ones, and the plan's own.
 
-    `sizes` are texts of fields of `Expected`, as those of `AskedPlan`.
+    `sizes` are texts of fields of `Expected`, as in `AskedPlan`.
 
     Raises OptionError if there are both records and a number of clients, or neither; or as `Expected`.
     """

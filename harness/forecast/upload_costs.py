@@ -8,8 +8,8 @@ from pathlib import Path
 from fairshares.harness.uploads.task import Task
 
 RECORDED = Path(__file__).with_name("recorded_units") / "uploads.csv"
-_LINE_BYTES = 65  # of an upload in a party's list
-_IDENTITY_BYTES = 32  # of an upload in memory
+_LINE_BYTES = 65  # bytes of an upload in a party's list
+_IDENTITY_BYTES = 32  # bytes of an upload in memory
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
     """Return the cost of `uploads` uploads of a task for one party.
 
     Seconds per upload grow with the counts in it, by the slope between the two rows of `measured` that
-    differ in counts alone. Memory is as measured, plus that of further identities.
+    differ in counts alone. Memory is as measured, plus the memory of further identities.
 
     Args:
         uploads: The number of uploads.
-        task: What they are for.
+        task: The task of the uploads.
         party: The number of the party.
         measured: A row of few counts for each kind of key, and for one kind a row of many counts.
     """
@@ -66,7 +66,7 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
         for_counts = further_counts * max(slope, 0) / (many["counts"] - base["counts"])
         return float(uploads * (near[name] / near["uploads"] + for_counts))
 
-    lists = len(task.parties) + 1  # that hold each identity in memory
+    lists = len(task.parties) + 1  # lists that hold each identity in memory
     further_identities = max(uploads - near["uploads"], 0) * lists
     return UploadCosts(
         seal_s=seconds("seal_s"),

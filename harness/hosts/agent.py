@@ -167,7 +167,7 @@ class Agent(wire.Endpoint):
                 self._say(EndFrame(end=ended))
 
     def _answer(self, request: ReceivedRequest) -> AnswerFrame | ErrorFrame:
-        """Return what was asked for, or the error that refuses it, in the words of whoever reads it."""
+        """Return the answer to a request, or the error that refuses it, in the words of whoever reads it."""
         shown = request.name[:_SHOWN]
         kind: type[Exception] = HostUnfitError
         try:
@@ -203,7 +203,8 @@ class Work(wire.Answers):
 
     Attributes:
         host: This machine.
-        state: What has been done for the connection. Only a step that was not refused changes it.
+        state: The steps that were done for the connection. Only a step that was not refused changes the
+            state.
     """
 
     role = Role.AGENT
@@ -378,9 +379,9 @@ class CoordinatorLink:
     """This process's connection with the other side.
 
     Attributes:
-        incoming: What the other side sends.
-        outgoing: Takes messages to the other side, and nothing else.
-        stack: Is closed when the connection ends, and leaves no process and no file of a run.
+        incoming: The bytes that the other side sends.
+        outgoing: The stream that takes messages to the other side, and nothing else.
+        stack: The block that is closed when the connection ends, and leaves no process and no file of a run.
     """
 
     incoming: BinaryIO
@@ -401,7 +402,7 @@ def connected() -> Iterator[CoordinatorLink]:
     """
     take_interrupts()
     os.umask(0o077)
-    # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
+    # `sys.stdin` is not used: closing it at Python's end fails while a thread still reads from it.
     incoming = os.fdopen(os.dup(_STANDARD_INPUT), "rb")
     outgoing = os.fdopen(os.dup(_STANDARD_OUTPUT), "wb")
     os.dup2(_STANDARD_ERROR, _STANDARD_OUTPUT)  # so that only messages go to the other side

@@ -47,7 +47,7 @@ _START_S = 600.0  # until an agent has started
 _SET_UP_S = 3600.0  # until a set-up has started, which may install packages
 _LEAVE_S = 10.0
 _SHOWN = 1000  # the most characters that are shown of a host's own message
-_MOST_SAID_BYTES = 1 << 20  # of what a host printed before it went away
+_MOST_SAID_BYTES = 1 << 20  # bytes of what a host printed before it went away
 # The exit codes by which the command that starts an agent says what the host lacks.
 _NO_PROJECT = 71
 _NO_ENVIRONMENT = 72
@@ -92,8 +92,8 @@ class HostConnection(wire.Endpoint):
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
         super().__init__(-math.inf)  # so many silent beats that a start may take any time
         self._hello: queue.SimpleQueue[Hello | None] = queue.SimpleQueue()  # takes one, or None if none comes
-        self._awaited: list[_AnswerQueue] = []  # in the order in which the answers were asked for
-        self._ending: FairSharesError | None = None  # by which this machine ended the connection, if it did
+        self._awaited: list[_AnswerQueue] = []  # queues in the order in which the answers were asked for
+        self._ending: FairSharesError | None = None  # the error that ended the connection
         self._party_end: PartyEnd | None = None  # how the host's party ended, if it has, as the host says
         self.begin(self._channel.makefile("rb"))
         try:
@@ -345,7 +345,7 @@ def _why_not_entered(hop: Ssh, known: Path, whose: str) -> str | None:
     Args:
         hop: The connection, which is not open yet.
         known: The file of the ssh host keys that this user accepts.
-        whose: Whose key it is, as a sentence names it: "its" for the host, else the gateway's.
+        whose: The owner of the key, as a sentence names it: "its" for the host, else the gateway's.
 
     Returns:
         Why the connection cannot be opened, or None if it is open.

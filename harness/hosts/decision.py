@@ -53,7 +53,7 @@ class Rule:
     """The allowed runs on one population.
 
     Attributes:
-        name: The population's, or `ANY`.
+        name: The population's name, or `ANY`.
         total: The most that all runs on it may spend.
         stated_per_run: The most of one run as the policy states it, which may exceed the total.
         tasks: The names of the allowed tasks.
@@ -110,14 +110,14 @@ class HostRules:
     """Everything that a host's owner decides.
 
     Attributes:
-        rules: One for each population; a rule for `ANY` stands alone.
-        coordinators: Whose runs it takes part in; None for everybody's.
+        rules: A rule for each population; a rule for `ANY` stands alone.
+        coordinators: The coordinators in whose runs the host takes part; None for everybody.
         benchmark: Whether it takes part in benchmark runs.
         benchmark_security: Names of models for these; None for those that any rule accepts.
         benchmark_programs: The digests of coordinators' own programs that it runs in these.
-        port: Where its party listens.
-        client_port: Where its gateway listens, and on the next port its virtual machine; None for
-            nowhere.
+        port: The port at which the host's party listens.
+        client_port: The port at which the host's gateway listens, and at the next port its virtual machine;
+            None for no clients.
         attempts: The most attempts to make one piece of noise.
     """
 
@@ -160,7 +160,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One more attempt to make a piece of noise ahead, by its number."""
+    """A further attempt to make a piece of noise ahead, by its number."""
 
     number: int
 
@@ -183,11 +183,11 @@ class Release:
     """A run on people's records, or the noise for one, with what is known of it by now.
 
     Attributes:
-        population: As the coordinator names it; None without a name.
+        population: The population's name, as the coordinator gives it; None without a name.
         chain: The chain that it is of, if it is of one.
         clients_send: Whether clients send while it runs, so that no upload is counted later.
         upload_task: The digest of the task of its uploads; None before they are read, or without any.
-        event: What it would reveal; None before that follows from its inputs.
+        event: The event that the run would charge; None before it follows from the run's inputs.
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""What of a host's expires: its certificates, those that it holds of others, and its sealing keys."""
+"""Things of a host that expire: its certificates, the certificates that it holds of others, sealing keys."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Expiry:
     """Something that is valid up to a time.
 
     Attributes:
-        kind: What it is.
+        kind: The kind of thing that expires.
         name: Which one it is: an engine and a party, or the name of a sealing key.
         ends: The end of its validity, in UTC.
         begins: The beginning of its validity, in UTC; None if it is valid from its making on.
@@ -39,7 +39,7 @@ class Expiry:
 
     @property
     def title(self) -> str:
-        """What a sentence that begins with it calls what expires."""
+        """The name of the thing at the beginning of a sentence."""
         names = {
             Expiring.OWN: "This host's own certificate of",
             Expiring.PEER: "The certificate that this host holds of",

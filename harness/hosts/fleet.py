@@ -1,4 +1,4 @@
-"""What the coordinator does with all hosts at once, and how it checks each host."""
+"""Actions of the coordinator on all hosts at once, and its checks of each host."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def ask_all(connections: Sequence[HostConnection], message: Message[T]) -> list[
 
 
 def listener(host: Host, greeting: str) -> Listener:
-    """Return where a host's agent listens for other hosts, and how it greets them."""
+    """Return the address at which a host's agent listens for other hosts, and its greeting."""
     address, port = host.reached
     return Listener(address=address, port=port, greeting=greeting)
 
@@ -94,7 +94,7 @@ def answers_of_each(
     Args:
         connection: The connection to the host that answers.
         message: The request, which names the other hosts.
-        others: Where the other hosts listen.
+        others: The addresses at which the other hosts listen.
 
     Raises:
         HostUnfitError: The host gives more or fewer answers than there are other hosts.
@@ -114,7 +114,7 @@ def connected(
 
     Args:
         hosts: The hosts.
-        progress: Is told the name of this step.
+        progress: A function that is told the name of this step.
         role: The role of the process that each host starts.
         step: The name of this step.
 
@@ -145,7 +145,7 @@ def set_up(
         hosts: The hosts of all parties.
         renew: Whether a host that has keys makes new ones.
         policy_text: The policy that each host writes. Without such a text, policies that exist stay.
-        progress: Is told each step.
+        progress: A function that is told each step.
         models: The names of the security models that a new policy accepts, if there is no `policy_text`.
 
     Returns:
@@ -181,7 +181,7 @@ def set_up(
         successors_of_hosts = at_once(
             lambda connection: connection.ask(GetSuccessors(party=connection.host.party)), connections
         )
-        # As `Pin` has both: by engine, and by the party's number as a text.
+        # `Pin` has both: by engine, and by the party's number as a text.
         stated: dict[str, dict[str, str]] = {}
         successors: dict[str, dict[str, list[Signed]]] = {}
         for name in engines():
@@ -218,7 +218,7 @@ class KeptStatement:
 
     Attributes:
         statement: The statement, whose run's name is a token.
-        request: What the run was asked for, as the statement says.
+        request: The request for the run, as the statement has it.
     """
 
     statement: Statement
@@ -233,7 +233,7 @@ class LeftoverRun(Struct, frozen=True, kw_only=True):
         run: The run's name.
         task: The name of the release.
         security: The name of the security model, with the number of parties if it is not the usual one.
-        ended: When the run ended, by the clock of a host that keeps its result.
+        ended: The time at which the run ended, by the clock of a host that keeps its result.
         outputs: The opened integers, by the names of their lines. None unless all of the run's hosts signed
             the same.
         parties: The numbers of the parties whose hosts keep a statement.
@@ -319,18 +319,19 @@ def clean_up(hosts: Sequence[Host], progress: Progress) -> list[dict[str, int]]:
     return [to_builtins(counts) for counts in removed]
 
 
-SHOWN = 17  # of a fingerprint
-_NO_GREETING = bytes(NONCE_BYTES).hex()  # which no agent says
+SHOWN = 17  # characters of a fingerprint
+_NO_GREETING = bytes(NONCE_BYTES).hex()  # a greeting that no agent says
 LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certificates", "port", "clients")
 
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """What a host told of itself, and what its time shows of its clock.
+    """A host's facts about itself, and the offset of its clock that its time shows.
 
     Attributes:
-        facts: What it told.
-        skew_s: The seconds by which its clock is ahead of this machine's, negative if it is behind.
+        facts: The facts that the host told.
+        skew_s: The seconds by which the host's clock is ahead of this machine's clock, negative if it is
+            behind.
     """
 
     facts: HostFacts
@@ -344,7 +345,7 @@ class Finding:
     Attributes:
         host: The host.
         faults: A sentence for each fault, by a name in `LOOKED_AT`.
-        answer: What the host told; None if it told nothing.
+        answer: The host's answer; None if it told nothing.
     """
 
     host: Host
@@ -427,7 +428,7 @@ class Answered(ReachedHost):
 
     @property
     def facts(self) -> HostFacts:
-        """What it told."""
+        """The facts that the host told."""
         return self.answer.facts
 
 
@@ -456,7 +457,7 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 def fit_hosts(
     connections: Sequence[HostConnection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Answered]:
-    """Return what hosts told, if all of them are fit.
+    """Return the facts that hosts told, if all of them are fit.
 
     Raises:
         HostUnfitError: At least one host is unfit. The error has all faults, and ends with `otherwise`.
@@ -492,9 +493,9 @@ def skew_s(asked: float, stated: float, answered: float) -> float:
     [test: tests/harness/hosts/test_connection.py]
 
     Args:
-        asked: When the other machine was asked for its time, by this machine's clock.
+        asked: The time at which the other machine was asked for its time, by this machine's clock.
         stated: The time that it stated, by its own clock.
-        answered: When the answer was here, by this machine's clock.
+        answered: The time at which the answer was here, by this machine's clock.
     """
     if stated > answered:
         return stated - answered
@@ -563,7 +564,7 @@ def _note_faults(host: Host, answer: HostAnswer, faults: dict[str, str]) -> None
 
 
 def _compare_versions(answered: Sequence[Answered]) -> None:
-    """Note a fault of each host whose engine has another version than that of the first host."""
+    """Note a fault of each host whose engine has another version than the first host's engine."""
     with_engine = [host for host in answered if "engine" not in host.faults]
     for other in with_engine:
         first = with_engine[0]
@@ -593,7 +594,7 @@ def _compare_certificates(answered: Sequence[Answered]) -> None:
 
 
 def _called_by(number: int, hosts: Sequence[T], engine: Engine) -> Sequence[T]:
-    """Return those of some hosts, in the parties' order, to which the party of one of them connects."""
+    """Return the hosts, in the parties' order, to which the party of one of them connects."""
     return hosts[:number] if engine.connects_down else hosts[number + 1 :]
 
 

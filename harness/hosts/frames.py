@@ -1,4 +1,4 @@
-"""What a host's process writes to the machine that started it: a line for each frame.
+"""Lines that a host's process writes to the machine that started it: a line for each frame.
 
 The first line is the process's `Hello`. Then it writes an `AnswerFrame` or an `ErrorFrame` for each request,
 in the order of the requests, and an `EndFrame` whenever its party has ended. Both ends of a connection import
@@ -15,7 +15,7 @@ from fairshares.harness.hosts.messages import PartyEnd
 from fairshares.harness.system.documents import Refusal, as_type
 from fairshares.protocols.json_values import AnyJson, JsonObject
 
-WIRE_VERSION = 25  # of requests and of frames; rises with each change of them
+WIRE_VERSION = 25  # the version of requests and of frames; rises with each change of them
 
 ErrorName = Annotated[str, Meta(max_length=256)]
 """The name of a class in `harness/errors.py`."""
@@ -38,7 +38,7 @@ class Role(StrEnum):
 class Hello:
     """The first line of a host's process.
 
-    Its form is that of every version, so that a difference of versions can be told. All else may differ.
+    Every version has this form, so that a difference of versions can be told. All else may differ.
     [test: tests/harness/hosts/test_connection.py]
 
     Attributes:
@@ -55,7 +55,7 @@ class Hello:
 
     @classmethod
     def read(cls, fields: JsonObject, wanted: Role) -> Self:
-        """Return what a process says at first, of whatever version it is.
+        """Return the first message of a process, of whatever version it is.
 
         Args:
             fields: The line's object.
@@ -76,7 +76,7 @@ _TAG = "said"
 
 
 class HostFrame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field=_TAG):
-    """What a host's process writes after its `Hello`."""
+    """A line that a host's process writes after its `Hello`."""
 
     @classmethod
     def name(cls) -> str:
@@ -99,7 +99,7 @@ class ErrorFrame(HostFrame, tag="error", frozen=True, kw_only=True):
 
     Attributes:
         error: The class of the error.
-        text: Its sentence.
+        text: The sentence of the error.
     """
 
     error: ErrorName
@@ -110,7 +110,7 @@ class EndFrame(HostFrame, tag="end", frozen=True, kw_only=True):
     """The end of the host's party, which no request is for.
 
     Attributes:
-        end: How it ended.
+        end: How the run ended.
     """
 
     end: PartyEnd

@@ -1,4 +1,4 @@
-"""Stands between the coordinator and a host's party: derives, checks, charges and signs the job.
+"""The guard between the coordinator and a host's party: derives, checks, charges and signs the job.
 
 Everything in the job follows from the request and the host's own inputs. A `Guard` is a run that the host's
 owner allows, a `GuardedJob` has the run's inputs, too, and a `GuardedCharge` its charge in the host's ledger.
@@ -78,13 +78,13 @@ class Guard:
     host's own ledger has the exact charge.  [test: tests/harness/hosts/test_agreement.py]
 
     Attributes:
-        directory: The host's.
-        coordinator: Who asks, by the name that the host's own command line has.
+        directory: The host's directory.
+        coordinator: The name that the host's own command line gives to the coordinator's key.
         asked: The request, as it was sent.
-        release: The same, read.
-        statistic: What the run reveals.
-        facts: What the owner's policy is asked about.
-        ledger: The host's.
+        release: The request, read.
+        statistic: The statistic that the run reveals.
+        facts: The facts that the owner's policy is asked about.
+        ledger: The host's ledger.
         stock: The host's noise made ahead.
     """
 
@@ -188,7 +188,7 @@ class Guard:
     def with_task(self, task: Task) -> Self:
         """Return the guard of the same run on uploads of a task.
 
-        The owner's policy names tasks as their makers wrote them, and not those of single reveals.
+        The owner's policy names tasks as their makers wrote them, and not the tasks of single reveals.
 
         Raises PolicyError unless the owner allows them, or UsedUploadsError if the owner closed the task;
         ShareError if the run is of another task's reveals.
@@ -257,8 +257,8 @@ class Guard:
         """Raise HostUnfitError as `ledger_heads.compare_heads`, by what this host's ledger has had by now.
 
         Args:
-            own: What this host signed before the run.
-            others: What the other parties' hosts signed, by party.
+            own: The statement that this host signed before the run.
+            others: The statements that the other parties' hosts signed, by party.
         """
         heads = {*seen_of(own.party, others).values()}
         had = self.ledger.had(heads)
@@ -280,12 +280,12 @@ class GuardedJob:
     """A run's job on the host's own inputs, and what its charge will be.
 
     Attributes:
-        guard: The run's.
+        guard: The guard of the run.
         inputs: The facts about the inputs.
-        job: What the party computes.
-        event: What the ledger will charge.
-        head: The ledger's, before the run took noise made ahead.
-        attempts: At the piece of noise that the run takes; 0 without one.
+        job: The party's program and its inputs.
+        event: The event that the ledger will charge.
+        head: The ledger's head before the run took noise made ahead.
+        attempts: The number of attempts at the piece of noise that the run takes; 0 without a piece.
     """
 
     guard: Guard
@@ -326,8 +326,8 @@ class GuardedJob:
 
         Args:
             prepared: The run's name, its party and its program.
-            agree: What the coordinator says of the run.
-            source: Where the inputs come from.
+            agree: The coordinator's message about the run.
+            source: The source of the inputs.
             heard: The lists of uploads, by party.
 
         Raises HostUnfitError if a list of uploads is of another run.
@@ -363,7 +363,7 @@ class GuardedJob:
         [test: tests/harness/hosts/test_restored_hosts.py]
 
         Raises:
-            HostUnfitError: As `Guard.compare_heads`, or as the ledger changed since the run took its noise.
+            HostUnfitError: As `Guard.compare_heads`, or the ledger changed since the run took its noise.
             PolicyError, BudgetError, PopulationError, LedgerError, UsedUploadsError, UsedNoiseError: It is
                 refused, and nothing is charged.
         """
@@ -392,8 +392,8 @@ class GuardedCharge:
     """A run that the host's ledger has charged, for which there has to be a `ChargedRun`.
 
     Attributes:
-        guard: The run's.
-        event: What was charged, with the digest that all hosts signed.
+        guard: The guard of the run.
+        event: The event that was charged, with the digest that all hosts signed.
         charged: The charge.
     """
 

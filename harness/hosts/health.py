@@ -27,27 +27,27 @@ from fairshares.harness.uploads.keys import PARTY_FILE as PARTY, read_party
 from fairshares.harness.uploads.task import read_task
 from fairshares.protocols.json_values import JsonObject
 
-LEAST_FREE_BYTES = 1 << 29  # that a run takes
-_LEAST_FREE_INODES = 10_000  # of files that can still be made
-_SKEW_S = 60.0  # by which an entry of a ledger may be later than the clock
+LEAST_FREE_BYTES = 1 << 29  # bytes that a run takes
+_LEAST_FREE_INODES = 10_000  # the number of files that can still be made
+_SKEW_S = 60.0  # the seconds by which an entry of a ledger may be later than the clock
 _NO_LEDGER = LedgerSize(charges=0, uploads=0, last=None)
 
 
 @dataclass(frozen=True)
 class HostHealth:
-    """What an owner was told of its host.
+    """The facts that an owner was told of its host.
 
     Attributes:
         directory: The host's own directory.
-        checked: When it was looked at, in UTC.
+        checked: The time at which the host was looked at, in UTC.
         faults: A sentence for each thing that keeps runs from their end, by its name.
         notices: Sentences on what will need care.
-        expiries: What expires, the first to end first.
+        expiries: The things that expire, the first to end first.
         free_bytes: The free bytes of the directory's disk.
         free_inodes: The number of files that can still be made there; 0 where the file system has no limit.
         size_bytes: The disk's size.
         ledger_bytes: The bytes of the ledger's file, 0 without one.
-        ledger: What is in it.
+        ledger: A summary of the ledger.
         log_bytes: The bytes of the log's files.
         uploads: The uploads in the host's directory; None without a task.
     """
@@ -240,7 +240,7 @@ def _sealing_keys(directory: Path) -> Iterator[Expiry]:
 
 
 def _uploads(directory: Path) -> StoredFiles | None:
-    """Return what is stored of the host's task, by sizes of files; None without a task or its uploads."""
+    """Return the stored files of the host's task, by size; None without a task or its uploads."""
     if not (directory / TASK_FILE).exists() or not (directory / SHARES).is_dir():
         return None
     return stored_at(directory / SHARES, read_task(directory / TASK_FILE), host_keys.party_of(directory))

@@ -61,7 +61,7 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
     """Return this host's certificates by engine, or none before its set-up.
 
     Raises:
-        HostUnfitError: The host's keys are another party's, or others can read them.
+        HostUnfitError: The host's keys belong to another party, or others can read them.
     """
     keys = directory / DIRECTORY
     if not keys.is_dir():
@@ -160,8 +160,9 @@ def pin(
     Args:
         directory: The host's own directory.
         party: The host's party, whose own certificates are left out.
-        certificates: By engine and party.
-        successors: What those parties' old keys signed of their successors, likewise.
+        certificates: The certificates by engine and party.
+        successors: The statements that those parties' old keys signed of their successors, by engine and
+            party.
         lost: Parties that lost their keys, by the word of this host's owner: their new keys take the place of
             those that this host holds.
 

@@ -21,15 +21,15 @@ from fairshares.harness.errors import HostUnfitError, cannot
 from fairshares.harness.system.documents import Limits, Refusal, as_type, parse_json
 from fairshares.harness.system.files import OF_OTHERS, is_own_alone, is_still, open_regular
 
-LOG_FILE = "log.jsonl"  # in a host's directory
+LOG_FILE = "log.jsonl"  # a file in a host's directory
 OLDER = "log.jsonl.1"  # beside it, with the lines before
-MOST_BYTES = 1 << 24  # of the file, which then becomes the older one
+MOST_BYTES = 1 << 24  # bytes of the file, which then becomes the older one
 MOST_OF_A_CONNECTION = 1000  # lines of a connection about requests, which cost its coordinator nothing
-_MOST_REASONS = 3  # that are written of a failed party
+_MOST_REASONS = 3  # reasons that are written of a failed party
 _LONGEST_TEXT = 1000  # characters of a sentence
 _LINE = Limits.for_size(1 << 14)
 _NO_MORE = f"This connection has {MOST_OF_A_CONNECTION:,} requests here; no more of them are written."
-_TRIES = 100  # to read both files without a change between them
+_TRIES = 100  # attempts to read both files without a change between them
 
 
 class Event(StrEnum):
@@ -53,12 +53,12 @@ class LogLine:
     """One event at a host.
 
     Attributes:
-        time: When, in UTC and ISO 8601, with seconds.
-        event: What happened.
+        time: The time of the event, in UTC and ISO 8601, with seconds.
+        event: The kind of event.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         process: The number of the agent's process, which the lines of one connection have in common.
-        request: What the coordinator asked for; "" where nothing was asked.
-        said: What was done, or why, in the sentences that the coordinator was told.
+        request: The coordinator's request; "" where nothing was asked.
+        said: The sentences that the coordinator was told: what was done, or why not.
         run: The name of the run that the line is about; "" if it has none yet, or the line is about no run.
 
     In the file "" is no request and no run. All other code says None.
@@ -123,13 +123,13 @@ class HostLog:
         others than this user can open.
 
         Args:
-            descriptor: Of the file.
-            line: With its line feed.
+            descriptor: The descriptor of the file.
+            line: The line, with its line feed.
         Returns:
             Whether this is done. If not, the file is the older one by now, and there is a newer one to open.
         Raises:
             PermissionError: Others can open it.
-            OSError: It cannot be written.
+            OSError: The line cannot be written.
         """
         if not is_own_alone(os.fstat(descriptor)):
             raise PermissionError(self._file)

@@ -71,12 +71,12 @@ class Host:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The host's name in messages."""
         return f"host {self.address} (party {self.party})"
 
     @property
     def title(self) -> str:
-        """For the beginning of a sentence."""
+        """The host's name at the beginning of a sentence."""
         return self.name.replace("host", "Host", 1)
 
     @property

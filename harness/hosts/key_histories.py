@@ -18,13 +18,13 @@ from fairshares.harness.system.files import write_whole
 from fairshares.harness.uploads.signatures import Signed, is_signed, kind_of, signed_by
 
 SCHEMA = 1
-MOST_SUCCESSORS = 100  # of a chain, a century of yearly renewals
+MOST_SUCCESSORS = 100  # successors of a chain, a century of yearly renewals
 SHOWN = 17  # characters of a fingerprint
 
 
 @dataclass(frozen=True)
 class Successor:
-    """What an old key signs: the fingerprints of its own certificate and of the new one."""
+    """A statement of an old key: the fingerprints of its own certificate and of the new one."""
 
     old: str
     new: str
@@ -83,7 +83,7 @@ def first_history(own: str, successors: Sequence[Signed], called: str) -> Histor
 
     Args:
         own: The fingerprint of the key.
-        successors: What its old keys signed, the oldest first.
+        successors: The statements that the host's old keys signed, the oldest first.
         called: The name of the key in errors.
 
     Raises:

@@ -13,7 +13,7 @@ def seen_of(party: int, said: Mapping[int, Intent]) -> dict[int, str]:
 
     Args:
         party: The party of the ledger.
-        said: What each host signed before the run, by party.
+        said: The statement that each host signed before the run, by party.
     """
     seen: dict[int, str] = {}
     for other, intent in said.items():
@@ -37,7 +37,7 @@ def compare_heads(said: Mapping[int, Intent]) -> None:
     [test: tests/harness/hosts/test_preparation.py, tests/harness/hosts/test_restored_hosts.py]
 
     Args:
-        said: What each host signed before the run, by party.
+        said: The statement that each host signed before the run, by party.
     """
     for party, intent in said.items():
         lost = {other: head for other, head in seen_of(party, said).items() if head not in intent.had}
@@ -55,7 +55,7 @@ def lost_piece(who: str, piece: str | None) -> str:
     """Return a sentence on the piece of noise that a refused run has taken, "" for a run without one.
 
     Args:
-        who: Who had taken it, as the sentence names them: "it", or "the hosts".
+        who: The hosts that had taken it, as the sentence names them: "it", or "the hosts".
         piece: The name of the piece, None for none.
     """
     if piece is None:

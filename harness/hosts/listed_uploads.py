@@ -46,12 +46,12 @@ from fairshares.harness.uploads.signatures import Signed
 from fairshares.harness.uploads.task import Task, read_task
 from fairshares.protocols.spec import CLIENTS, REPLICATED
 
-# In a host's directory, where its owner places the first three, and `TASK_FILE`.
+# Files in a host's directory. Its owner places the first three there, and `TASK_FILE`.
 AGGREGATES = "aggregates"
 SHARES = "shares"  # clients' uploads
 SEALING = "sealing"  # the party's sealing keys
 CHECKPOINT = "count.partial"  # the count so far, sealed for the host itself, in case its process dies
-# In a run's directory.
+# Files in a run's directory.
 _LISTS = "lists"  # each party's list of uploads
 _ADDED_UP = "added up"  # the aggregate, and in `_VALUES` the party's values
 _VALUES = "values"
@@ -158,10 +158,10 @@ class Given(RunState):
 
 @dataclass(frozen=True)
 class Told:
-    """What a host was told of another party's list of uploads.
+    """The statements that a host was told of another party's list of uploads.
 
     Attributes:
-        signed: What that party's host signed of its list.
+        signed: The statement of its list that the party's host signed.
         size: The number of bytes of the list that have come.
     """
 
@@ -178,7 +178,7 @@ class Listed(RunState):
         party: The host's party.
         count: The count of the uploads in the host's own list.
         own: The list that the host signed.
-        told: What the host was told of other parties' lists, by party.
+        told: The statements of other parties' lists that the host was told, by party.
     """
 
     guard: Guard
@@ -366,7 +366,7 @@ def _aggregates_in(directory: Path) -> list[Path]:
 
 
 def _uploads_for(task: Task, directory: Path) -> Path:
-    """Return where uploads for a task are at a host: those for a reveal in a directory of its own, if any."""
+    """Return the place of a task's uploads at a host; uploads for a reveal have a directory of their own."""
     vectors = task.domain.vectors
     if vectors is not None:
         of_reveal = directory / SHARES / f"reveal-{vectors.reveal}"

@@ -53,7 +53,7 @@ from fairshares.harness.system.processes import birth
 from fairshares.harness.system.threads import ContextThread, ContextTimer
 from fairshares.harness.uploads.signatures import Signed
 
-PROGRAM_TEXTS = "programs and circuits"  # as sentences name them
+PROGRAM_TEXTS = "programs and circuits"  # the name in sentences
 CODE = "code"
 # The folders whose text must be the same on all machines.
 COMPARED_FOLDERS = {
@@ -68,7 +68,7 @@ _STUCK = (
     f"The agent did not end within {_ENDING_S:g} s, as a disk or a mount that it reads may hang, and was "
     "killed."
 )
-_NOTING_S = 1.0  # for a line in the log of an agent that is killed, as the log's disk may hang, too
+_NOTING_S = 1.0  # the time for a line in the log of an agent that is killed, as the log's disk may hang
 _TURNLESS_S = 600.0  # within which a connection takes the turn
 BY_HOST = "which the host ended"
 _AT_ONCE = 64  # the most connections to a listening agent, so that they take little memory
@@ -97,12 +97,12 @@ So a connection of which nobody has told how it ends, ends like this.
 
 @dataclass(frozen=True)
 class TurnNotTaken:
-    """What a connection has that may do without the host's turn, or take it at any time."""
+    """The state of a connection that may do without the host's turn, or take it at any time."""
 
 
 @dataclass(frozen=True)
 class TurnAwaited:
-    """What a connection has that has to take the host's turn in time.
+    """The state of a connection that has to take the host's turn in time.
 
     Attributes:
         limit: Ends the connection otherwise.
@@ -118,7 +118,7 @@ class HeldTurn:
 
     Args:
         host: This machine.
-        taken: What holds the turn until it is closed.
+        taken: The locks that hold the turn until they are released.
     """
 
     def __init__(self, host: "LocalHost", taken: ExitStack) -> None:
@@ -150,10 +150,10 @@ class LocalHost:
 
     Attributes:
         directory: The host's own directory.
-        stack: Is closed at the end of the connection.
+        stack: The block that is closed at the end of the connection.
         coordinator: The name that the host's own command line gives to the coordinator's key, or "".
         log: The host's log, for this connection.
-        turn: What the connection has of the host's turn.
+        turn: The connection's part in the host's turn.
         ending: How the connection ends, as far as that is known.
     """
 
@@ -248,7 +248,7 @@ class LocalHost:
         self.log.write(Event.ENDED, self.ending.request, sentence, run)
 
     def limit(self, seconds: float, why: str) -> ContextTimer:
-        """Return what ends this connection after some time, unless it is cancelled before.
+        """Return the timer that ends this connection after some time, unless it is cancelled before.
 
         Args:
             seconds: The time.
@@ -439,7 +439,7 @@ def check_ports(directory: Path, coordinator: str, name: str, ports: Sequence[in
         ports: The ports that were asked for.
 
     Raises:
-        PolicyError: The ports are not those of the owner's policy.
+        PolicyError: The ports differ from the ports in the owner's policy.
         HostUnfitError: Another process uses a port.
     """
     ask_owner(directory, coordinator, Ports(name, tuple(ports)))
@@ -499,7 +499,7 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
 
 _RESULTS = "results"  # the directory in a host's directory with what runs opened
 _SIGNATURE = "agent"  # the file by which an agent says that a directory is its own
-PATIENCE_S = 5.0  # for an answer on a link, or the end of a process
+PATIENCE_S = 5.0  # the time for an answer on a link, or the end of a process
 _LOOK_S = 0.02  # between two looks at a process that should end
 
 
@@ -598,15 +598,15 @@ def _end(pid: int) -> None:
 
 _TRANSFER_S = 60.0  # the longest exchange, on a slow and long link
 _SIZES = struct.Struct(">II")  # the bytes that follow, and the bytes that are wanted back
-_PIECE_BYTES = 1 << 16  # that are sent or received at once
-_MOST_BYTES = 1 << 26  # of one exchange
+_PIECE_BYTES = 1 << 16  # bytes that are sent or received at once
+_MOST_BYTES = 1 << 26  # bytes of one exchange
 # A rate is measured by an exchange that takes long enough for TCP to be at full speed: 20 round trips, and at
 # least and at most these times.
 _ROUND_TRIPS = 20
 _LEAST_PROBE_S = 0.2
 _MOST_PROBE_S = 1.0
-_GROWTH = 4  # by which an exchange that was too short is repeated with more bytes
-_LEAST_S = 1e-9  # for an exchange beyond the round trip, so that a rate is finite
+_GROWTH = 4  # the factor by which an exchange that was too short is repeated with more bytes
+_LEAST_S = 1e-9  # the least time for an exchange beyond the round trip, so that a rate is finite
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
@@ -684,7 +684,7 @@ def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, *, outgoing: bo
 
     Args:
         link: The connection.
-        incoming: What comes from it.
+        incoming: The lines that come from the coordinator.
         rtt_s: The link's round-trip time in seconds.
         outgoing: Whether this end sends, or else receives.
     """

@@ -141,7 +141,7 @@ class ReceivedRequest:
         name: The name of what is asked for, "" without a name. There may be no such kind of messages.
         fields: The other fields, without the name of the surface.
         size: The bytes of the line.
-        surface: The surface that the answer is written for: that of commands, unless the line names another.
+        surface: The surface that the answer is written for: commands, unless the line names another.
     """
 
     name: str
@@ -167,7 +167,7 @@ class ReceivedRequest:
 
 
 class Answering(ABC):
-    """What answers messages of one kind, whichever it is."""
+    """A function that answers messages of one kind, whichever it is."""
 
     @property
     @abstractmethod
@@ -184,7 +184,7 @@ class Answering(ABC):
 
 @dataclass(frozen=True)
 class Handler(Answering, Generic[Asked, Answer_co]):
-    """Has a function answer messages of one kind."""
+    """A decorator that has a function answer messages of one kind."""
 
     kind: type[Asked]
     function: Callable[[Asked], Answer_co]
@@ -199,7 +199,7 @@ class Handler(Answering, Generic[Asked, Answer_co]):
 
 @dataclass(frozen=True)
 class StepHandler(Stepping, Generic[Asked, Answer_co]):
-    """Has a function of a state answer messages of one kind."""
+    """A decorator that has a function of a state answer messages of one kind."""
 
     kind: type[Asked]
     function: Callable[[Asked], Step[Answer_co]]
@@ -280,7 +280,7 @@ def _refusal(kind: Kind) -> Refusal:
     )
 
 
-# Of no run in particular.
+# Messages of no run in particular.
 
 
 class Bye(Message[None], tag="bye", frozen=True, kw_only=True):
@@ -334,23 +334,23 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     Attributes:
         time: The seconds since 1970 by the host's clock.
         programs: The SHA-256 of the programs and circuits, or what another version has in that place.
-        code: The SHA-256 of the code, likewise.
+        code: The SHA-256 of the code.
         commit: The commit of the host's clone, or "unknown".
         environment: The versions of what the code runs on.
         machine: The host's processor and memory.
         engine_version: The version of the model's engine, None without an engine.
         unavailable: The fault of the engine.
-        unprotected: What a party's process could do there that it should not be able to.
+        unprotected: The actions that a party's process could take there and should not be able to take.
         directory: The fault of the host's directory.
         free_bytes: The bytes that are free on the directory's disk.
-        cache_free_bytes: Those of the disk that takes compiled programs.
+        cache_free_bytes: The free bytes of the disk that takes compiled programs.
         port: The fault of the port where its party would listen, or why the connection has not got the turn.
         clients: The fault of the ports for clients.
         keys: The fault of the keys and certificates.
         fingerprints: The fingerprints of all parties' certificates that the host holds, by party.
         policy: The fault of the owner's policy, or why it refuses the model.
         notices: Sentences about the policy, and about what expires soon, that are no faults.
-        expires: When certificates expire, in UTC and ISO 8601, by what each is.
+        expires: The time at which each certificate expires, in UTC and ISO 8601, by the certificate's kind.
         ledger_bytes: The bytes of the host's ledger.
     """
 
@@ -434,7 +434,7 @@ class AnotherAccepts(Struct, frozen=True, kw_only=True, tag_field="call", tag="a
     """The end of a call that was accepted by something else than the agent, or by something in front of it.
 
     Attributes:
-        fault: What it did in place of the greeting.
+        fault: The other machine's behavior in place of the greeting.
     """
 
     fault: Text
@@ -518,7 +518,7 @@ class TakeProgram(Message[None], tag="take_program", frozen=True, kw_only=True):
     piece: Annotated[bytes, Meta(min_length=1, max_length=PIECE)]
 
 
-# Its inputs.
+# Messages about the inputs of a run.
 
 
 class CheckUploads(Message[Signed | None], tag="check_uploads", frozen=True, kw_only=True):
@@ -579,16 +579,16 @@ class Aggregate(Message[Aggregated], tag="aggregate", frozen=True, kw_only=True)
     party: Party
 
 
-# Its party.
+# Messages about the party of a run.
 
 
 class Sending(Struct, frozen=True, kw_only=True):
     """Clients that send, and where.
 
     Attributes:
-        terms: What clients are told of the release.
+        terms: The terms of the release that clients are told.
         certificates: The clients' certificates (PEM).
-        ports: The port of the party's gateway, and that of its virtual machine.
+        ports: The port of the party's gateway, and the port of its virtual machine.
         seconds: The time for which the gateway waits for clients.
     """
 
@@ -624,7 +624,7 @@ class Prepare(Message[RunFacts], tag="prepare", frozen=True, kw_only=True):
     Attributes:
         run: The run's name.
         party: The host's party.
-        addresses: Where this party finds all parties. It listens at its own port.
+        addresses: The addresses at which this party finds all parties. It listens at its own port.
         piece: The name of the piece of noise made ahead that the run takes, None for none.
     """
 
@@ -645,7 +645,7 @@ class PrepareInvited(Message[RunFacts], tag="prepare_invited", frozen=True, kw_o
     Attributes:
         run: The run's name.
         party: The host's party.
-        addresses: Where this party finds all parties. It listens at its own port.
+        addresses: The addresses at which this party finds all parties. It listens at its own port.
         clients: The clients that send.
     """
 
@@ -686,7 +686,7 @@ class Agree(Message[Signed], tag="agree", frozen=True, kw_only=True):
 
     Attributes:
         nonces: The nonces of all hosts, by party.
-        started: When the run starts, by the coordinator's clock.
+        started: The time at which the run starts, by the coordinator's clock.
         attempts: How often making the run's noise was begun, by the host that knows of most attempts.
         heads: The heads of this host's ledger that other hosts have seen.
     """
@@ -714,7 +714,7 @@ class PartyEnd(Struct, frozen=True, kw_only=True):
     Attributes:
         state: The party's last state.
         code: The party's exit code, or minus the signal that killed it.
-        signed: What the host signs of a run that ended well, else None.
+        signed: The statement that the host signs of a run that ended well, else None.
     """
 
     state: PartyState
@@ -745,7 +745,7 @@ class Keep(Message[None], tag="keep", frozen=True, kw_only=True):
     made: SignedByParty
 
 
-# To the set-up of a host, which its owner starts.
+# Messages to the set-up of a host, which its owner starts.
 
 
 class SetUp(Message[dict[str, Text]], tag="setup", frozen=True, kw_only=True):

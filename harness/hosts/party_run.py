@@ -65,13 +65,13 @@ from fairshares.harness.uploads.signatures import Signed
 MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # within which a party meets all others; before that, no input leaves it
-_PARTY_DIRECTORY = "party"  # in a run's directory
-_VALUES = "values of the party"  # in a run's directory: a second name of the file with the party's inputs
+_PARTY_DIRECTORY = "party"  # a folder in a run's directory
+_VALUES = "values of the party"  # a second name of the file with the party's inputs, in a run's directory
 
 
 @dataclass(frozen=True)
 class RunPlace:
-    """What an accepted run has at its host until it is closed.
+    """The directories and facts of an accepted run at its host, until it is closed.
 
     Attributes:
         host: This machine.
@@ -81,7 +81,7 @@ class RunPlace:
         turn: The host's turn.
         nonce: The host's nonce for this run.
         scratch: The run's directory.
-        stack: Is closed at the run's end.
+        stack: The block that is closed at the run's end.
     """
 
     host: LocalHost
@@ -119,7 +119,7 @@ class RunState(HostState):
     """A state of a connection that has a run.
 
     Attributes:
-        place: What the run has at its host.
+        place: The run's directories and facts at its host.
     """
 
     place: RunPlace
@@ -133,7 +133,7 @@ class RunState(HostState):
 
 
 class Begun(ABC):
-    """What was written as a run began, and what its end adds to that."""
+    """The charge or record that was written as a run began, and the additions at its end."""
 
     def remember(self, parties: Collection[int]) -> bool:  # noqa: ARG002
         """Note that the party has met others; return whether that is done for good."""
@@ -174,7 +174,7 @@ class PlannedRun(ABC, Generic[RunAhead]):
     @property
     @abstractmethod
     def job(self) -> Job:
-        """What the party computes."""
+        """The party's job."""
 
     @property
     @abstractmethod
@@ -202,8 +202,8 @@ class PlannedRun(ABC, Generic[RunAhead]):
         """Charge the run, or write what else its beginning costs. Raises an error to refuse the run.
 
         Args:
-            own: What this host signed before the run.
-            others: What the other parties' hosts signed, which is the same.
+            own: The statement that this host signed before the run.
+            others: The statements that the other parties' hosts signed, which say the same.
             agreed: The run that waits for its beginning.
         """
 
@@ -245,11 +245,12 @@ class Unprepared(RunState, Generic[RunAhead]):
         [test: tests/harness/hosts/test_preparation.py::test_a_refused_run_takes_no_noise]
 
         Args:
-            message: What asks for it.
+            message: The message that asks for the run.
             planned: The run.
             client_ports: The ports at which the party's gateway and its virtual machine will listen, if it
                 has a gateway.
-            gateway: How clients reach the party while it runs, if they do.
+            gateway: The ports and limits of the gateway through which clients reach the party; None if no
+                clients do.
 
         Raises HostUnfitError without free ports, PolicyError, StockError, or OSError without room.
         """
@@ -549,7 +550,7 @@ def _check_clock_since(offset_s: float) -> None:
     Its party would take the other parties' certificates for expired, or for not yet valid, after the charge.
 
     Args:
-        offset_s: What `_clock_offset_s` returned before.
+        offset_s: The offset that `_clock_offset_s` returned before.
     """
     set_by_s = _clock_offset_s() - offset_s
     if abs(set_by_s) > MAX_SKEW_S:
@@ -579,7 +580,7 @@ class Agreed(Waiting[RunAhead], Chargeable):
 
     Attributes:
         own_certificate: The certificate of the party's key for this run.
-        intent: What this host signed.
+        intent: The statement that this host signed.
         port: The party's port, which is held until the party begins.
         owners: The certificates of the other parties' owners, by party.
         clock_offset_s: How far the clock was ahead of the monotonic clock as this host signed, in seconds.
@@ -644,14 +645,14 @@ class MeetingTime:
     """The time that a party has to meet all others.
 
     Attributes:
-        ends: Its end, by the monotonic clock.
+        ends: The time at which the run ends, by the monotonic clock.
     """
 
     ends: float
 
 
 class MeetingOver(Enum):
-    """What was found when a party's time to meet all others was over."""
+    """The findings when a party's time to meet all others was over."""
 
     MET_ALL = "it had met all others"
     ALONE = "it had not, and was ended"
@@ -659,7 +660,7 @@ class MeetingOver(Enum):
 
 @dataclass(frozen=True)
 class Unlimited:
-    """What every host has runs without a time of its own at the host."""
+    """The absence of a time limit of a run's own at the host."""
 
 
 @dataclass(frozen=True)
@@ -668,7 +669,7 @@ class TimeLimit:
 
     Attributes:
         seconds: The time that the owner's policy gave it, in seconds.
-        ends: Its end, by the monotonic clock.
+        ends: The time at which the run ends, by the monotonic clock.
     """
 
     seconds: int
@@ -711,7 +712,7 @@ class Running(RunState):
         owners: The certificates of the other parties' owners, by party.
         meeting: The time that the party has to meet all others, or what was found at its end.
         met: The parties that this one has met, as far as that has been written.
-        limit: The time of a program of the coordinator's, or that it was exceeded.
+        limit: The time limit of a program of the coordinator's own, or the sentence that it was exceeded.
     """
 
     name: str
@@ -738,7 +739,7 @@ class Running(RunState):
         return Step(looked, looked.last_state())
 
     def last_state(self) -> PartyState:
-        """Return what is known of the party by now. Whoever tells it to others calls `looked` first."""
+        """Return the last known state of the party. Whoever tells it to others calls `looked` first."""
         state = self.process.state()
         lines = state.lines
         if self.meeting is MeetingOver.ALONE:

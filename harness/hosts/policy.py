@@ -37,11 +37,11 @@ from fairshares.protocols.guarantee import Guarantee
 from fairshares.protocols.json_values import JsonObject, JsonValue
 
 DEFAULT_PORT = 12000
-MOST_PROGRAM_SECONDS = 10**9  # of a coordinator's program
-# In the host's directory.
+MOST_PROGRAM_SECONDS = 10**9  # seconds of a coordinator's program
+# Files in the host's directory.
 POLICY_FILE = "policy.toml"
 LEDGER = "ledger.sqlite"
-STOCK = "stock"  # of noise made ahead
+STOCK = "stock"  # the folder of noise made ahead
 COMMAND = "./inv hosts.policy"
 _DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
@@ -249,7 +249,7 @@ class Policy:
 
     @cached_property
     def host_rules(self) -> HostRules:
-        """What `decision.decide` decides by."""
+        """The rules by which `decision.decide` decides."""
         benchmark_security = None
         if self.benchmark_security is not None:
             benchmark_security = tuple(self.benchmark_security)

@@ -141,13 +141,13 @@ class RemoteProcess(_RemoteParty, PartyProcess):
         return PartyState()
 
     def signed_end(self) -> Signed | None:
-        """Return what its host signed of the run's end, if anything."""
+        """Return the statement of the run's end that its host signed; None without one."""
         ended = self._connection.party_end()
         return None if ended is None else ended.signed
 
 
 def by_number(signed: Mapping[int, Signed]) -> dict[str, Signed]:
-    """Return what parties' hosts signed as messages have it, by the parties' numbers as texts."""
+    """Return the statements of parties' hosts as messages have them, by the parties' numbers as texts."""
     return {str(party): statement for party, statement in signed.items()}
 
 
@@ -158,9 +158,9 @@ class AgreedParties:
     Attributes:
         prepared: The job, with the program and the engine that all hosts have.
         waiting: The parties' processes.
-        agreed: What each host signed of the run, by party.
+        agreed: The statement of the run that each host signed, by party.
         hosts: The hosts, in the parties' order.
-        began: When the run began to be prepared, by the monotonic clock.
+        began: The time at which the preparation of the run began, by the monotonic clock.
     """
 
     prepared: PreparedJob
@@ -182,7 +182,7 @@ class AgreedParties:
         return engine_of(self.prepared.model).result(self.prepared, states, seconds)
 
     def signed_ends(self) -> list[Signed | None]:
-        """Return what each host signed of the run's end, by party, None for a host that signed nothing."""
+        """Return each host's signed statement of the run's end, by party; None for a host without one."""
         return [process.signed_end() for process in self.waiting.parties]
 
 
@@ -211,8 +211,8 @@ class ConnectedHosts:
         """Raise HostUnfitError unless all hosts state the same fact.
 
         Args:
-            facts: What each host states, by party.
-            differs: What a host has that differs, for the sentence "Host … has `differs` than …".
+            facts: The facts that each host states, by party.
+            differs: The thing of a host that differs, for the sentence "Host … has `differs` than …".
         """
         hosts = self.hosts
         for host, fact in zip(hosts, facts, strict=True):
@@ -237,11 +237,11 @@ class ConnectedHosts:
         a party go.  [test: tests/harness/hosts/test_hostile_hosts.py, tests/commands/test_hosts_restored.py]
 
         Args:
-            job: What the hosts run, as they have worked it out themselves.
+            job: The job that the hosts run, as they have worked it out themselves.
             timeout_s: The seconds for the parties to start and compute.
-            progress: Is told each step.
+            progress: A function that is told each step.
             piece: The name of the piece of noise made ahead that the run takes, None for none.
-            kind: What hosts sign before the run.
+            kind: The kind of statement that hosts sign before the run.
 
         Raises:
             HostUnfitError: A host has prepared another job, or does not agree to the run.
@@ -283,7 +283,7 @@ class ConnectedHosts:
         """Raise HostUnfitError unless all hosts have prepared this job.
 
         Args:
-            job: What is to run.
+            job: The job that is to run.
             hashes: The hash of the program and the arguments that each host has prepared, by party.
         """
         wanted = program_hash(job)
@@ -345,7 +345,7 @@ def _address_for(own: Host, other: Host) -> Address:
 
 
 def _sending_to(own: Host, clients: ClientInputs, timeout_s: float) -> Sending:
-    """Return what a host is told of clients that send."""
+    """Return the facts about clients that send which a host is told."""
     port, machine_port = own.client_ports
     return Sending(
         terms=clients.terms,

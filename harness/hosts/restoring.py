@@ -1,4 +1,4 @@
-"""What a host's owner does once its ledger came back from a backup: charge again what the backup lacks."""
+"""Charges that a host's owner enters once its ledger came back from a backup that lacks them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class LostRuns:
 
     Attributes:
         population: The name of the population.
-        spent: What all of them spent together, as other hosts' ledgers say.
+        spent: The guarantee that all of them spent together, as other hosts' ledgers say.
         seen: The heads of the lost ledger that others have seen, each of 64 hexadecimal digits.
         unit: The unit that they protected, unless the ledger has it of the population.
-        relation: Their neighboring relation, unless the ledger has it of the population. None is adding or
-            removing one.
+        relation: The neighboring relation of the runs, unless the ledger has one of the population. None is
+            adding or removing one.
     """
 
     population: str
@@ -47,13 +47,13 @@ def restore(directory: Path, lost: LostRuns) -> PrivacyEvent:
 
     Args:
         directory: The host's own directory.
-        lost: What was lost.
+        lost: The runs that were lost.
 
     Returns:
         What was charged.
 
     Raises:
-        OptionError: The directory is no host's.
+        OptionError: The directory is no host's directory.
         HostUnfitError: A run is under way, or other users could keep the host's turn.
     """
     check_is_host(directory)
@@ -69,7 +69,7 @@ def restore(directory: Path, lost: LostRuns) -> PrivacyEvent:
 
 
 def _event_of(directory: Path, lost: LostRuns, ledger: Ledger) -> PrivacyEvent:
-    """Return what is charged, under the unit and relation that the ledger has of the population, if any."""
+    """Return the charge, under the unit and relation that the ledger has of the population, if any."""
     unit = lost.unit
     relation = lost.relation or NeighboringRelation.ADD_OR_REMOVE_ONE
     for known in ledger.populations():

@@ -43,8 +43,8 @@ class RevealsAtHosts:
     Attributes:
         task: The task of vectors.
         hosts: The connections to the hosts of the task's parties. They stay between reveals in `with hosts:`.
-        account: Who is charged, a population.
-        request: What each reveal is asked for, but for its number.
+        account: The population that is charged, and the ledger.
+        request: The request for each reveal, without the reveal's number.
         timeout_s: Seconds for the parties of a reveal to start and compute.
         out: The directory that gets one for each reveal.
     """
@@ -63,8 +63,8 @@ class RevealsAtHosts:
         Args:
             hosts: A file that describes the hosts.
             task: The task of vectors.
-            call: What is asked for, for this task.
-            say: Is told of a new population.
+            call: The options of the call, for this task.
+            say: A function that is told of a new population.
 
         Raises:
             OptionError: The task is of records, or no population is named.
@@ -86,7 +86,7 @@ class RevealsAtHosts:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self.task.vectors.reveals
 
     @property

@@ -64,7 +64,7 @@ from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 R = TypeVar("R", bound=Answer)
 
-_LISTING_S = 3600.0  # for all of a host's list of uploads
+_LISTING_S = 3600.0  # the time for all of a host's list of uploads
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class ProposedRelease:
 
     Attributes:
         hosts: The hosts.
-        request: What is released.
+        request: The release that is asked for.
     """
 
     hosts: ConnectedHosts
@@ -322,7 +322,7 @@ class HostsRunner(Runner):
     ) -> Iterator[ReadyParties]:
         """Have hosts prepare the release that was proposed to them, each in a directory of its own.
 
-        Else as `Runner.prepare`.
+        In all other respects it is `Runner.prepare`.
 
         Raises HostUnfitError if a host has prepared another job than this one.
         """
@@ -389,9 +389,9 @@ def run_at_hosts(
     Args:
         statistic: The release's statistic.
         hosts: The hosts.
-        settings: How the release is run; they lack what runs it at hosts.
+        settings: The settings of the release, without the hosts that run it.
         out: A new directory for the results.
-        progress: Is told of each step.
+        progress: A function that is told of each step.
         sent: The invited clients; None for the hosts' uploads.
 
     Raises:
@@ -447,7 +447,7 @@ def preprocess(
 
 
 def noise_made(result: EngineResult) -> Preprocessing:
-    """Return what hosts signed of the noise that they made; HostUnfitError if they signed of none."""
+    """Return the statements that hosts signed of the noise they made; HostUnfitError without any."""
     if result.preprocessing is None:
         raise HostUnfitError(
             "What the hosts signed names no piece of noise, although they made one, so it is not kept; all "

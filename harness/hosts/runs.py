@@ -85,10 +85,10 @@ def _signed_end(
     spent: tuple[str, str],
     outputs: dict[str, list[int]],
 ) -> Signed:
-    """Return what a host signs of a run that ended well.
+    """Return the statement that a host signs of a run that ended well.
 
     Args:
-        ran: What it signed before.
+        ran: The statement that the host signed before the run.
         running: The run.
         last: The last state of its party.
         spent: The exact ε and δ that the run spent.
@@ -165,7 +165,7 @@ class PlannedRelease(PlannedRun[Intent]):
     """A release whose job is known.
 
     Attributes:
-        place: What the run has at its host.
+        place: The run's directories and facts at its host.
         guarded: The job, and what will be charged for it.
     """
 
@@ -273,9 +273,9 @@ class BegunRelease(Begun):
     """A release that its host's ledger has charged: there is none without a `GuardedCharge`.
 
     Attributes:
-        place: What the run has at its host.
-        own: What this host signed before the run.
-        others: What the other parties' hosts signed.
+        place: The run's directories and facts at its host.
+        own: The statement that this host signed before the run.
+        others: The statements that the other parties' hosts signed.
         charge: The host's own charge.
     """
 
@@ -330,7 +330,7 @@ class BegunRelease(Begun):
 
 @dataclass(frozen=True)
 class NoiseInputs(RunInputs[Intent]):
-    """What a run takes that makes the joint noise of a later release on records of a domain.
+    """The inputs of a run that makes the joint noise of a later release on records of a domain.
 
     Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
     well; a failed piece leaves neither shares nor keys.  [test: tests/harness/hosts/test_preparation.py]
@@ -368,7 +368,7 @@ class PlannedNoise(PlannedRun[Intent]):
     """A run that makes noise, whose job is known.
 
     Attributes:
-        place: What the run has at its host.
+        place: The run's directories and facts at its host.
         inputs: The noise to make, and the release for which it is.
         terms: The name of the noise with the present keys.
         counted: The name with the first keys of all parties, under which attempts are counted. So a renewal
@@ -390,7 +390,7 @@ class PlannedNoise(PlannedRun[Intent]):
 
     @property
     def made_at(self) -> Path:
-        """Where the new piece will be, until it is kept."""
+        """The directory of the new piece, until it is kept."""
         return self.place.scratch / _PIECE
 
     def attempts(self) -> int:
@@ -442,7 +442,7 @@ class BegunNoise(Begun):
 
     Attributes:
         planned: The run.
-        own: What this host signed before it.
+        own: The statement that this host signed before the run.
     """
 
     planned: PlannedNoise
@@ -461,7 +461,7 @@ class Made(Over):
 
     Attributes:
         planned: The run.
-        own: What this host signed before it.
+        own: The statement that this host signed before the run.
         process: The party's process, which has ended well.
         owners: The certificates of the other parties' owners, by party.
     """
@@ -499,10 +499,10 @@ class Made(Over):
 
 @dataclass(frozen=True)
 class TrialInputs(RunInputs[BenchmarkIntent]):
-    """What a benchmark run takes: made-up records, or none.
+    """The inputs of a benchmark run: made-up records, or none.
 
     Attributes:
-        trial: What it measures.
+        trial: The program and the facts that are measured.
         values: The file with this party's made-up inputs, or None if noise is sampled.
     """
 
@@ -518,7 +518,7 @@ class ClientsOfTrial(InvitedClients[BenchmarkIntent]):
     """The clients that send made-up records to a benchmark run.
 
     Attributes:
-        trial: What it measures.
+        trial: The program and the facts that are measured.
     """
 
     trial: ReleaseTrial
@@ -672,8 +672,8 @@ class PlannedTrial(PlannedRun[BenchmarkIntent]):
     """A benchmark run whose job is known.
 
     Attributes:
-        trial: What it measures.
-        made_up: What its party computes.
+        trial: The program and the facts that are measured.
+        made_up: The party's job on made-up inputs.
         file: The file with this party's made-up inputs, or None if the host has none for the run.
     """
 

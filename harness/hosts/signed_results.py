@@ -52,7 +52,7 @@ Version 1.0 signed it, and signatures and the heads of ledgers follow from it. A
 
 
 class InputSource(StrEnum):
-    """Where a run's inputs come from, as statements name it."""
+    """The source of a run's inputs, as statements name it."""
 
     UPLOADS = "uploads"
     AGGREGATE = "aggregate"
@@ -81,7 +81,7 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """What a host signs of its list of uploads: the list's SHA-256, and the host's nonce of the run.
+    """A host's statement of its list of uploads: the list's SHA-256, and the host's nonce of the run.
 
     The digest commits the host to each share.
     """
@@ -169,7 +169,7 @@ class BenchmarkIntent:
 
 @dataclass(frozen=True)
 class PreparedParty:
-    """What a host has prepared for a run: its name, the host's party, and the program with its engine."""
+    """A party that a host has prepared: the run's name, the party, and the program with its engine."""
 
     run: str
     party: int
@@ -214,8 +214,9 @@ def check_agreement(
     """Check that every other party's host is about to run the same; return their statements by party.
 
     Args:
-        own: What this host has signed.
-        agreed: What the other parties' hosts have signed, by party, as the coordinator passed it on.
+        own: The statement that this host has signed.
+        agreed: The statements that the other parties' hosts have signed, by party, as the coordinator passed
+            them on.
         certificates: The certificates that this host holds of the other parties, by party.
 
     Guarantees: two hosts that begin, and hold each other's certificates, run the same. Each draws a nonce for
@@ -246,8 +247,8 @@ def check_agreed(
 
     Args:
         kind: The statements' type.
-        agreed: What all hosts signed, by party.
-        common_name: Returns the name that the certificate of a party's key has.
+        agreed: The statements that all hosts signed, by party.
+        common_name: A function that returns the name in the certificate of a party's key.
 
     Raises HostUnfitError or CertificateError, as `check_agreement` and `run_certificates`.
     """
@@ -306,9 +307,9 @@ def _said_by(
 
     Args:
         kind: The statements' type.
-        signed: What the parties' hosts signed, by party, as the coordinator passed it on.
+        signed: The statements that the parties' hosts signed, by party, as the coordinator passed them on.
         certificates: The certificates that this host holds of the other parties, by party.
-        what: What the statement should be of, for errors.
+        what: The thing that the statement should be of, for errors.
 
     Raises:
         CertificateError: A party has another certificate than this host holds of it.
@@ -393,8 +394,9 @@ def check_ended(
 
     Args:
         hosts: The names of the hosts, by party.
-        agreed: What each host signed before the run, by party.
-        ended: What each host signed of its end, by party, None for a host that signed nothing.
+        agreed: The statement that each host signed before the run, by party.
+        ended: The statement that each host signed of the run's end, by party; None for a host that signed
+            none.
         outputs: The integers that the parties opened, by the names of their lines.
 
     Raises:
@@ -453,7 +455,7 @@ def is_time(text: str) -> bool:
 def _certificates_of_links(signers: Sequence[tuple[Statement, str]], refusal: Refusal) -> list[str]:
     """Return the fingerprint of the certificate that each signer's links showed.
 
-    It is the certificate of the party's key for the run or, in version 1.0, that of the owner's key.
+    This is the certificate of the party's key for the run or, in version 1.0, of the owner's key.
     """
     run_certificates_of_signers = [statement.ran.run_certificate for statement, _ in signers]
     if not any(run_certificates_of_signers):

@@ -1,4 +1,4 @@
-"""What a host's agent has done for its connection: a state, as a value.
+"""The steps that a host's agent has done for its connection: a state, as a value.
 
 `messages` says by the names of states and of kinds of runs when a request is answered. Each class of states
 has the answers themselves, as methods that return a `Step` to the next state and change no state.
@@ -56,10 +56,10 @@ WITH_PARTY = frozenset(
 
 
 class HostState(ABC):
-    """What an agent has done for its connection, as a value that nothing changes.
+    """The state of an agent's connection, as a value that nothing changes.
 
     Attributes:
-        NAME: Its name in the table of messages.
+        NAME: The state's name in the table of messages.
     """
 
     NAME: ClassVar[State]
@@ -86,8 +86,8 @@ class HostState(ABC):
         """End its party, if there is one, and return the state after that.
 
         Args:
-            note: Is told the run's name, and tells the host's owner that a party that had begun would have
-                gone on.
+            note: A function that is told the run's name, and tells the host's owner that a party that had
+                begun would have gone on.
         """
         del note  # there is no party to tell of
         return self
@@ -98,7 +98,7 @@ class HostState(ABC):
 
 @dataclass(frozen=True)
 class Step(Generic[Answer_co]):
-    """What a message led to.
+    """The outcome of a message.
 
     Attributes:
         state: The connection's state from now on.
@@ -110,7 +110,7 @@ class Step(Generic[Answer_co]):
 
 
 class Stepping(ABC):
-    """What answers messages of one kind by a step, whichever kind it is."""
+    """A function that answers messages of one kind by a step, whichever kind it is."""
 
     @property
     @abstractmethod

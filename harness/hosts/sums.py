@@ -38,7 +38,7 @@ class SumsAtHosts:
 
     Attributes:
         task: The task of vectors.
-        out: The directory that gets one for each reveal.
+        out: The directory that gets a directory for each reveal.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class SumsAtHosts:
             hosts: A file that describes the hosts.
             task: The file of a task of vectors.
             epsilon: The ε of all reveals that the task declares.
-            population: Whose vectors these are, which is charged.
+            population: The name of the population whose vectors these are, which is charged.
             delta: The δ of all these reveals. Default: 1e-5.
             noise: "joint" Gaussian noise that nobody knows; or "distributed", each party's own, for long
                 vectors.
             offline: Whether to take joint noise that `preprocess` made.
             budget: The population's ε or (ε, δ).
-            ledger: A file, by default that of commands.
+            ledger: The file of charges. Default: as for commands.
             timeout: Seconds for the parties to start and compute, in each reveal.
-            out: A directory for the results, which gets one for each reveal. Default: below `runs`.
+            out: The directory that gets a directory with the results of each reveal. Default: below `runs`.
         Raises:
-            FairSharesError: A subclass for each mistake.
+            FairSharesError: A subclass for each mistake, whose message says what to do.
         """
         with naming(PYTHON):
             # Packages of an extra are needed to use this class, and not to import it.
@@ -110,7 +110,7 @@ class SumsAtHosts:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self._reveals.reveals
 
     @property
@@ -126,29 +126,46 @@ class SumsAtHosts:
             return self._reveals.plan
 
     def reveal(self, number: int | None = None) -> Floats:
-        """Have the hosts reveal the noisy sum of what clients have sent for a reveal, shape (coordinates,).
+        """Have the hosts reveal the noisy sum of the vectors that clients have sent for a reveal.
 
         Args:
-            number: The number for which clients sealed. Default: `next_reveal`.
+            number: The number for which clients sealed, from 1 on. Default: `next_reveal`.
+        Returns:
+            The sum with noise of mean 0, shape (coordinates,).
         Raises:
             UsedRevealError: This reveal, or a later one, was begun before; nothing is charged again.
             RecordDomainError: The task declares fewer reveals.
-            ShareError: Too few clients have sent vectors for it.
-            FairSharesError: A host refuses it, is away, or fails. Once parties compute, the reveal is used,
-                and `next_reveal` is a later one.
+            ShareError: Too few clients have sent vectors for the reveal.
+            FairSharesError: A host refuses the reveal, is away, or fails. Once parties compute, the reveal is
+                used, and `next_reveal` is a later one.
         """
         with naming(PYTHON):
             return self.run(self.next_reveal if number is None else number).found.noisy_sum
 
     def run(self, number: int, progress: Progress = nothing_said) -> Run[NoisySum]:
-        """Run a reveal as `reveal`; return the run, with its manifest and files."""
+        """Run a reveal, as `reveal` does.
+
+        Args:
+            number: The number for which clients sealed, from 1 on.
+            progress: A function that takes the name of each step as the step begins.
+        Returns:
+            The run, with its manifest and files.
+        Raises: as in `reveal`.
+        """
         with naming(PYTHON):
             return self._reveals.run(number, progress)
 
     def preprocess(self, reveals: int = 1, progress: Progress = nothing_said) -> list[dict[str, JsonValue]]:
-        """Have the hosts make the joint noise of 1 to 1000 later reveals; return its costs.
+        """Have the hosts make the joint noise of later reveals. Each reveal takes a piece of its own.
 
-        Each reveal takes a piece of its own. An error leaves finished pieces.
+        Args:
+            reveals: How many reveals the noise is for, from 1 to 1000.
+            progress: A function that takes the name of each step as the step begins.
+        Returns:
+            The costs of each piece: mpc_s (seconds), sent_bytes, attempts and the piece's name.
+        Raises:
+            FairSharesError: The noise of this task cannot be made ahead, or a host refuses, is away, or
+                fails. Pieces that were finished before stay.
         """
         with naming(PYTHON):
             made = self._reveals.preprocess(parse_pieces(as_text(reveals), "reveals"), progress)

@@ -53,7 +53,7 @@ TRAINING_PART = "training"
 
 
 def directory_of(out: Path, number: int) -> Path:
-    """Return the directory of a reveal in that of a training."""
+    """Return the directory of a reveal, below the directory of its training."""
     return out / f"reveal-{number}"
 
 
@@ -62,7 +62,7 @@ def privacy_of_rounds(of_reveal: StatedPrivacy, grid: VectorGrid, *, has_counts:
 
     Args:
         of_reveal: The privacy of one of the reveals.
-        grid: What their task declares.
+        grid: The bounds and the grid that the task of vectors declares.
         has_counts: Whether counts by group and label follow each update.
     """
     public = [*of_reveal.public, "features and their ranges", "learning rate", "momentum"]
@@ -92,7 +92,7 @@ class Reveals(Protocol):
 
     @property
     def plan(self) -> RoundsPlan:
-        """What all reveals spend together."""
+        """The guarantee that all reveals spend together."""
 
     def run(self, number: int, progress: Progress) -> Run[NoisySum]:
         """Have the hosts reveal a noisy sum, and write its files; FairSharesError if they do not."""
@@ -104,7 +104,7 @@ class ReleasedWeights:
 
     Attributes:
         weights: The weight of each group and label.
-        manifest: The release's manifest, whose loss adds to that of the rounds.
+        manifest: The release's manifest, whose loss adds to the loss of the rounds.
     """
 
     weights: GroupWeights
@@ -117,11 +117,11 @@ class ReleasedWeights:
         Args:
             directory: The run's directory.
             declared: The training, whose groups and labels they have to be of.
-            population: Whom the training is charged to.
+            population: The population that the training is charged to.
 
         Raises:
             SignatureError: The hosts did not sign what is there.
-            ResultFileError: It is no release of weights.
+            ResultFileError: The directory is no release of weights.
             OptionError: The weights are of others, or protect something else than the rounds.
         """
         verify(directory)
@@ -165,8 +165,8 @@ class TrainedAtHosts:
 
     Attributes:
         model: The model.
-        manifest: The manifest of the rounds, with that of weights if these were released beforehand.
-        weights: These weights; None if each record weighs 1.
+        manifest: The manifest of the rounds, with the manifest of weights if these were released beforehand.
+        weights: The weights of groups and labels; None if each record weighs 1.
         charging: The ledger's entry of the last reveal; None if an earlier process began it.
         files: The files beside the manifest.
     """
@@ -195,7 +195,7 @@ class TrainingAtHosts:
         reveals: The reveals of its task.
         clients: The public number by which sums are divided.
         released: Weights that were released beforehand, if any.
-        say: Is told of rounds that are lost.
+        say: A function that is told of rounds that are lost.
     """
 
     declared: DeclaredTraining
@@ -213,7 +213,7 @@ class TrainingAtHosts:
                 returned, and the next call reveals it.
 
         Raises:
-            OptionError: The task or the directory is another training's, or no noise fits.
+            OptionError: The task or the directory belongs to another training, or no noise fits.
             FairSharesError: A reveal was refused before it began. The next call goes on with it.
         """
         declared = self.declared

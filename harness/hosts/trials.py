@@ -260,7 +260,7 @@ class ProgramTrial(_TrialOfModel, tag="program", frozen=True, kw_only=True):
 
     Attributes:
         compiled_by: The version of MP-SPDZ that compiled it.
-        program: Its files, and the options of its machine.
+        program: The program's files, and the options of its machine.
         integers: The number of integers that each party reads.
     """
 

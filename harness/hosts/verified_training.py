@@ -41,9 +41,9 @@ class SignedReveal:
     """A reveal's sum that its hosts signed.
 
     Attributes:
-        signers: What each host signed, with the SHA-256 of its certificate, by party.
+        signers: The statement that each host signed, with the SHA-256 of its certificate, by party.
         noisy_sum: The sum.
-        privacy: What all reveals spend together, as the hosts' statement gives it.
+        privacy: The guarantee that all reveals spend together, as the hosts' statement gives it.
     """
 
     signers: Sequence[tuple[Statement, str]]
@@ -52,12 +52,12 @@ class SignedReveal:
 
     @property
     def first(self) -> Statement:
-        """The statement of party 0's host, which those of the others are like."""
+        """The statement of party 0's host; the other hosts' statements are like it."""
         return self.signers[0][0]
 
     @property
     def alike(self) -> "AlikeInReveals":
-        """What all reveals of a training have in common."""
+        """The facts that all reveals of a training have in common."""
         ran = self.first.ran
         request = request_of_run(ran.asked)
         declared = domain_from_json(ran.domain, "The signed domain").in_all_reveals
@@ -69,13 +69,13 @@ class SignedReveal:
 
 @dataclass(frozen=True)
 class AlikeInReveals:
-    """What all reveals of a training have in common.
+    """The facts that all reveals of a training have in common.
 
     Attributes:
         task: The name of the task of vectors; None for sums that are of none, which are refused.
-        population: Who is charged.
+        population: The population that is charged.
         model: The security model.
-        declared: What the task declares.
+        declared: The part of the task that declares vectors.
         spent: The exact ε and δ of all reveals, as texts.
         hosts: The fingerprints of the hosts' certificates, by party.
     """
@@ -106,7 +106,7 @@ class VerifiedTraining:
 
     @property
     def last(self) -> SignedReveal:
-        """The last signed sum, whose loss is that of all."""
+        """The last signed sum, whose loss is the loss of all."""
         return self.reveals[max(self.reveals)]
 
     @property
@@ -203,7 +203,7 @@ def _signed_reveals(
 
 
 def _declared(reveals: Mapping[int, SignedReveal], refusal: Refusal) -> VectorGrid:
-    """Return what the task of the signed sums declares."""
+    """Return the part of the signed sums' task that declares vectors."""
     ran = reveals[min(reveals)].first.ran
     grid = domain_from_json(ran.domain, "The signed domain").vectors
     if grid is None:

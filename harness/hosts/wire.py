@@ -25,7 +25,7 @@ from fairshares.protocols.json_values import JsonObject, JsonValue
 
 BEAT_S = 2.0  # between two signs of life
 SILENT_BEATS = 10  # after so many without a sign of life, the other side counts as gone
-_PIECE_BYTES = 1 << 16  # of a line that are read at once
+_PIECE_BYTES = 1 << 16  # bytes of a line that are read at once
 
 
 @contextmanager
@@ -55,7 +55,7 @@ class Received:
 
 
 class Answers:
-    """What answers messages at a host.
+    """An object that answers messages at a host.
 
     Attributes:
         role: The role of the process whose answers they are.
@@ -92,7 +92,7 @@ class Answers:
 
         Raises:
             PolicyError: This coordinator may not ask.
-            HostUnfitError: It may not ask for this now.
+            HostUnfitError: The coordinator may not ask for this now.
         """
 
     def limit_s(self, kind: Kind | None) -> float:  # noqa: ARG002
@@ -207,9 +207,9 @@ def read_line(
     """Return the next line, or None at the end of the stream.
 
     Args:
-        stream: Where the line comes from.
-        heard: Is called for each piece of the line.
-        longest: Returns the most bytes of the line, and is asked after each piece.
+        stream: The stream from which the line comes.
+        heard: A function that is called for each piece of the line.
+        longest: A function that returns the most bytes of the line, and is asked after each piece.
 
     Raises:
         ValueError: The line is longer.

@@ -279,7 +279,7 @@ class WantedColumns:
         return names
 
     def _way_out(self, missing: Sequence[str], header: Sequence[str]) -> str:
-        """Return what to do about missing columns, as the end of a sentence."""
+        """Return the remedy for missing columns, as the end of a sentence."""
         if len(missing) > 1 and all(name.startswith("score_") for name in missing):
             return "for two labels one column, score, is enough"
         of_labels = [name for name in header if name.startswith("score_")]
@@ -297,7 +297,7 @@ class WantedColumns:
         return "rename yours"
 
 
-_MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and pandas call a missing value
+_MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # the texts of Python, numpy and pandas for a missing value
 
 
 def as_text(values: Sequence[Hashable]) -> list[str]:
@@ -360,7 +360,7 @@ def values_alone(given: T) -> T | IntoSeries | npt.NDArray[np.object_]:
 
 
 def one_column(given: T, what: str) -> T | IntoSeries | list[str] | npt.NDArray[np.object_]:
-    """Return the values of several columns as one, by `cross`, and those of one as they are.
+    """Return the values of several columns as one, by `cross`; values of a single column as they are.
 
     Args:
         given: Values of shape (n,), or a frame or an array of shape (n, k), k >= 1.

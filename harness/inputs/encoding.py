@@ -149,7 +149,7 @@ class _Keys(_Encoding):
         if records.domain.cap is None:
             return records.singly.cell[np.newaxis]
         chosen = _chosen(records, records.domain.cap)
-        key_of_none = records.domain.cells  # of an empty slot
+        key_of_none = records.domain.cells  # the key of an empty slot
         return np.where(chosen < 0, key_of_none, chosen)
 
 
@@ -234,7 +234,7 @@ def _chosen(records: ClientRecords, cap: Cap) -> Integers:
 
 
 def _indicators(index: Integers, size: int) -> Integers:
-    """Return whether each index is that of each row but the last, shape (size - 1, n)."""
+    """Return whether each index is the index of each row but the last, shape (size - 1, n)."""
     return np.asarray(index == np.arange(size - 1)[:, np.newaxis], dtype=np.int64)
 
 

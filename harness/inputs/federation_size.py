@@ -25,7 +25,7 @@ class FederationSize:
             client has one.
         groups: The number of groups.
         labels: The number of labels; 0 for performance values.
-        detail: What a record has beside group and label.
+        detail: The values that a record has beside group and label.
         thresholds: The number of thresholds between scores; 0 without scores.
         cap: The contribution bound; 0 without one.
     """
@@ -80,11 +80,11 @@ class FederationSize:
         """
         domain = self.domain
         owners = self.owners
-        turn = np.arange(len(owners), dtype=np.int64) // self.groups  # of the records of a group
+        turn = np.arange(len(owners), dtype=np.int64) // self.groups  # the turn of the records of a group
         label = np.zeros_like(owners)
         if self.labels:
             label = turn % self.labels
-            turn = turn // self.labels  # of the records of a group and label
+            turn = turn // self.labels  # the turn of the records of a group and label
         detail: Integers | None = None
         if domain.values is not None:
             steps = domain.values.steps

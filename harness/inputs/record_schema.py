@@ -30,16 +30,16 @@ MAX_THRESHOLDS = 4096
 DEFAULT_STEPS = 1000
 MAX_STEPS = 10**5
 MAX_CAP = 1000
-MOST_REVEALS = 100_000  # of a task of vectors
+MOST_REVEALS = 100_000  # reveals of a task of vectors
 WEIGHT_ONE: Final = "weight-one"
-# In messages: the most names, and the most characters of each.
+# The most names in messages, and the most characters of each.
 _NAMES_SHOWN = 5
 _SHOWN = 40
 AUTO = "auto"  # π_CAP chooses the bound
 WEIGHT_SLOTS = 60  # a multiple of 1 to 6, 10, 12, 15, 20 and 30, so that as many records share it exactly
 
 
-Grid = tuple[float, ...]  # of thresholds, from 0 up
+Grid = tuple[float, ...]  # thresholds, from 0 up
 
 
 def shown(name: str) -> str:
@@ -194,7 +194,7 @@ class RecordDomain:
 
     @property
     def reveals(self) -> int:
-        """How many sums of vectors may be revealed together; 0 of records."""
+        """The number of sums of vectors that may be revealed together; 0 for records."""
         return self.vectors.reveals if self.vectors else 0
 
     @property
@@ -385,7 +385,7 @@ def bins_of(scores: npt.NDArray[np.float64], grid: Grid) -> npt.NDArray[np.int64
 class Rounding(StrEnum):
     """How clients round a performance value to a step."""
 
-    NEAREST = "nearest"  # as version 1.0
+    NEAREST = "nearest"  # the rounding of version 1.0
     RANDOM = "random"  # up or down, so that the mean is the value itself
 
 
@@ -446,7 +446,7 @@ class ValueGrid:
         exact = self._exact(values)
         below = np.floor(exact)
         words = np.frombuffer(os.urandom(8 * exact.size), dtype=np.uint64).reshape(exact.shape)
-        coins = (words >> np.uint64(11)) / 2.0**53  # from 0 to 1 - 2^-53
+        coins = (words >> np.uint64(11)) / 2.0**53  # coins from 0 to 1 - 2^-53
         return below.astype(np.int64) + (coins < exact - below)
 
     def to_json(self) -> JsonFields:
@@ -473,7 +473,8 @@ class VectorGrid:
         units: Steps of the grid per clipping norm; 0 for those at which rounding adds at most 4 % to a norm,
             if there is noise for so many.
         reveal: The number of the reveal that a vector is for, from 1 on; 0 for all of them.
-        participations: In how many of the reveals a client may be; 0 for all. Its own program keeps to that.
+        participations: The most reveals in which a client may take part; 0 for all. Its own program keeps to
+            that.
     """
 
     coordinates: int
@@ -513,7 +514,7 @@ class VectorGrid:
 
     @property
     def most_of_a_client(self) -> int:
-        """In how many of the reveals a client may be, for whose sums together noise is made."""
+        """The most reveals of a client, for whose sums together noise is made."""
         return self.participations or self.reveals
 
     @property

@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.
 _COLUMNS = ("client_id", "group", "label")
 _NAMED = ("group", "label", "prediction")
 _TRUTH = {"true": "1", "false": "0"}
-_GROUPS_SHOWN = 5  # in a message that shows how to declare them
+_GROUPS_SHOWN = 5  # groups in a message that shows how to declare them
 _ONE = np.ones((), dtype=np.int64)
 
 
@@ -362,7 +362,7 @@ def as_records(
     types = {} if say else lines.types(declared)
     detail = lines.detail(domain, kind, cut, places.get("prediction"))
     lines.check_scores()
-    no_labels = np.zeros(len(counted.records), dtype=np.int64)  # of performance values
+    no_labels = np.zeros(len(counted.records), dtype=np.int64)  # the labels of performance values
     pairs = _Pairs(places["group"], places.get("label", no_labels), detail)
     if "client_id" not in lines.texts.columns:
         return _each_of_its_own(domain, counted, pairs, types)
@@ -371,7 +371,7 @@ def as_records(
 
 @dataclass(frozen=True)
 class _Texts:
-    """The texts of the counted lines, by column, and the columns' types; "" is that of a CSV file's texts."""
+    """The texts of the counted lines, by column, and the columns' types; "" for texts of a CSV file."""
 
     columns: Mapping[str, Sequence[str]]
     dtypes: Mapping[str, str]
@@ -396,7 +396,7 @@ class _Lines:
 
     Attributes:
         table: The table.
-        counted: Its lines.
+        counted: The table's lines.
         texts: The lines' texts by column.
         bins: The bins of each column of scores.
         check: Refuses the lines that are no records, or leaves them out.
@@ -483,12 +483,12 @@ class _Lines:
     def detail(
         self, domain: RecordDomain, kind: RecordKind, cut: ScoreCut | None, predicted: Integers | None
     ) -> Integers | None:
-        """Return what a record says beside group and label, as `ClientRecords.detail`; None if nothing.
+        """Return a record's value beside group and label, as `ClientRecords.detail`; None without one.
 
         Args:
             domain: The facts about the records.
-            kind: What they say.
-            cut: By which scores predict a label.
+            kind: The kind of the records.
+            cut: The scores from which on a label is predicted.
             predicted: The place of each line's predicted label, where a column names it.
         """
         if cut is not None:
@@ -529,7 +529,7 @@ class _Pairs:
     detail: Integers | None
 
     def at(self, lines: Integers) -> _Pairs:
-        """Return those of some lines."""
+        """Return the texts of some lines."""
         detail = None if self.detail is None else self.detail[lines]
         return _Pairs(self.group[lines], self.label[lines], detail)
 
@@ -632,8 +632,8 @@ class _LineFault:
 
     Attributes:
         column: The column whose values are at fault.
-        what: What they are, as the end of a sentence whose subject is the column's name, with a value.
-        mend: What to do about it.
+        what: The kind of fault, as the end of a sentence whose subject is the column's name, with a value.
+        mend: The way out, as a sentence.
         known: Names that the values could be meant for.
         names_value: Whether a message names the value.
     """
@@ -669,7 +669,7 @@ class _Check:
 
         Args:
             wrong: Whether each line has the fault, shape (lines,).
-            fault: What is said of it.
+            fault: The sentence on the fault.
         """
         lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
         if not len(lines):

@@ -21,7 +21,7 @@ class Ring:
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of an element in files and messages."""
+        """The number of bytes of an element in files and messages."""
         return 8 * self.words
 
     def encode(self, values: Integers) -> Words:
@@ -49,7 +49,7 @@ class Ring:
         return self.as_bytes(a).tobytes()
 
     def as_bytes(self, a: Words) -> memoryview:
-        """Return what `to_bytes` does, as a view of the elements if they lie in that order already."""
+        """Return the bytes of `to_bytes`, as a view of the elements if they lie in that order already."""
         return np.ascontiguousarray(a, dtype="<u8").reshape(-1).view(np.uint8).data
 
     def signed_words(self, a: Words) -> Words:

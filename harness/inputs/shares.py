@@ -15,8 +15,8 @@ from fairshares.harness.system.progress import tell
 from fairshares.protocols.arrays import Words
 from fairshares.protocols.spec import REPLICATED, InputForm
 
-SEED_BYTES = 32  # of the seed that stands for a share
-MAX_VALUES = 2**24  # of one client, since a party expands them
+SEED_BYTES = 32  # bytes of the seed that stands for a share
+MAX_VALUES = 2**24  # values of one client, since a party expands them
 
 
 def copies_of(form: InputForm, parties: int) -> int:

@@ -50,7 +50,7 @@ _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(
 MISSING = -2
 WRONG = -1
 _BLOCK = 1 << 20  # bytes of a file that are looked at together
-_ROWS_AT_ONCE = 10**5  # of a Parquet file
+_ROWS_AT_ONCE = 10**5  # rows of a Parquet file that are read at once
 _NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 _NO_CSV = (
     "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
@@ -71,7 +71,8 @@ class Counted:
             its name; of scores that are no number in [0, 1], one of the line's.
         records: The number of records in each line, shape (n,).
         bins: Score bins, `WRONG` or `MISSING`, shape (n, score columns).
-        parts: By the name of a group of several columns, the texts of each, as a frame would have them.
+        parts: The texts of each column of a group of several columns, as a frame would have them, by the
+            group's name.
     """
 
     values: Mapping[str, Sequence[Hashable]]
@@ -88,7 +89,7 @@ class Counted:
 
 
 class SourceRows:
-    """What messages say of rows at their source. This class is of rows without an order, in no file."""
+    """Words of messages for rows at their source. This class is of rows without an order, in no file."""
 
     def in_order(self, name: str) -> Iterator[tuple[str, Hashable]]:  # noqa: ARG002
         """Yield each row's name, and its value in a column; nothing if rows have no order."""
@@ -111,8 +112,8 @@ class RecordTable:
 
     Attributes:
         where: The source's name in messages.
-        dtypes: By column, as pandas writes them; "" for a CSV file's texts.
-        at_source: Its rows, for messages.
+        dtypes: The dtype of each column, as pandas writes it; "" for a CSV file's texts.
+        at_source: The rows at their source, as messages name them.
         crossed: The columns of `frame` whose values together name a group, by the column of that name.
         orders: The categories, in order, of columns whose categories have an order.
     """
@@ -132,8 +133,8 @@ class RecordTable:
         Args:
             names: The columns whose values are combined.
             scores: The columns of scores, of which bins are combined.
-            grid: Where the bins begin.
-            say: Is told of malformed rows, which are left out; None refuses them.
+            grid: The scores at which the bins begin.
+            say: A function that is told of malformed rows, which are left out; None refuses them.
 
         Raises:
             RecordsError: The source cannot be read, or has a malformed row.
@@ -374,7 +375,7 @@ def _renamed(source: Named, wanted: WantedColumns) -> RecordTable:
     if optional in source.names:  # whoever names a column has it
         optional = None
     table = _table(source.records, WantedColumns(tuple(each_once), optional, can_be_named=True))
-    read: dict[str, str] = {}  # their names of the columns of our frame
+    read: dict[str, str] = {}  # the source's names of the columns of our frame
     dtypes: dict[str, str] = {}
     crossed: dict[str, list[str]] = {}
     for name, columns in theirs.items():

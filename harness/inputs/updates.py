@@ -14,12 +14,12 @@ from fairshares.protocols.arrays import Floats, Integers
 MAX_COORDINATES = 1 << 24
 MIN_WEIGHT = 1e-6
 MAX_WEIGHT = 1 << 20
-MOST_UNITS = 1 << 40  # of the grid to a clipping norm
+MOST_UNITS = 1 << 40  # units of the grid to a clipping norm
 
-_SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
+_SLACK = 1 - 1e-9  # the slack of a clipped norm: exceeds the error of floats
 _ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
-_GRID = 10**15  # of a square root
-_COIN_BITS = 32  # of the coin that rounds a coordinate; its mean is off by 2^-32 of a unit at most
+_GRID = 10**15  # the grid of a square root
+_COIN_BITS = 32  # bits of the coin that rounds a coordinate; its mean is off by 2^-32 of a unit at most
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
@@ -45,8 +45,8 @@ class UpdateRule:
         clip: The largest norm C before weighing, above 0.
         largest_weight: A bound w_max on weights. It is chosen without looking at data.
         units: Units of the grid per clipping norm.
-        unit: Who is protected.
-        rows: Whose vector a row is, a client's or a record's.
+        unit: The unit that is protected.
+        rows: The unit whose vector a row is, a client or a record.
         are_replaced: Whether another record may take the place of a protected one; else it comes or goes.
     """
 

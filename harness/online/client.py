@@ -49,7 +49,7 @@ class Sender:
     Attributes:
         number: The client's number in the run.
         certificate: The file of its certificate (PEM), with the key beside it.
-        values: Its values, of shape (n,).
+        values: The client's values, of shape (n,).
     """
 
     number: int
@@ -134,7 +134,7 @@ class ReadyToSend(Chargeable):
         return await self._send(charged.begin(self))
 
     async def _send(self, permission: Permission) -> int:
-        """Send the values by the permission of their own charge, or of that of a run for all its clients."""
+        """Send the values by the permission of their own charge, or of a charge for all clients of a run."""
         del permission  # it is what its type says
         with _said_of_parties(self._sender):
             return await self._conversation.send(self._own_masks)
@@ -157,7 +157,7 @@ class _Conversation:
         self._certificate = sender.certificate.read_text()
         self._context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
         self._channels: list[Channel] = []
-        self._first_messages: dict[int, FirstMessage] = {}  # of the parties that are connected, by party
+        self._first_messages: dict[int, FirstMessage] = {}  # those of connected parties, by party
 
     @property
     def unreached(self) -> dict[int, Server]:
@@ -308,11 +308,11 @@ def check_masks(
 def _check_first_messages(
     sender: Sender, messages: Sequence[FirstMessage], expected: JsonObject
 ) -> Announced:
-    """Return what all parties announce alike, if all their terms are as expected.
+    """Return the facts that all parties announce alike, if all their terms are as expected.
 
     Args:
         sender: The client.
-        messages: What each party said first.
+        messages: The message that each party sent first.
         expected: The terms that the client was told beforehand.
 
     Raises:
@@ -416,8 +416,8 @@ class Invitation:
 
     Attributes:
         client: The client's number.
-        certificate: Its certificate (PEM).
-        key: Its key (PEM).
+        certificate: The client's certificate (PEM).
+        key: The client's secret key (PEM).
         servers: The parties' gateways, by party.
         terms: The run's terms, with which the client agrees.
     """

@@ -46,7 +46,7 @@ _GOODBYE_S = 10.0
 _BACKLOG = 4096  # connections that the system holds until the gateway takes them
 _PAUSE_S = 0.05  # after a connection that could not be taken
 _DENIED = bytes([21, 3, 3, 0, 2, 2, 49])  # an alert of TLS: fatal, access denied
-# What MP-SPDZ says of its domain: a letter for its kind ("R" is a ring), an element's bits, and a number.
+# MP-SPDZ's message on its domain: a letter for its kind ("R" is a ring), an element's bits, and a number.
 _MACHINE_DOMAIN = struct.Struct("<III")
 _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
@@ -64,7 +64,7 @@ class TooManyFailuresError(ClientFailure):
 
 
 class LeftOutCounts(NamedTuple):
-    """How many clients were left out.
+    """The numbers of clients that were left out.
 
     Attributes:
         absent: Clients that did not come, or sent no seed.
@@ -82,11 +82,12 @@ class GatewayPlace:
     """The party that a gateway belongs to.
 
     Attributes:
-        party: Its number.
+        party: The party's number.
         parties: The number of parties.
         number: The number by which its virtual machine knows the gateway.
         data: The directory of the party's and the gateway's keys.
-        started: When the party's process started, by the monotonic clock, which all processes share.
+        started: The time at which the party's process started, by the monotonic clock, which all processes
+            share.
     """
 
     party: int
@@ -503,7 +504,7 @@ def run_gateway(config: GatewayConfig, place: GatewayPlace, machine: int) -> int
     """Run a gateway until its virtual machine ends.
 
     Args:
-        config: How it serves the clients.
+        config: The addresses and limits with which the gateway serves the clients.
         place: The party to which it belongs.
         machine: The process number of its virtual machine.
 

@@ -1,4 +1,4 @@
-"""What a party's gateway is told before clients come."""
+"""The facts that a party's gateway is told before clients come."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         host: The address at which it listens.
         port: The port at which it listens.
-        machine_port: Where the party's virtual machine waits for it.
+        machine_port: The port at which the party's virtual machine waits for the gateway.
         uploads: The number of values of each client.
         certificates: Each client's certificate (PEM).
         terms: The terms with which clients have to agree.

@@ -23,10 +23,10 @@ from fairshares.protocols.json_values import JsonObject
 PROTOCOL = "fairshares-client-3"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
-# From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
+# A gateway, or a client about its masks, sends it in place of a message whose length is a multiple of 8.
 LEFT_OUT = b"left out."
 COMPLAINT = b"complaint"
-_LENGTH = struct.Struct("<I")  # of a message
+_LENGTH = struct.Struct("<I")  # the length of a message
 
 
 KNOCK_BYTES = 32
@@ -37,15 +37,15 @@ def knock(gateway: str, client: str) -> bytes:
     """Return the bytes that a client sends a gateway before TLS, from the certificates (PEM) of both.
 
     Only somebody who reads along can know them: a client's certificate is for one run, and TLS encrypts it.
-    They prove nothing. They only have the client's connection taken before those of strangers. They differ
-    between gateways, so they do not tell which connections are of one client.
+    They prove nothing. They only have the client's connection taken before strangers' connections. They
+    differ between gateways, so they do not tell which connections are of one client.
     """
     certificates = b"".join(ssl.PEM_cert_to_DER_cert(pem) for pem in (gateway, client))
     return hashlib.sha256(b"fairshares:client:3:knock\n" + certificates).digest()
 
 
 class Announced(Struct, frozen=True, kw_only=True):
-    """What a gateway says of one client, beside the terms of the run, when a conversation begins.
+    """A gateway's facts about one client, beside the terms of the run, as a conversation begins.
 
     Attributes:
         protocol: The version of the conversation, `PROTOCOL`.
@@ -65,10 +65,10 @@ class Announced(Struct, frozen=True, kw_only=True):
 class FirstMessage(NamedTuple):
     """The message that opens a conversation.
 
-    On the wire it is one object in JSON, whose fields are those of both.
+    On the wire it is one object in JSON, with the fields of both.
 
     Attributes:
-        announced: What concerns one client.
+        announced: The facts that concern one client.
         terms: The terms of the run, which the client compares with what it was told.
     """
 
@@ -81,11 +81,11 @@ class FirstMessage(NamedTuple):
 
     @classmethod
     def read(cls, message: bytes) -> Self:
-        """Return what a gateway has sent.
+        """Return the message that a gateway has sent.
 
         Raises:
             OtherProtocolError: The gateway speaks another version, whose further fields may be others.
-            ValueError: It is no such message.
+            ValueError: The bytes are no such message.
         """
         wrong = ValueError("no message that opens a conversation")
         try:
@@ -174,10 +174,10 @@ class Channel:
     """One connection between a client and a gateway, or a gateway and its virtual machine.
 
     Attributes:
-        reader: Where messages come from.
-        writer: Where messages go.
+        reader: The stream from which messages come.
+        writer: The stream into which messages go.
         received: The bytes of the messages that came, with their lengths and without what TLS adds.
-        sent: The bytes of the messages that went, likewise.
+        sent: The bytes of the messages that went, with their lengths and without what TLS adds.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -22,7 +22,7 @@ _MOST_FAILURES = 10  # one client of so many may break off after it could detect
 
 @dataclass(frozen=True)
 class Upload:
-    """What one client sends.
+    """The values that one client sends.
 
     Attributes:
         values: The number of its values.
@@ -77,7 +77,7 @@ def check_servers(servers: Sequence[Server], refusal: Refusal) -> None:
 
     Args:
         servers: The parties' gateways, by party.
-        refusal: Raises its error.
+        refusal: The error that is raised.
     """
     statements: list[_RunAhead] = []
     for party, server in enumerate(servers):
@@ -108,7 +108,7 @@ class Clients(Protocol):
 
         Args:
             servers: The run's parties, as clients find them.
-            permission: By which the parties compute, and clients of this process send.
+            permission: The permission by which the parties compute, and clients of this process send.
         """
         ...
 
@@ -132,7 +132,7 @@ class ClientInputs:
     """How clients take part in one run.
 
     Attributes:
-        uploads: What each client sends.
+        uploads: The values that each client sends.
         terms: The terms with which every client agrees.
         clients: The clients.
     """

@@ -55,7 +55,7 @@ class AddedUp:
 
     Attributes:
         signed: Whether hosts signed each run.
-        compared: Whether the certificates that signed are those of the hosts' owners. Else they may be
+        compared: Whether the certificates that signed belong to the hosts' owners. If not, they may be
             anybody's.
     """
 
@@ -80,14 +80,14 @@ def add_up(
     [test: tests/harness/pipeline/test_signed_chains.py]
 
     Args:
-        directories: Of the runs.
-        signers: Of each run that hosts signed, once that is checked: the SHA-256 of their certificates,
-            party 0 first.
+        directories: The directories of the runs.
+        signers: The SHA-256 of the hosts' certificates, party 0 first, of each run that hosts signed, once
+            that is checked.
         known: The SHA-256 of the certificates, as the hosts' owners say them. If owners have renewed their
             keys in between, those of the renewed certificates follow.
     Raises:
         ResultFileError: A directory holds no run of the chain, or one that another holds.
-        SignatureError: As the guarantee has it.
+        SignatureError: The runs are not signed as the guarantee requires.
     """
     started = time.monotonic()
     signed = _check_signers(directories, signers, known)

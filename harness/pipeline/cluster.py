@@ -1,4 +1,4 @@
-"""Has a Dask cluster open uploads, without trusting whoever runs it with more than these uploads.
+"""Opening of uploads on a Dask cluster, whose owner is trusted with no more than these uploads.
 
 Dask unpickles what schedulers and workers send, so they run what they like in the process that talks to them.
 That process is one of its own, which shuts itself off from its owner's files and programs before it connects
@@ -39,11 +39,11 @@ from fairshares.harness.uploads.counting import OpenedBatch, Opener, Opening, Op
 from fairshares.protocols.json_values import JsonFields
 
 PROJECT = Path(__file__).resolve().parents[2]
-USUAL_PORT = 8786  # of a scheduler
-_LENGTH_BYTES = 8  # of the length of the answers
+USUAL_PORT = 8786  # the port of a scheduler
+_LENGTH_BYTES = 8  # bytes of the length of the answers
 _WORD_BYTES = 8
 _MOST_TEXT = 1 << 10  # bytes of a message in words
-_ANSWER_BYTES = 1 << 10  # of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
+_ANSWER_BYTES = 1 << 10  # bytes of an envelope's answer in JSON: a reason, or bounds of at most 192 bytes
 # Variables that a client needs: others may hold the owner's secrets.
 _VARIABLES = ("PATH", "HOME", "LD_LIBRARY_PATH", "TZ", "LANG")
 _PREFIXES = ("LC_", "DASK_", "PYTHON")
@@ -61,10 +61,10 @@ class Cluster:
     [test: tests/harness/pipeline/test_hostile_cluster.py]
 
     Attributes:
-        address: The scheduler's, as it was given.
-        scheme: How it is reached.
-        host: Its machine.
-        port: Its port.
+        address: The scheduler's address, as it was given.
+        scheme: The protocol by which the scheduler is reached.
+        host: The scheduler's machine.
+        port: The scheduler's port.
     """
 
     address: str
@@ -74,7 +74,7 @@ class Cluster:
 
     @contextmanager
     def opening(self, opener: Opener) -> Iterator[OpeningPool]:
-        """Yield what opens envelopes by an opener. Raises ShareError if the cluster fails."""
+        """Yield a pool that opens envelopes by an opener. Raises ShareError if the cluster fails."""
         with _client(self.address) as client:
             run = ClusterRun(
                 scheme=self.scheme, host=self.host, port=self.port, opener=JsonFields(opener.to_json())
@@ -144,7 +144,7 @@ class _Client:
             self._fail("its client has ended")
 
     def opened(self, most: int) -> bytes:
-        """Return what it found in the envelopes that were sent first of those not asked for yet."""
+        """Return the content of the envelopes that were sent first of those not asked for yet."""
         return self._received(OPENED, most)
 
     def _received(self, kind: int, most: int) -> bytes:
@@ -192,7 +192,7 @@ class _SentBatch:
     apart: bool
 
     def result(self) -> OpenedBatch:
-        """Return what the cluster found. Batches are asked for in the order in which they were sent."""
+        """Return the cluster's results. Batches are asked for in the order in which they were sent."""
         content = self.client.opened(self._most_bytes)
         return unpacked(content, self.opener, self.number, self.apart)
 

@@ -22,7 +22,7 @@ from fairshares.harness.system.processes import die_with_parent
 from fairshares.harness.system.threads import ContextThread
 from fairshares.protocols.json_values import JsonFields, JsonObject
 
-HEAD = struct.Struct(">BQ")  # of a message: its kind, and how many bytes follow
+HEAD = struct.Struct(">BQ")  # the head of a message: its kind, and how many bytes follow
 # Kinds of messages to this process: about the run, and envelopes to open.
 TOLD = 0
 APART = 1
@@ -35,13 +35,14 @@ _TLS = ("ca-file", "client.cert", "client.key")  # files that Dask's configurati
 
 
 class ClusterRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What this process is told first.
+    """The facts that this process is told first.
 
     Attributes:
-        scheme: How the scheduler is reached.
+        scheme: The protocol by which the scheduler is reached.
         host: The scheduler's machine.
         port: The scheduler's port.
-        opener: What workers open envelopes by, as `Opener.to_json` describes it; it has secret keys.
+        opener: The keys and rules by which workers open envelopes, as `Opener.to_json` describes them; it has
+            secret keys.
     """
 
     scheme: Literal["tcp", "tls"]
@@ -55,7 +56,7 @@ class ClusterRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClusterSize(Struct, frozen=True, forbid_unknown_fields=True):
-    """What this process says once the cluster is there: how many threads its workers have."""
+    """The number of the workers' threads, which this process tells once the cluster is there."""
 
     threads: Annotated[int, Meta(ge=0, lt=10**5)]
 
@@ -67,7 +68,7 @@ class _Found(Protocol):
 
 
 class Pipes:
-    """What connects this process with the one that started it."""
+    """The pipes between this process and the process that started it."""
 
     def __init__(self) -> None:
         self._questions = os.fdopen(os.dup(0), "rb")
@@ -138,7 +139,7 @@ def _serve(pipes: Pipes, address: str, described: JsonObject) -> None:
         answering.start()
         while (message := pipes.received()) is not None:
             kind, envelopes = message
-            # Not Client.get_executor: its futures may never end once the scheduler is gone.
+            # Client.get_executor is not used: its futures may never end once the scheduler is gone.
             waiting.put(client.submit(packed, opener, envelopes, kind == APART, pure=False))
         waiting.put(None)
         answering.join()

@@ -34,7 +34,7 @@ class ReleasedCurves:
     Attributes:
         curves: The curves.
         run: The directory of the run that revealed them.
-        manifest: Its manifest.
+        manifest: The run's manifest.
     """
 
     curves: NoisyCurves
@@ -49,7 +49,7 @@ def read_curves(directory: Path) -> ReleasedCurves:
 
 
 def as_curves(earlier: EarlierFiles, directory: Path) -> ReleasedCurves:
-    """Return the curves in a run's files; those of a later choice name the run that revealed them.
+    """Return the curves in a run's files; files of a later choice name the run that revealed them.
 
     Raises ResultFileError for another task, or as `revealed_by`.
     """

@@ -19,7 +19,7 @@ from fairshares.harness.releases.files import ResultFile, read_file
 from fairshares.harness.releases.registry import REQUESTS
 
 _SHOWN = 200  # characters of a reason
-# What reading files that somebody changed may raise, for whatever they hold.
+# Errors that reading files may raise which somebody changed, for whatever they hold.
 WRONG_VALUES = (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -49,7 +49,7 @@ def read_files(directory: Path) -> EarlierFiles:
 
 
 def _check_statement(manifest: EarlierManifest, path: Path) -> None:
-    """Raise ResultFileError unless the guarantee is one, and that of the run which revealed the values."""
+    """Raise ResultFileError unless the guarantee is one, and the guarantee of the revealing run."""
     try:
         if read_statement(opened_by(manifest)).stated.exact != manifest.privacy.exact:
             raise ValueError("it is another than that of the run which revealed the curves")

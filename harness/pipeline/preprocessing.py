@@ -31,10 +31,10 @@ class MadePiece(Struct, frozen=True, kw_only=True):
     """A piece of noise that was made, with its costs.
 
     Attributes:
-        mpc_s: The seconds that it took.
+        mpc_s: The seconds that the piece took.
         sent_bytes: The bytes that each party sent for it.
         attempts: How many runs began to make it.
-        piece: Its name, if hosts made it.
+        piece: The piece's name, if hosts made it.
     """
 
     mpc_s: Seconds
@@ -55,7 +55,7 @@ class MadeNoise:
     """Noise that was made ahead.
 
     Attributes:
-        place: Where it is, for people.
+        place: The place of the noise, for people.
         pieces: The pieces, in the order in which they were made.
     """
 
@@ -73,7 +73,7 @@ class MadeNoise:
         return [sum(piece.sent_bytes) for piece in self.pieces]
 
     def to_json(self) -> JsonObject:
-        """Return what a command prints as JSON."""
+        """Return the fields that a command prints as JSON."""
         return {"stock": self.place, "pieces": [as_json(piece) for piece in self.pieces]}
 
 
@@ -86,7 +86,7 @@ class NoiseToMake:
         values: The number of samples.
         law: The samples' distribution, as arguments of the program.
         fair_bits: The random bits that each party draws per sample.
-        program: What the parties run to make it.
+        program: The program that makes the noise.
     """
 
     security: SecurityModel
@@ -159,7 +159,7 @@ def noise_job(noise: NoiseToMake, directories: Sequence[Path]) -> MadeUpJob:
 def terms_of(noise: NoiseToMake, certificates: Mapping[str, str] | None = None) -> str:
     """Return the name of this noise: a hash of its program, arguments, engine, model and certificates.
 
-    `certificates` are those of the hosts that make it; none on one machine.
+    `certificates` belong to the hosts that make it; there are none on one machine.
     """
     model = noise.security
     program_hash = engine_of(model).program_hash(noise_job(noise, [Path()] * model.parties), model)

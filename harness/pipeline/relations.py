@@ -37,7 +37,7 @@ def new_default(request: Request, domain: RecordDomain, most: int) -> str:
     """Return a sentence on a relation that version 1.0 would not have taken; "" if it would have.
 
     Args:
-        request: The run's, under the relation of its population if that has one.
+        request: The request for the run, under the relation of its population if that has one.
         domain: The facts about the records, as they were read.
         most: The most records of a client by the declaration alone, by which version 1.0 decided.
     """

@@ -77,10 +77,10 @@ def settings_of(
     """Check how a call's fields combine, and return the settings of its run.
 
     Args:
-        call: What is called.
+        call: The options of the call.
         hosts: The hosts where it will run, whose model the call names. The settings lack what runs it there
             once they are connected. None for this machine.
-        say: Is told what is chosen.
+        say: A function that is told what is chosen.
         invited: Clients that are invited to send during the run.
 
     Raises OptionError, or UnsupportedError if the model cannot run this.
@@ -298,9 +298,10 @@ def run_on_records(
 ) -> Run[Answer]:
     """Run a release on records in files or a frame, and its bound's choice before, if the call says so.
 
-    If a bound is chosen, the call's own request has the ε of both, and that of `settings` the ε that is left
-    for the release. `say_cap` is told of the bound before the release begins. `say` is told before anything
-    is spent of a relation that version 1.0 would not have taken, unless the population has it already.
+    If a bound is chosen, the call's own request has the ε of both, and the request of `settings` has the ε
+    that is left for the release. `say_cap` is told of the bound before the release begins. Before anything is
+    spent, `say` is told of a relation that version 1.0 would not have taken, unless the population has it
+    already.
     """
     whole = call.request
     rest = settings.release
@@ -421,7 +422,7 @@ def _check_unread(
 
     Any names stand in for undeclared ones.  [test: tests/commands/test_output.py]
     """
-    rest = settings.release  # with the ε that is left, if a bound is chosen before
+    rest = settings.release  # the release with the ε that is left, if a bound is chosen before
     total: Guarantee | None = None
     positive = next(iter(rest.labels_named), _ANY[0])
     negative = next(name for name in _ANY if name != positive)
@@ -442,7 +443,7 @@ def _check_unread(
     try:
         _check_charge(statistic, rest, domain, settings, out, total=total)
     except BudgetError:
-        # As it is if each record turns out to be a client.
+        # The release stays as it is if each record turns out to be a client.
         of_own = replace(domain, max_count=most_of_own_records(domain.max_count))
         if rest.relation_in(of_own) is rest.relation_in(domain):
             raise
@@ -458,6 +459,6 @@ def _check_charge(
     *,
     total: Guarantee | None,
 ) -> None:
-    """Raise what the charge of a release would raise; of the `total`, if two releases are charged."""
+    """Raise the errors of a release's charge; of the `total` charge, if two releases are charged."""
     event = event_of(statistic.prepare(release, domain), statistic.name, out)
     Entry(settings.account).check(replace(event, exact=total or event.exact))

@@ -54,12 +54,12 @@ class RunSettings:
     """How a release is run.
 
     Attributes:
-        release: What is released.
+        release: The release that is asked for.
         timeout_s: Seconds for the parties to start and compute.
-        account: Who is charged.
+        account: The population that is charged, and the ledger.
         network: The emulated network between the parties, if any.
         hosts: The hosts that run the parties; None for this machine's engine.
-        stock: Where noise that was made ahead is taken from; None if parties make it in the run.
+        stock: The stock that noise made ahead is taken from; None if parties make noise in the run.
     """
 
     release: Request
@@ -113,11 +113,11 @@ class Planned(Generic[R]):
 
 @dataclass(frozen=True)
 class Allowed(Generic[R]):
-    """A planned release that the ledger would charge now. Refusals end here, but for those of the charge.
+    """A planned release that the ledger would charge now. Refusals end here, except by the charge.
 
     Attributes:
-        planned: With the name of `piece` in its event.
-        piece: Its noise, which is out of the stock for good; None if parties make it in the run.
+        planned: The planned run, with the name of `piece` in its event.
+        piece: The run's noise, which is out of the stock for good; None if parties make noise in the run.
     """
 
     planned: Planned[R]
@@ -158,7 +158,7 @@ class ChargedRelease(Generic[R]):
 
 @dataclass(frozen=True)
 class Revealed(Generic[R]):
-    """What the parties of a charged release revealed: noisy integers, and what the computation took."""
+    """The result of a charged release's parties: noisy integers, and the costs of the computation."""
 
     delivered: Delivered[R]
     result: EngineResult

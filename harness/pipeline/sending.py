@@ -23,12 +23,12 @@ from fairshares.protocols.arrays import Integers
 
 @dataclass(frozen=True)
 class AskedClient:
-    """What an invitation asks of a client.
+    """The request of an invitation to a client.
 
     Attributes:
         path: The invitation's file.
         invitation: The client's number, key and parties.
-        terms: What the client is to agree with.
+        terms: The terms with which the client is to agree.
     """
 
     path: Path
@@ -37,7 +37,7 @@ class AskedClient:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the client's own ledger is charged for: runs on these terms spend at most this."""
+        """The charge of the client's own ledger: runs on these terms spend at most this."""
         request = self.terms.request
         return PrivacyEvent(
             request.task,
@@ -80,14 +80,14 @@ class AskedClient:
 
 
 def read_asked(path: Path) -> AskedClient:
-    """Return what the invitation in a file asks for. Raises as `read_invitation` and `read_terms`."""
+    """Return the request of the invitation in a file. Raises as `read_invitation` and `read_terms`."""
     invitation = read_invitation(path)
     return AskedClient(path, invitation, read_terms(invitation.terms, str(path)))
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What a client has sent.
+    """The upload that a client has sent.
 
     Attributes:
         charging: The client's entry in its own ledger.

@@ -57,7 +57,7 @@ class CountableUploads(ABC):
 
     @abstractmethod
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
-        """Return those of these uploads that earlier runs counted."""
+        """Return the uploads among these that earlier runs counted."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class PartyInputs:
         clients: The number of clients.
         uploads: The number of uploads or connections.
         rows: The number of clients or records, each with a value in each column.
-        values: Where the values are. A source that has not delivered them yet says that they are elsewhere.
+        values: The place of the values. A source that has not delivered them yet says that they are
+            elsewhere.
         batches: The identities of uploads that parties keep.
         upload_task: The digest of these uploads' task; None without uploads.
         uploaded: The bytes that clients sent to each party; empty if unknown.
@@ -121,7 +122,7 @@ class SentInputs(PartyInputs):
     """The inputs of a run to which clients send.
 
     Attributes:
-        values: These clients.
+        values: The clients that send.
     """
 
     values: ClientInputs = field()  # else the base's default would be one here, too
@@ -204,7 +205,7 @@ class RunContext:
     """The facts about a run that a source needs.
 
     Attributes:
-        release: What is released.
+        release: The release that is asked for.
         scratch: A directory until the run's end.
         progress: Receives the name of each step.
         seconds: The time limit of the run, which clients in this process have, too.
@@ -257,7 +258,7 @@ class RecordsSource(Source):
         form = run.release.form
         model = run.release.model
         if form.path is CLIENTS:
-            rows = columns_of(self.records, form).T  # per client, or per record
+            rows = columns_of(self.records, form).T  # a row per client, or per record
             sent = list(rows)
             if len(rows) > MAX_CONNECTIONS:
                 sent = [rows.ravel()]  # all through a single connection
@@ -347,8 +348,8 @@ class _AgreedUploads:
     """The uploads that all parties have, and that the run may count.
 
     Attributes:
-        agreement: These uploads, and how many others there are, by the reason to leave them out.
-        policies: Their clients' policies.
+        agreement: The agreed uploads, and how many others there are, by the reason to leave them out.
+        policies: The policies of their clients.
     """
 
     agreement: Agreement
@@ -441,7 +442,7 @@ class _TermsFields(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ClientTerms:
-    """What a client is to agree with.
+    """The terms that a client is to agree with.
 
     Attributes:
         request: The run's request.
@@ -469,7 +470,7 @@ def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None)
 
 
 def read_terms(terms: JsonValue, where: str) -> ClientTerms:
-    """Return what these terms say; errors name `where`.
+    """Return the terms in a text; errors name `where`.
 
     Guarantees: no default stands in for what terms leave out.
     [test: tests/harness/pipeline/test_run.py::test_terms_that_cannot_be_are_refused]

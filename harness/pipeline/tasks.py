@@ -1,6 +1,6 @@
 """Tasks that clients upload for: how one is made, what it allows, and what its runs reveal.
 
-What a task is for are releases, so this is above `uploads`, which knows a task's file only.
+A task is for releases, so this module is above `uploads`, which knows a task's file only.
 """
 
 from collections.abc import Sequence
@@ -34,11 +34,11 @@ USUAL_RELEASE = "weights"
 
 @dataclass(frozen=True)
 class SaidOfRuns:
-    """What an analyst, a client or a party says of the runs that may use uploads.
+    """The limits that an analyst, a client or a party sets for runs that may use uploads.
 
     Attributes:
         most_epsilon: The most that all runs spend together; None says nothing of runs.
-        most_delta: Likewise; None is 2^-30.
+        most_delta: The most δ that all runs spend together; None is 2^-30.
         releases: The releases by name; None for all that fit the records.
         unit: The least privacy unit to protect; None is a record.
     """
@@ -51,11 +51,11 @@ class SaidOfRuns:
 
 @dataclass(frozen=True)
 class AskedTask:
-    """What an analyst asks a new task to be.
+    """The options of an analyst for a new task.
 
     Attributes:
         declares: The groups, labels or values of records.
-        runs: What runs may release, and spend.
+        runs: The releases that runs may make, and the privacy that they may spend.
         parties: Files of the parties' public descriptions, party 0 first.
         until: The last day on which clients share.
         admission: A key of `ADMISSIONS`: which clients the parties' servers let upload.
@@ -100,7 +100,7 @@ def allowed_runs(said: SaidOfRuns, kind: RecordKind) -> ClientPolicy | None:
 
 
 def allowed_on_upload(said: SaidOfRuns, task: Task) -> ClientPolicy | None:
-    """Return what somebody allows on uploads for a task; None for all that the task allows.
+    """Return the runs that somebody allows on uploads for a task; None for all that the task allows.
 
     Releases are the task's if none is named. Raises OptionError as `allowed_runs`.
     """
@@ -190,7 +190,7 @@ def _parties_of(files: Sequence[Path], model: SecurityModel, until: str) -> list
 
 
 def revealed_by_runs(task: Task) -> list[str]:
-    """Return what the task's runs may reveal, in words and in order.
+    """Return the values that the task's runs may reveal, in words and in order.
 
     Raises:
         ShareError: Uploads for the task fit no run, as its model and its encoding don't go together.

@@ -40,7 +40,7 @@ class CurveNoise:
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """For each of k groups and each label, the number of records that score at least each of T thresholds.
+    """The number of records that score at least each of T thresholds, for each of k groups and each label.
 
     Estimates may be negative, and may rise along the thresholds. The 2k curves have independent noise.
 
@@ -254,7 +254,7 @@ def population_bands(curves: GroupCurves, failure: float, also: Sequence[str] = 
     """
     above, below, (positives, negatives) = _count_bounds(curves, failure / 2)
     bands = _rate_bands(above, below)
-    statements = 5 if also else 3  # of the inequality, for each group
+    statements = 5 if also else 3  # statements of the inequality, for each group
     logarithm = math.log(2 / (failure / (2 * statements * len(curves.groups))))
 
     def widened(band: Floats, fewest: Floats) -> Floats:

@@ -43,10 +43,10 @@ def read_unbiased(
 
     Args:
         opened: The values as the parties revealed them.
-        name: What the values are, for messages.
+        name: The name of the values, for messages.
         expected: How many values there should be.
         most: The largest value that is possible without noise.
-        noise: Of each value.
+        noise: The noise of each value.
         least: The smallest value that is possible without noise.
 
     Raises:

@@ -94,7 +94,7 @@ class TrainingSettings(Struct, frozen=True, kw_only=True):
 class Manifest(Computation, frozen=True, kw_only=True):
     """The manifest of a release, or of several releases on the same people.
 
-    Of several, `parts` has the manifests, and the other fields are totals.
+    If there are several, `parts` has their manifests, and the other fields are totals.
     """
 
     task: str
@@ -181,7 +181,7 @@ def read_manifest(directory: Path | str) -> EarlierManifest:
     """Return the manifest of an earlier run, given its directory or the file itself.
 
     Raises:
-        ResultFileError: It is missing, is of samples of noise, or is not as a run left it.
+        ResultFileError: The manifest is missing, is of samples of noise, or is not as a run left it.
     """
     path = result_path(directory, MANIFEST)
     refusal = not_result(path, MANIFEST)

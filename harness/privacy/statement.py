@@ -31,7 +31,7 @@ from fairshares.protocols.spec import (
     ProtocolSpec,
 )
 
-if TYPE_CHECKING:  # which loads numpy
+if TYPE_CHECKING:  # numpy would be loaded
     from fairshares.harness.releases.base import Answer, PreparedRelease
 
 INFERRED = "domain inferred from records"
@@ -52,7 +52,7 @@ DISTRIBUTED_SENTENCE = (
     "Noise: each party adds its own ({distribution}), and the guarantee counts that of {honest_parties} of "
     "{parties}, as the others may tell theirs. Note that {shifted}."
 )
-# What inputs withstand of an active party, by the path of clients' values.
+# The changes by an active party that inputs withstand, by the path of clients' values.
 _INPUTS_WITHSTAND = {
     SHARES.described: " It can, however, change its share of a client's input unnoticed.",
     CLIENTS.described: f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}.",
@@ -61,7 +61,7 @@ _INPUTS_WITHSTAND = {
         "turn any {} of them together hold everything that waits for the run."
     ),
 }
-_MOST_EXPONENT = 64  # of which `exp_bounds` knows the power
+_MOST_EXPONENT = 64  # the largest exponent of which `exp_bounds` knows the power
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one {} added or removed",
     NeighboringRelation.REPLACE_ONE: "one {} replaced",
@@ -386,7 +386,7 @@ def together(statements: Sequence[PrivacyStatement]) -> PrivacyStatement:
 
 
 def _latest_fields(stated: Sequence[StatedPrivacy]) -> StatedPrivacy:
-    """Return the statement whose every field is that of the latest statement that has the field."""
+    """Return a statement with each field of the latest statement that has the field."""
     united = stated[0]
     for later in stated[1:]:
         has = [name for name in later.__struct_fields__ if getattr(later, name) is not UNSET]
@@ -395,7 +395,7 @@ def _latest_fields(stated: Sequence[StatedPrivacy]) -> StatedPrivacy:
 
 
 def _all_in(lists: Iterable[list[str]]) -> list[str]:
-    """Return what is in any of these lists, once each, in order."""
+    """Return the values in any of these lists, once each, in order."""
     return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
@@ -517,7 +517,7 @@ def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) ->
 
 
 def _who_learn_nothing_together(model: SecurityModel, distributed_noise: bool) -> str:
-    """Say the same of parties that collude, as many as may."""
+    """Say the same of as many parties as may collude."""
     behavior = {
         "passive": "if they follow the protocol (passive, or semi-honest)",
         "active": "even if they deviate from the protocol (active, or malicious)",

@@ -23,18 +23,18 @@ from fairshares.harness.system.files import create_file, read_bounded, scratch_d
 from fairshares.harness.system.places import directory_fault, way_fault
 
 ABOUT = "piece.json"
-ATTEMPTS = "attempts"  # to make a piece since the last one
+ATTEMPTS = "attempts"  # attempts to make a piece since the last one
 
 
 class PieceCosts(Struct, frozen=True, kw_only=True):
-    """What making a piece took, if that is known."""
+    """The costs of making a piece, if they are known."""
 
     mpc_s: Seconds | UnsetType = UNSET
     sent_bytes: PerParty | UnsetType = UNSET
 
 
 class PieceRecord(PieceCosts, frozen=True, kw_only=True):
-    """What is recorded of a piece's making: how many runs began to make it, and what it took."""
+    """A record of a piece's making: the number of runs that began to make it, and their costs."""
 
     attempts: Annotated[int, Meta(ge=1)]
 
@@ -69,7 +69,7 @@ class Stock:
 
     @classmethod
     def chosen(cls, directory: Path | None, ledger: Path) -> Self:
-        """Return the stock in a directory; by default the one beside the ledger's file."""
+        """Return the stock in a directory; by default the directory beside the ledger's file."""
         return cls(directory or ledger.parent / USUAL)
 
     def next_attempt(self, terms: str) -> int:
@@ -101,8 +101,8 @@ class Stock:
         Args:
             terms: The terms that the piece is for.
             name: The piece's name.
-            made: Its directory, in the stock's file system.
-            record: What `piece.json` says of its making.
+            made: The directory of the piece, in the stock's file system.
+            record: The fields of `piece.json` on its making.
             counted: The terms under which its attempts were counted, if hosts have renewed their keys since;
                 None for the same terms.
         """

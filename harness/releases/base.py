@@ -43,7 +43,7 @@ from fairshares.protocols.spec import ProtocolSpec
 # Source: `./inv reproduce capping`, docs/decisions/others.md#0021-choosing-a-cap
 RATIOS = 8
 FIRST_ORDER = 0.1  # errors above it are only known to be large
-_DRAWS = 20_000  # of simulated errors
+_DRAWS = 20_000  # draws of simulated errors
 _SEED = 20_220_524  # arbitrary; fixed so that plans are repeatable
 OF_RECORDS = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
@@ -66,7 +66,7 @@ Declared = tuple[ProtocolSpec, dict[str, int | str]]
 
 
 class ExpectedResult(ABC):
-    """What a plan expects of a release.
+    """The errors that a plan expects of a release.
 
     A release with expected errors of its own kind has a subclass in its folder, and `expected` in its view.
     """
@@ -158,7 +158,7 @@ class BoundedRelease:
 
     @property
     def cells(self) -> int:
-        """The number of groups times that of labels."""
+        """The number of groups times the number of labels."""
         return len(self.domain.groups) * len(self.domain.labels)
 
 
@@ -213,8 +213,8 @@ class PreparedRelease(Generic[R]):
     """A release of one domain, prepared once per run.
 
     Attributes:
-        statistic: What is released.
-        release: What was asked for.
+        statistic: The statistic that is released.
+        release: The release that was asked for.
         domain: The groups, labels and grid of the records.
         arguments: The program's arguments, by name.
         plan: The noise, and the privacy that it gives.
@@ -249,7 +249,7 @@ class AuditTarget(ABC):
     """A command's release, whose guarantee an audit derives anew from the program's linear map.
 
     Attributes:
-        spec: Its protocol.
+        spec: The protocol of the release.
         sizes: The default sizes, by name.
         relations: The neighboring relations under which it is released.
         counts_records: Whether it counts a client's records.
@@ -267,7 +267,7 @@ class AuditTarget(ABC):
         """Return the number of records' cells, of these sizes."""
 
     def arguments(self, sizes: Mapping[str, int]) -> dict[str, int | str]:
-        """Return those of the program's arguments on which its linear map depends, of these sizes."""
+        """Return the program's arguments on which its linear map depends, of these sizes."""
         return {**sizes}
 
     def declared(
@@ -385,7 +385,7 @@ class Statistic(ABC, Generic[R]):
         """Return the domain of a new task, with whatever its maker leaves to this statistic.
 
         Args:
-            domain: What the maker declares.
+            domain: The domain that the maker declares.
             most: The most that all runs on an upload may spend.
             model: The task's security model.
         """

@@ -35,7 +35,7 @@ class ResultFile(Protocol):
 
     @property
     def privacy(self) -> StatedPrivacy:
-        """What the release protects, as in the manifest."""
+        """The guarantee of the release, as in the manifest."""
 
 
 F = TypeVar("F", bound=ResultFile)
@@ -62,7 +62,7 @@ class EstimatedRates(Struct, frozen=True, kw_only=True):
 
     @property
     def by_name(self) -> dict[str, EstimatedRate]:
-        """The rates by their names, those of `RATES` first."""
+        """The rates by their names; the rates in `RATES` come first."""
         rates = {}
         for field in self.__struct_fields__:
             rate: EstimatedRate | UnsetType = getattr(self, field)
@@ -75,9 +75,9 @@ def state_rates(rates: Mapping[str, Floats], intervals: Mapping[str, Floats]) ->
     """Return the rates of one group, or of one group and label.
 
     Args:
-        rates: By the names in `RATES`, and perhaps of another rate of `EstimatedRates`, arrays without axes;
-            NaN is 0/0.
-        intervals: Likewise, of shape (2,).
+        rates: Arrays without axes by the names in `RATES`, and perhaps by the name of another rate of
+            `EstimatedRates`; NaN is 0/0.
+        intervals: Arrays of shape (2,) by the same names.
     """
     stated = {}
     for name in rates:
@@ -183,7 +183,8 @@ def read_file(path: Path, kind: type[F]) -> F:
     """Return a result file, given its path or its directory.
 
     Raises:
-        ResultFileError: It cannot be read, is of another schema, lacks a field, or has one beyond its bounds.
+        ResultFileError: The file cannot be read, is of another schema, lacks a field, or has one beyond its
+            bounds.
     """
     path = result_path(path, kind.file_name)
     refusal = not_result(path, kind.file_name)

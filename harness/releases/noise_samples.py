@@ -42,7 +42,7 @@ class Sampler(ABC):
     """A kind of noise at an ε and a δ.
 
     Attributes:
-        name: What tables and files call it.
+        name: The name in tables and files.
         spec: The program that makes and reveals samples.
         arguments: The program's arguments for this noise, by name.
         fair_bits: The fair bits of each party for a sample.

@@ -1,4 +1,4 @@
-"""All programs: those of the releases, and those that no release has for its own."""
+"""All programs: the programs of the releases, and programs that no release has for its own."""
 
 from fairshares.harness.releases.registry import REQUESTS
 from fairshares.protocols.spec import OF_NO_RELEASE, ProtocolSpec

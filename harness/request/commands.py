@@ -1,4 +1,4 @@
-"""The options of a release's command: those of its call, and others that all releases may have."""
+"""The options of a release's command: its call's options, and options that all releases may have."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -81,7 +81,7 @@ def refuse_beside_noise(options: Options) -> None:
 
 
 class Earlier(Options):
-    """What earlier runs revealed, with which a command goes on in place of a run.
+    """Results of earlier runs, with which a command goes on in place of a run.
 
     Each release that can do so has a subclass with fields of its own, and `cli/commands/earlier.py` does it.
     """
@@ -92,7 +92,7 @@ class Earlier(Options):
 
 
 class ReleaseOptions(Options):
-    """A command's options: those of its call, and others.
+    """A command's options: its call's options, and others.
 
     Attributes:
         again: The options that go with earlier results.

@@ -194,7 +194,7 @@ class OptionGroup(Generic[P_co]):
         kind: The part's class.
         without: Fields that are not offered here, and have their defaults.
         fixed: Fields that are not offered here, and have these values.
-        changes: By a field's name, the parts of its declaration that differ here, such as its help.
+        changes: The parts of a field's declaration that differ here, such as its help, by the field's name.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class OptionGroup(Generic[P_co]):
 
 
 class Options:
-    """Immutable values of declared and inherited options, and of those of parts.
+    """Immutable values of declared and inherited options, and of the options of parts.
 
     `declared` has all of them by name.
     `./inv --list` prints a subclass's docstring as its command's summary.
@@ -246,7 +246,7 @@ class Options:
 
     declared: ClassVar[Mapping[str, Option[object]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
-    prints: ClassVar[str] = ""  # what its command prints with --json
+    prints: ClassVar[str] = ""  # the kind of value that its command prints with --json
     also: ClassVar[str] = ""  # the rest of help's example, after required options
     _members: ClassVar[Mapping[str, Option[object] | OptionGroup["Options"]]] = {}
 
@@ -286,7 +286,7 @@ class Options:
         self._hold(values)
 
     def _hold(self, values: Mapping[str, object]) -> None:
-        """Take read values by name, those of parts in parts; fields that have none take their defaults."""
+        """Take read values by name, values of parts in parts; fields without a value take their default."""
         for name, member in self._members.items():
             if isinstance(member, OptionGroup):
                 part = object.__new__(member.kind)
@@ -314,7 +314,7 @@ class Options:
 
     @classmethod
     def summary(cls) -> str:
-        """Return what a command with these options does, in a line."""
+        """Return a line on the command that has these options."""
         return cls.__doc__ or ""
 
     def value_of(self, name: str) -> object:
@@ -376,7 +376,7 @@ class Options:
         return [name for name, option in cls.declared.items() if option.of_runs]
 
     def stated(self, *names: str) -> list[str]:
-        """Return those of these names that are declared here, and have a value."""
+        """Return the options of these names that are declared here, and have a value."""
         return [name for name in names if name in self.declared and self.value_of(name)]
 
     def written(self, *names: str) -> dict[str, str | bool]:

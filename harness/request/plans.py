@@ -12,7 +12,7 @@ from fairshares.harness.request.releases import DeclaredDomain
 if TYPE_CHECKING:
     from fairshares.harness.request.networks import NetworkProfile
 
-FROM_FILE = "file"  # in place of a number of clients: plan for the given records
+FROM_FILE = "file"  # the word in place of a number of clients: plan for the given records
 MOST_PLANNED = 10**12  # clients, or records
 DEFAULT_ERROR = "0.01"
 

@@ -29,7 +29,7 @@ N = TypeVar("N", bound=int | float | Fraction)
 
 _LONGEST_NAME = 100
 _MOST_NAMES = 1000
-SHA256 = re.compile("[0-9a-f]{64}")  # in hexadecimal digits
+SHA256 = re.compile("[0-9a-f]{64}")  # a digest in hexadecimal digits
 _LARGEST = 10**300  # fits a float
 _MAX_SECONDS = 10**7  # a system call takes no more than 64 bits of nanoseconds
 
@@ -44,7 +44,7 @@ class OneOf:
     """A reader of names.
 
     Args:
-        choices: Is called when a text is read, and returns the names.
+        choices: A function that returns the names, and is called when a text is read.
     """
 
     def __init__(self, choices: Callable[[], Iterable[str]]) -> None:

@@ -1,4 +1,4 @@
-"""What all releases' calls have in common: the source of records, their domain, and the request."""
+"""The common part of all releases' calls: the source of records, their domain, and the request."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class DeclaredDomain(Options):
         """Return the declared domain of records of a kind, or None if nothing declares it.
 
         Raises:
-            OptionError: It is declared twice, or not whole.
+            OptionError: The domain is declared twice, or not whole.
             RecordDomainError: The file, or what is declared, is no domain.
         """
         from fairshares.harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, read_domain
@@ -103,8 +103,8 @@ class Invited:
     """Clients that are invited to send during a run.
 
     Attributes:
-        directory: Where their invitations are written.
-        clients: Their number.
+        directory: The directory into which the invitations are written.
+        clients: The number of clients.
         field: The field that invites them, for messages.
     """
 

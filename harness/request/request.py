@@ -56,7 +56,7 @@ DISTRIBUTED_GAUSSIAN = "distributed-gaussian"  # the same, and the sum is Gauss'
 BY_EPSILON = "by-epsilon"  # joint noise of the family for a value's ε
 SIGNED = "signed"  # joint noise that is symmetric about -1/2, whatever ε is
 DEFAULT_DELTA = "2^-40"
-ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values
+ACCEPTED_DELTA = "2^-30"  # the δ of all runs on a client's values
 
 AT_REST_HELP = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
@@ -69,7 +69,7 @@ CAP_HELP = (
 INPUT_FORM_HELP = (
     "split (default: counts per group and label) or product (group indicator times label counts)"
 )
-parse_pieces = Whole(1, 1000)  # of noise made ahead, by one command or call
+parse_pieces = Whole(1, 1000)  # pieces of noise made ahead, by one command or call
 PREPROCESS = optional(
     parse_pieces,
     "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
@@ -210,8 +210,8 @@ class ChosenModel(Option["SecurityModel | None"]):
 class Trust(Options):
     """The security model of the parties that compute, and how many there are.
 
-    The model is the one of so many parties, and the number is None where it is the model's usual one. Without
-    a model the number is that of the model to be chosen.
+    The model has so many parties; the number is None where it is the model's usual number. Without a model,
+    the number is for the model to be chosen.
     [test: tests/harness/test_numbers_of_parties.py]
     """
 
@@ -280,7 +280,7 @@ class ChosenPartyNoise(NamedTuple):
 
 
 class RevealInSeries(NamedTuple):
-    """One of the reveals that a task declares.
+    """A reveal of those that a task declares.
 
     Attributes:
         task: The name of the task.
@@ -292,7 +292,7 @@ class RevealInSeries(NamedTuple):
 
 
 class BesideTraining(Enum):
-    """What a release beside a training's model is for, from which its part of the budget follows."""
+    """The use of a release beside a training's model, from which its part of the budget follows."""
 
     WEIGHING = "weighs the records on which the model is trained, from a part of the model's budget"
     DECIDING = "decides by the model's scores of clients whom training does not see, with the model's budget"
@@ -310,7 +310,7 @@ class Request(Options):
         online: Whether clients can send to a run.
         capped_variants: The variants that a contribution bound may be chosen for, the default first; () if
             there is no choice.
-        beside_training: What it is for beside a training's model; None if it is not released there.
+        beside_training: The use of the release beside a training's model; None if it is not released there.
     """
 
     task: ClassVar[str]
@@ -369,7 +369,7 @@ class Request(Options):
 
     @classmethod
     def programs(cls) -> dict[str, ProtocolSpec]:
-        """Return all its protocols by name, those of `SPECS` in the release's `spec.py`."""
+        """Return all protocols of the release by name, as `SPECS` in its `spec.py` lists them."""
         specs: Sequence[ProtocolSpec] = in_module(f"fairshares.harness.releases.{cls.task}.spec:SPECS")()
         return {spec.name: spec for spec in specs}
 
@@ -451,7 +451,7 @@ class Request(Options):
 
     @property
     def needs_smaller_table(self) -> str:
-        """What makes a party's noise smaller, besides more ε, for messages; "" if nothing does."""
+        """The change, besides more ε, that makes a party's noise smaller, for messages; "" for none."""
         return "a smaller cap" if self.protect.of_clients else ""
 
     def check_unit(self) -> None:

@@ -30,7 +30,7 @@ FEW_PLACES = 512  # the same, where a bound may be rough
 _CUT = 1e-6  # mass on each side of an error's distribution that is not on the grid
 _ROUNDING = 1e-12  # error in mass of the Fourier transforms
 _SHORTFALLS = 16  # cells of how far a raised count was below its true count
-_LEVELS_OF_BOUNDS = 2.0**0.5  # from one bound on an error to the next, in root mean squares
+_LEVELS_OF_BOUNDS = 2.0**0.5  # the factor from one bound on an error to the next, in root mean squares
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class PartOfCounts:
 
     Attributes:
         sure: How many counts are surely not raised, and stand for true counts that are not.
-        least: For each count that may be raised, minus the least error that it may have if it is. 0 for
-            counts whose true value may be 0.
+        least: Minus the least error that each count may have if it is raised, for counts that may be raised.
+            0 for counts whose true value may be 0.
         raised: How many counts are raised, if all small counts are. They are in neither of the others.
     """
 
@@ -135,7 +135,7 @@ class Factors:
 
     Attributes:
         low: The least factors, shape (rows, parts).
-        high: The largest factors, likewise.
+        high: The largest factors, shape (rows, parts).
     """
 
     low: Floats
@@ -180,7 +180,7 @@ class Shortfalls:
 
     Attributes:
         least: The sum of each part's counts, at least, shape (cases, parts).
-        most: The same, at most.
+        most: The sum of each part's counts, at most, shape (cases, parts).
         chances: The largest probability that all counts are raised, by case.
     """
 
@@ -212,7 +212,7 @@ class WeightedErrors:
             of_count: The noise of each count.
             parts: The parts.
             factors: The factors of the parts' errors.
-            square: What is added to the sum, if anything.
+            square: A further term of the sum, if there is one.
             places: The points of a grid.
         """
         rows = len(factors.low)
@@ -261,7 +261,7 @@ class WeightedErrors:
         It is minus infinity for failures of 1 or more, and infinite where more mass is lost than allowed.
 
         Args:
-            failures: For all rows, or a row of them for each.
+            failures: The probabilities for all rows, or a row of them for each.
         """
         of_rows = np.broadcast_to(np.atleast_2d(failures), (len(self._step), np.shape(failures)[-1]))
         allowed = of_rows * (1 - 1e-9) - self._lost
@@ -284,7 +284,7 @@ class WeightedErrors:
 
         Args:
             cases: How far the raised counts may be below their true counts.
-            failure: That of one end.
+            failure: The probability that one end fails.
         """
         moving = cases.most > 0
         low = self._factors.low
@@ -320,8 +320,8 @@ def reaches(
         noise: The noise of the counts.
         tables: The cells of each part.
         factors: The factors of the parts' errors.
-        failure: From `LEAST_END` to `FAILURE` / 2.
-        square: What is added to the sum, if anything.
+        failure: The probability that the bound fails, from `LEAST_END` to `FAILURE` / 2.
+        square: A further term of the sum, if there is one.
         places: The points of a grid. The more there are, the closer the reach is.
     """
     parts = noise.parts(tables)
@@ -410,7 +410,7 @@ def _largest_products(errors: Floats, low: Floats, high: Floats, least: float) -
     Args:
         errors: E, shape (errors,).
         low: The least factors, shape (rows, 1).
-        high: The largest factors, likewise.
+        high: The largest factors, shape (rows, 1).
         least: F is E, or between E and -`least`; infinite if it is E. If it is 0, the true count may be 0.
     """
     up = np.maximum(errors, 0)

@@ -24,7 +24,7 @@ class GroupWeights:
 
     Attributes:
         noisy_counts: The noisy counts, before the floor.
-        floored: Where the floor raised a noisy count.
+        floored: The places where the floor raised a noisy count.
         interval: Each weight's interval, which by itself holds the weight with probability at least
             `confidence`.
     """
@@ -70,8 +70,8 @@ def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
     """Weigh each group and label by a formula of docs/how-to/reweighing.md.
 
     Source: PrivFairFL, Protocol 2, without the floor; each weighting names its own.
-    Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at least
-    95 %.
+    Guarantees: each interval holds the weight of the true counts, floored as the noisy counts are, with
+    probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
     """
     return GroupWeights(

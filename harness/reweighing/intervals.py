@@ -29,7 +29,7 @@ from fairshares.protocols.noise.added import Distribution, Noise, noise_sum
 CAP_FAILURE = FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
 _BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
 _MAIN = FAILURE - BOUNDS_FAILURE - MIXED_FAILURE - CAP_FAILURE
-_GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
+_GROWTH = 1 + 1 / 128  # the factor from one point of the grid of ratios to the next
 _TINY = 1e-12
 _BLOCK = 64  # points of the grid of ratios that are computed together
 _STEPS = 3  # towards an end of a quotient's interval
@@ -139,8 +139,8 @@ def ratio_intervals(counts: CountTable, own: Bools, others: Bools, noise: Counts
 
     Args:
         counts: The noisy counts, raised to 1, shape (groups, labels).
-        own: Which cells the sum A is of, shape (ratios, groups, labels).
-        others: Which cells the sum B is of, likewise. No cell is in both sums of a ratio.
+        own: The cells that the sum A is of, shape (ratios, groups, labels).
+        others: The cells that the sum B is of, of the same shape. No cell is in both sums of a ratio.
         noise: The noise of the counts.
     """
     intervals = np.empty((len(own), 2))
@@ -242,8 +242,8 @@ def share_intervals(
 ) -> CountTable:
     """Return, for each pair of noisy sums a and b of `terms` counts, an interval of the true A/(A + B).
 
-    The larger sum is the divisor of a ratio, from whose interval that of the share follows. Where the larger
-    sum may be 0, the interval is [0, 1].
+    The larger sum is the divisor of a ratio. The share's interval follows from the ratio's interval. Where
+    the larger sum may be 0, the share's interval is [0, 1].
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
     """
@@ -291,7 +291,7 @@ def _grid(sums: _Sums, failure: float, start: float, end: float) -> tuple[CountT
 
 
 def _block_of(ratio: float) -> int:
-    """Return the block of the grid that a ratio is in; that of a tiny ratio for 0.
+    """Return the block of the grid that a ratio is in; for 0 the block of a tiny ratio.
 
     At a large epsilon the errors' quantiles may be 0, and the largest possible ratio with them.
     """

@@ -27,10 +27,12 @@ class _Weights:
 
 
 def read_weights(path: Path | str) -> pd.Series:
-    """Return the positive weights of a finished run by (group, label), both strings.
+    """Read the sample weights of a finished run.
 
     Args:
         path: `weights.json`, or its directory.
+    Returns:
+        The positive weights by (group, label), both strings.
     Raises:
         ResultFileError: The file cannot be read, or lacks a positive weight for a pair.
     """
@@ -50,13 +52,15 @@ def sample_weight(weights: pd.Series | Path | str, group: ColumnValues, label: n
     Values are matched as in a file: 1, 1.0 and "1" are the same label.
 
     Args:
-        weights: The result of `read_weights`, or its argument.
-        group: Each row's group, a pandas Series, numpy array or list; or a frame or an array of the columns
-            that the run crossed into groups.
-        label: Each row's label, a Series, array or list. Two Series must have one index, which the result
-            keeps.
+        weights: The result of `read_weights`, or the argument of `read_weights`.
+        group: Each row's group, shape (n,): a pandas Series, numpy array or list. Or a frame or an array of
+            shape (n, k), the columns that the run crossed into groups.
+        label: Each row's label, shape (n,): a Series, array or list. Two Series must have one index, which
+            the result keeps.
+    Returns:
+        The weights, shape (n,).
     Raises:
-        ResultFileError: As `read_weights`.
+        ResultFileError: The file cannot be read, or lacks a positive weight for a pair.
         RecordsError: Group and label are of different rows, or a pair has no weight.
     """
     if not isinstance(weights, pd.Series):

@@ -1,4 +1,4 @@
-"""What a weighting is: weights per group and label from counts, and their intervals."""
+"""The interface of a weighting: weights per group and label from counts, and their intervals."""
 
 from abc import ABC, abstractmethod
 
@@ -7,7 +7,7 @@ import numpy as np
 from fairshares.harness.reweighing.count_errors import CountsNoise, CountTable
 from fairshares.harness.reweighing.intervals import ratio_intervals
 
-_STEP = 1e-4  # of a count, as a share of it; the errors' own error is of the order of its square
+_STEP = 1e-4  # a share of a count; the errors' own error is of the order of its square
 
 
 def sums(counts: CountTable, *axes: int) -> CountTable:
@@ -29,8 +29,8 @@ class Weighting(ABC):
     def intervals(self, counts: CountTable, noise: CountsNoise) -> CountTable:
         """Return each weight's interval from one table of noisy counts, shape (groups, labels, 2).
 
-        Guarantees: each holds the weight of the true counts, raised to 1 likewise, with probability at least
-        95 %.
+        Guarantees: each interval holds the weight of the true counts, raised to 1 as the noisy counts are,
+        with probability at least 95 %.
         [test: tests/statistical/test_weight_intervals.py]
         """
 

@@ -33,10 +33,10 @@ TomlValue: TypeAlias = "JsonValue | date | time | Sequence[TomlValue] | Mapping[
 """Parsed TOML or JSON, before `as_type` checks it."""
 
 _MAX_DEPTH = 100  # values within values
-_MAX_DIGITS = 100  # of a number outside of texts
-_MAX_DOTS = 16  # of a key in TOML, whose reader takes time that grows with their square
+_MAX_DIGITS = 100  # digits of a number outside of texts
+_MAX_DOTS = 16  # dots of a key in TOML, whose reader takes time that grows with their square
 _SHOWN = 40  # characters of an unknown name
-_NAMES_COMPARED = 1000  # for a guess at a misspelled name
+_NAMES_COMPARED = 1000  # names that are compared for a guess at a misspelled name
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Limits:
 
 
 MAX_BYTES = 1 << 26
-RESULT = Limits.for_size(MAX_BYTES)  # of runs, whose tables may have millions of counts
-DECLARATION = Limits.for_size(1 << 24)  # of tasks, domains and features, which name groups and categories
-SMALL = Limits.for_size(1 << 20)  # of all else
-MESSAGE = Limits(1 << 27, 1 << 23, 1 << 20)  # of hosts, where the identities of a million uploads fit
+RESULT = Limits.for_size(MAX_BYTES)  # the limits of runs, whose tables may have millions of counts
+DECLARATION = Limits.for_size(1 << 24)  # for tasks, domains and features, which name groups and categories
+SMALL = Limits.for_size(1 << 20)  # the limits of all else
+MESSAGE = Limits(1 << 27, 1 << 23, 1 << 20)  # for hosts, where the identities of a million uploads fit
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,10 @@ def strict_json(text: bytes, limits: Limits = RESULT) -> JsonValue:
     [test: tests/harness/system/test_hostile_files.py]
 
     Raises:
-        ValueError: It is not JSON in UTF-8, has a key twice, half a character, a number that is not finite,
-            or more than the limits allow. The message says which, and quotes names and digits in part.
-        RecursionError: It has too many values within values for the caller's own depth.
+        ValueError: The text is not JSON in UTF-8, has a key twice, half a character, a number that is not
+            finite, or more than the limits allow. The message says which, and quotes names and digits in
+            part.
+        RecursionError: The text has too many values within values for the caller's own depth.
     """
     _check_json(text, limits)
     value: JsonValue = _STRICT.decode(text.decode())
@@ -213,7 +214,7 @@ def _as_type(kind: type[T], value: TomlValue, refusal: Refusal, more: bool) -> T
         if close and close[0] != missing:
             message += f" (it has {close[0]!r}: did you mean {missing}?)"
         refusal.say(message)
-    except FairSharesError as error:  # from a type that checks itself
+    except FairSharesError as error:  # raised by a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
         _check_known(value, converted, refusal)

@@ -132,7 +132,8 @@ def copy_into(made: Path, descriptor: int) -> None:
 
     Args:
         made: A directory that only this user changes.
-        descriptor: Of the directory to copy to. If `made` has directories, only this user may change it.
+        descriptor: The descriptor of the directory to copy to. If `made` has directories, only this user may
+            change it.
     """
     for path in made.iterdir():
         if path.is_dir():
@@ -223,8 +224,8 @@ def held_alone(file: Path) -> int | None:
 def in_turn(directory: Path) -> Iterator[int]:
     """Run the block while no other process of this user is in one for this directory.
 
-    Whoever may read a directory can lock it, for ever. So the lock is that of a file in it that no other user
-    can open, which is gone afterwards. While another process has it, a sentence says what is waited for.
+    Whoever may read a directory can lock it, for ever. So a file in it is locked that no other user can open,
+    and that is gone afterwards. While another process has it, a sentence says what is waited for.
     [test: tests/harness/system/test_turns.py]
 
     Args:
@@ -334,7 +335,7 @@ def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
         path: The file.
         links: Whether the last part of the path may be a link. A user who names a file may name a link.
     Raises:
-        OSError: It is missing, or no regular file.
+        OSError: The file is missing, or no regular file.
     [test: tests/harness/system/test_files.py]
     """
     status = path.stat() if links else path.lstat()

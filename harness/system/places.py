@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_MOST_LINKS = 40  # that a path leads through, as in Linux
-_WRITABLE = stat.S_IWGRP | stat.S_IWOTH  # for others than the owner
+_MOST_LINKS = 40  # links that a path leads through, as in Linux
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH  # writable for others than the owner
 
 
 def directory_fault(directory: Path) -> str | None:
@@ -35,7 +35,8 @@ class Way:
     """A path that was followed from `/` on, link by link.
 
     Attributes:
-        end: Where it leads, without links. Whoever uses it follows no link that was not checked.
+        end: The place where the path leads, without links. Whoever uses it follows no link that was not
+            checked.
         fault: How others than this user could put something else there, which ends the way; None if nobody
             can.
     """
@@ -55,7 +56,7 @@ def followed(directory: Path) -> Way:
     Args:
         directory: An existing directory.
     Raises:
-        OSError: It cannot be followed.
+        OSError: The path cannot be followed.
     [test: tests/harness/system/test_files.py]
     """
     owners = (os.geteuid(), 0)
@@ -99,7 +100,7 @@ def way_fault(directory: Path) -> str | None:
     Args:
         directory: An existing directory.
     Raises:
-        OSError: It cannot be followed.
+        OSError: The path cannot be followed.
     [test: tests/harness/system/test_working_directories.py]
     """
     return followed(directory).fault
@@ -111,7 +112,7 @@ def place_fault(directory: Path) -> str | None:
     Args:
         directory: An existing directory.
     Raises:
-        OSError: It cannot be followed.
+        OSError: The path cannot be followed.
     [test: tests/harness/uploads/test_places_of_others.py]
     """
     reason = directory_fault(directory)
@@ -134,7 +135,7 @@ def make_own_directory(directory: Path) -> str | None:
     Returns:
         Its `way_fault`, if it has one. Nothing new is left then.
     Raises:
-        OSError: It cannot be made or followed.
+        OSError: The directory cannot be made or followed.
     [test: tests/harness/uploads/test_places_of_others.py]
     """
     new = [place for place in (directory, *directory.parents) if not place.exists()]

@@ -1,6 +1,6 @@
 """Facts about processes, and a leash, which ends a process with its parent, even if that is killed.
 
-As a program it takes the parent's number and a command.
+Run as a program, the module takes the parent's number and a command.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What whoever shows a run is told: the progress of its step, and sentences."""
+"""Messages to whoever shows a run: the progress of its step, and sentences."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,8 +34,8 @@ class _Part:
     """One of several equal parts of a step.
 
     Attributes:
-        listener: Who is told of the step; None for nobody.
-        number: The part's, from 0.
+        listener: The function that is told of the step; None for nobody.
+        number: The number of the part, from 0.
         parts: The number of parts.
     """
 
@@ -51,7 +51,7 @@ class _Part:
 
 @contextmanager
 def part_of_step(number: int, parts: int) -> Iterator[None]:
-    """Count progress in the block as that of part `number` (from 0) of a step of equal parts."""
+    """Count progress in the block as progress of part `number` (from 0) of a step of equal parts."""
     with listening(_Part(_listener, number, parts).told):
         yield
 

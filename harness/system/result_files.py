@@ -44,7 +44,7 @@ def not_result(path: Path, name: str) -> Refusal:
 
 
 def result_path(path: Path | str, name: str) -> Path:
-    """Return the path, or that of the named file in a directory.
+    """Return the path, or the path of the named file in a directory.
 
     Raises OptionError if no file has such a name; callers call the argument `path`.
     """

@@ -16,10 +16,10 @@ from fairshares.harness.system.threads import ContextPool, ContextThread
 
 _LARGE = 1 << 20  # bytes of a file that is read as a stream
 _AT_ONCE = 64  # requests to a store
-CONNECT_S = 60.0  # to log in at a store
-FILE_S = 60.0  # to send or fetch a file, and what LEAST_RATE allows in addition
+CONNECT_S = 60.0  # the time to log in at a store
+FILE_S = 60.0  # the time to send or fetch a file, and what LEAST_RATE allows in addition
 LEAST_RATE = 1 << 14  # bytes a second
-LIST_S = 3600.0  # to list a store
+LIST_S = 3600.0  # the time to list a store
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -53,7 +53,7 @@ class Store(Protocol):
         """Forget earlier listings."""
 
     def ls(self, path: str, *, detail: bool, **options: float) -> list[StoreEntry]:
-        """Return what is in a directory."""
+        """Return the files in a directory."""
 
     def cat_file(self, path: str, **options: float) -> bytes:
         """Return a file's content."""
@@ -70,8 +70,8 @@ class File(ABC):
     """A file.
 
     Attributes:
-        name: Its name, without a directory.
-        size: Its bytes.
+        name: The file's name, without a directory.
+        size: The number of the file's bytes.
     """
 
     name: str
@@ -166,7 +166,7 @@ def put(store: Store, path: str, body: bytes) -> None:
 
 
 def within(seconds: float, store: Store | None, act: StoreCall[T]) -> T:
-    """Return what a call of a store's method returns, or raise TimeoutError where it takes too long.
+    """Return the result of a call of a store's method, or raise TimeoutError where it takes too long.
 
     Libraries of stores limit silence, if anything. Those that are asynchronous end the call then. Others go
     on with it in a thread that nobody waits for, and that ends with this process.

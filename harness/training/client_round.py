@@ -43,14 +43,14 @@ class TrainingRound:
 
     Attributes:
         task: The name of the task of vectors.
-        reveal: The number of the reveal for which a client seals its update.
+        reveal: The number of the reveal for which a client seals its update, from 1 on.
         domain: The groups and labels that records may have.
-        features: The model's features.
-        parameters: Of the model now, shape (k - 1, p + 1).
-        clip: The norm to which a record's gradient is shortened.
+        features: The model's p features.
+        parameters: The model's parameters in this round, shape (k - 1, p + 1) for k labels.
+        clip: The L2 norm to which a record's gradient is shortened.
         largest_weight: The bound on a record's weight.
         weights: A record's weight by group and label; None if each weighs 1.
-        fairgrad: How the counts are made that follow an update, if any do.
+        fairgrad: How the counts are made that follow an update; None if none do.
     """
 
     task: str
@@ -74,25 +74,32 @@ class TrainingRound:
 
         Args:
             path: The file, or its directory.
+        Returns:
+            The round.
         Raises:
-            ResultFileError: It is no such file.
+            ResultFileError: The file is no such file.
         """
         with naming(PYTHON):
             return read_round(result_path(path, ROUND_FILE))
 
     def update(self, records: TabularRecords | Path | str) -> Floats:
-        """Return the update that one client's records make, shape (coordinates,).
+        """Make the update of one client's records.
+
+        A warning says how many values of a column count as nothing.
 
         Computes: the mean over records of the loss's gradient, each clipped, then weighed. Counts of what the
         model gets right and wrong follow if groups are weighed while it is trained.
-        Guarantees: it is the row that a training on one machine has for this client. As everybody sees who
-        sends, no value of a group, label or feature decides whether there is one, whatever the round says.
+        Guarantees: the update is the row that a training on one machine has for this client. As everybody
+        sees who sends, no value of a group, label or feature decides whether there is an update, whatever the
+        round says.
         [test: tests/harness/training/test_client_round.py]
         Edge cases: records whose group or label is not the round's are left out, and values that are none of
         its features count as nothing, with a warning. Without any record the update is of zeros.
 
         Args:
             records: A file or frame with the columns group and label and the model's features, of one client.
+        Returns:
+            The update, secret, shape (coordinates,).
         Raises:
             RecordsError: The records can't be read, lack a column, or are of several clients.
         """
@@ -106,10 +113,19 @@ class TrainingRound:
 
 
 def update_of(asked: TrainingRound, records: TabularRecords, say: Say) -> Floats:
-    """Return the update of one client's records for a round, and say which values count as nothing.
+    """Make the update of one client's records for a round, and say which values count as nothing.
 
-    Everybody sees whether a client sends. So what the round says, and what the records hold, decide about its
-    numbers alone: what can't be counted is left out, down to an update of zeros.
+    Everybody sees whether a client sends. So what the round says, and what the records hold, decide about the
+    update's numbers alone: what can't be counted is left out, down to an update of zeros.
+
+    Args:
+        asked: The round.
+        records: The records, of one client.
+        say: A function that takes a sentence for each column with values that count as nothing.
+    Returns:
+        The update, secret, shape (coordinates,).
+    Raises:
+        RecordsError: As `TrainingRound.update`.
     """
     own = read_own(records, [*asked.features.by_name], asked.domain, say)
     if own.clients > 1:
@@ -148,7 +164,14 @@ def update_of(asked: TrainingRound, records: TabularRecords, say: Say) -> Floats
 
 
 def check_task(asked: TrainingRound, task: Task) -> None:
-    """Raise ShareError unless a round is one of a task of vectors."""
+    """Check that a round is one of a task of vectors.
+
+    Args:
+        asked: The round.
+        task: The task.
+    Raises:
+        ShareError: The round is of another task.
+    """
     if asked.task != task.name:
         raise ShareError(
             f"The round is of task {asked.task[:16]}, and this is task {task.name[:16]}; ask the coordinator "
@@ -157,7 +180,15 @@ def check_task(asked: TrainingRound, task: Task) -> None:
 
 
 def read_round(path: Path) -> TrainingRound:
-    """Return the round in a file, or raise ResultFileError."""
+    """Read the round in a file.
+
+    Args:
+        path: The file.
+    Returns:
+        The round.
+    Raises:
+        ResultFileError: The file is no `round.json`, or damaged.
+    """
     refusal = Refusal(
         ResultFileError, str(path), "a round of a training", "fetch it again from the training's coordinator"
     )
@@ -190,7 +221,7 @@ def read_round(path: Path) -> TrainingRound:
 
 
 def _fairgrad(file: RoundFile, domain: RecordDomain) -> FairGrad | None:
-    """Return how the file's counts are made; OptionError if they can't be."""
+    """Return how the file's counts are made; raise OptionError if they cannot be made."""
     stated = file.fairness
     if isinstance(stated, UnsetType):
         return None

@@ -1,4 +1,4 @@
-"""What a training over hosts declares before anybody sends: the model, the rounds, and the task's vectors."""
+"""The declaration of a training over hosts: the model, the rounds, and the task's vectors."""
 
 import json
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def descent_of(request: TrainRequest, *, is_weighed: bool) -> Descent:
     """Return how the model's parameters are found.
 
     Args:
-        request: What was asked for.
+        request: The options of the training.
         is_weighed: Whether a release of weights weighs the records.
 
     Raises:
@@ -60,7 +60,7 @@ def fairgrad_of(request: TrainRequest, domain: RecordDomain) -> FairGrad | None:
 
 
 def revealed_of_rounds(rounds: int, coordinates: int, *, has_counts: bool) -> str:
-    """Return what the rounds of a training reveal, in words.
+    """Return the values that the rounds of a training reveal, in words.
 
     Args:
         rounds: How many there are.
@@ -79,7 +79,7 @@ def settings_of_training(descent: Descent, fairgrad: FairGrad | None, loss: Conc
     Args:
         descent: How the model's parameters were found.
         fairgrad: How groups were weighed, if at all.
-        loss: That of all rounds.
+        loss: The privacy loss of all rounds.
     """
     return TrainingSettings(
         rounds=descent.rounds,
@@ -123,10 +123,10 @@ class DeclaredTraining:
         is_weighed: bool,
         participations: int | None = None,
     ) -> "DeclaredTraining":
-        """Return what was asked for; OptionError if groups and labels are not declared, or options conflict.
+        """Return the declared training; OptionError without groups and labels, or if options conflict.
 
         Args:
-            request: What was asked for.
+            request: The options of the training.
             features: The features of the model.
             is_weighed: Whether a release of weights weighs the records.
             participations: In how many rounds a client takes part at most, if that was asked for.

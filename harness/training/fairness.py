@@ -33,7 +33,7 @@ class FairGrad:
     """Weights of groups and labels in the loss, by how far the model is from a definition of fairness.
 
     Source: Maheshwari and Perrot 2023, without slack. A model is fair if all gaps F_k = C_k0 + sum_k' C_kk'
-    accuracy_k' are 0, with k' a group and a label. Weights are those of the Lagrangian.
+    accuracy_k' are 0, with k' a group and a label. The weights follow from the Lagrangian.
 
     Attributes:
         fairness: The definition, one of `FAIRNESS`.

@@ -18,10 +18,10 @@ from fairshares.protocols.arrays import Floats
 from fairshares.protocols.json_values import JsonFields, JsonValue
 
 MAX_COLUMNS = 100_000
-_ENDS = ("low", "high")  # of a range
+_ENDS = ("low", "high")  # the ends of a range
 _KEYS = (*_ENDS, "categories")
 _NEITHER = "A feature has categories, or a low end and a high one above it."
-_TRUTH = {"true": "1", "false": "0"}  # as numbers of a range, however they are written
+_TRUTH = {"true": "1", "false": "0"}  # truth as numbers of a range, however it is written
 _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
 
 

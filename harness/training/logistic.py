@@ -29,14 +29,19 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.arrays import Floats, Integers
 from fairshares.protocols.json_values import JsonValue
 
-SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
+SumOf = Callable[[Floats], Floats]  # a function from updates, a row per protected unit, to their noisy sum
 
 
 @dataclass(frozen=True)
 class Descent:
     """The training's parameters, fixed beforehand; the defaults did well on public data.
 
-    `clip` bounds the L2 norm of a record's gradient.
+    Attributes:
+        rounds: The number of rounds of gradient descent, at least 1.
+        clip: The bound on the L2 norm of a record's gradient, before it is weighed.
+        largest_weight: The bound on a record's weight.
+        learning_rate: The step of the descent.
+        momentum: The momentum of the descent, from 0 to below 1.
     """
 
     rounds: int
@@ -48,11 +53,11 @@ class Descent:
 
 @dataclass(frozen=True)
 class UpdateBounds:
-    """What a task of vectors, or a session, declares of a training's updates.
+    """The bounds that a task of vectors, or a session, declares of a training's updates.
 
     Attributes:
         coordinates: The length of an update.
-        norm: A bound on its L2 norm, in which its weight is already.
+        norm: A bound on the L2 norm of a weighed update.
     """
 
     coordinates: int
@@ -65,6 +70,14 @@ class UpdateBounds:
         Computes: (k - 1)(p + 1) coordinates of norm N = clip * largest_weight. With `fairgrad`, a count for
         each cell follows, and the norm is N / sqrt(1 - share).
         [test: tests/harness/training/test_client_round.py]
+
+        Args:
+            labels: The number of labels, k.
+            columns: The number of columns of features, p.
+            how: The training's parameters.
+            fairgrad: How groups are weighed during training; None if they are not.
+        Returns:
+            The bounds.
         """
         coordinates = (labels - 1) * (columns + 1)
         norm = how.clip * how.largest_weight
@@ -113,7 +126,7 @@ class Examples:
         return np.eye(self.labels)[self.label][:, 1:]
 
     @cached_property
-    def _means(self) -> csr_array:  # of records, to clients
+    def _means(self) -> csr_array:  # the means of records, to clients
         share = 1 / np.bincount(self.client, minlength=self.clients)[self.client]
         places = self.client, np.arange(len(self.client))
         return csr_array((share, places), shape=(self.clients, len(self.client)))
@@ -130,12 +143,21 @@ class Examples:
     ) -> Floats:
         """Return an update per protected unit, clipped, then weighed.
 
-        The shape is (n, d) if records are protected, (M, d) if clients are. Weights are cut to
-        [-largest_weight, largest_weight]. With `fairgrad`, `weights` are per group and label, and a record's
-        counts follow its update. A client's update is the mean of its records'; a client without records has
-        the update 0.
+        A client's update is the mean of its records' updates. A client without records has the update 0.
+
         Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
+
+        Args:
+            parameters: The model's parameters in this round, shape (k - 1, p + 1).
+            clip: The L2 norm to which a record's gradient is shortened.
+            largest_weight: The bound on weights, which are cut to [-largest_weight, largest_weight].
+            unit: The protected unit.
+            fairgrad: How groups are weighed during training; a record's counts then follow its update. None:
+                they are not weighed.
+            weights: The weights by group and label, with `fairgrad`. None: `weight` of each record.
+        Returns:
+            Updates, shape (n, d) if records are protected, (M, d) if clients are.
         """
         predicted = probabilities(parameters, self._inputs)
         off = predicted[:, 1:] - self._of_label
@@ -161,7 +183,7 @@ class Descending:
     """Gradient descent between two rounds. All of it follows from the noisy sums so far.
 
     Attributes:
-        parameters: Of the model now, shape (k - 1, p + 1).
+        parameters: The model's parameters, shape (k - 1, p + 1).
         velocity: The last step, by which the next one is moved on.
         total: The sum of the parameters after each step of the later half.
         counts: With `FairGrad`, the sum of all noisy counts so far, shape (cells,).
@@ -178,7 +200,14 @@ class Descending:
 
     @classmethod
     def begun(cls, shape: tuple[int, int], fairgrad: FairGrad | None) -> "Descending":
-        """Return the descent before its first round, with parameters of this shape."""
+        """Return the descent before its first round.
+
+        Args:
+            shape: The shape of the parameters, (k - 1, p + 1).
+            fairgrad: How groups are weighed during training; None if they are not.
+        Returns:
+            The descent, with parameters of 0.
+        """
         zeros = np.zeros(shape)
         return cls(zeros, zeros, zeros, np.zeros(fairgrad.cells if fairgrad else 0))
 
@@ -188,10 +217,12 @@ class Descending:
         """Return the descent after one more round.
 
         Args:
-            noisy: The noisy sum of updates, followed with `fairgrad` by that of counts.
+            noisy: The noisy sum of updates; with `fairgrad`, the noisy sum of counts follows.
             clients: The number of clients, by which the sum is divided.
             how: The training's parameters.
-            fairgrad: How groups are weighed, if at all.
+            fairgrad: How groups are weighed during training; None if they are not.
+        Returns:
+            The descent before the next round.
         """
         size = self.parameters.size
         gradient = noisy[:size].reshape(self.parameters.shape) / clients
@@ -209,24 +240,45 @@ class Descending:
         return Descending(parameters, velocity, total, counts, weights, done)
 
     def without_sum(self, how: Descent) -> "Descending":
-        """Return the descent after a round that revealed nothing, which leaves the model as it was."""
+        """Return the descent after a round that revealed nothing, which leaves the model as it was.
+
+        Args:
+            how: The training's parameters.
+        Returns:
+            The descent before the next round.
+        """
         total = self.total
         if self.done >= how.rounds // 2:
             total = total + self.parameters
         return replace(self, total=total, done=self.done + 1)
 
     def average(self, how: Descent) -> Floats:
-        """Return the mean of the parameters after each step of the later half of all rounds."""
+        """Return the mean of the parameters after each step of the later half of all rounds.
+
+        Args:
+            how: The training's parameters.
+        Returns:
+            The parameters of the trained model, shape (k - 1, p + 1).
+        """
         return self.total / (how.rounds - how.rounds // 2)
 
 
 def fit(
     examples: Examples, sum_of: SumOf, how: Descent, unit: PrivacyUnit, fairgrad: FairGrad | None = None
 ) -> Floats:
-    """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
+    """Train on noisy sums.
 
     Computes: gradient descent with heavy-ball momentum. The result is the mean of the parameters after each
     step of the later half, as noise averages out over these.
+
+    Args:
+        examples: The records to train on.
+        sum_of: A function from updates, a row per protected unit, to their noisy sum.
+        how: The training's parameters.
+        unit: The protected unit.
+        fairgrad: How groups are weighed during training; None if they are not.
+    Returns:
+        Parameters of shape (k - 1, p + 1), for `probabilities`.
     """
     state = Descending.begun(examples.shape, fairgrad)
     for _ in range(how.rounds):
@@ -238,9 +290,13 @@ def fit(
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:
-    """Return each label's probability, shape (n, k), for `inputs` as `with_constant` returns them.
+    """Return each label's probability. The first label's score is 0.
 
-    The first label's score is 0.
+    Args:
+        parameters: The model's parameters, shape (k - 1, p + 1).
+        inputs: Features as `with_constant` returns them, shape (n, p + 1).
+    Returns:
+        Probabilities, shape (n, k).
     """
     scores = np.concatenate([np.zeros((len(inputs), 1)), inputs @ parameters.T], axis=1)
     odds = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -248,7 +304,13 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
 
 
 def with_constant(features: Floats) -> Floats:
-    """Return features and a last column of ones."""
+    """Return features and a last column of ones.
+
+    Args:
+        features: Encoded features, shape (n, p).
+    Returns:
+        Shape (n, p + 1).
+    """
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
@@ -256,7 +318,14 @@ MODEL_FILE = "model.json"
 
 
 class StatedModel(Struct, frozen=True, kw_only=True):
-    """A model's parameters, for each label but the first by column, and what they are for."""
+    """A model's parameters as files state them, and what they are for.
+
+    Attributes:
+        labels: All k labels.
+        features: The declared range or categories of each feature, by name.
+        columns: The names of the parameters' p columns, and of the intercept.
+        parameters: Shape (k - 1, p + 1): a row for each label but the first.
+    """
 
     labels: list[TypedName]
     features: dict[str, dict[str, float | list[str]]]
@@ -265,7 +334,7 @@ class StatedModel(Struct, frozen=True, kw_only=True):
 
 
 class ModelFile(StatedModel, frozen=True, kw_only=True):
-    """`model.json`."""
+    """The file `model.json`."""
 
     file_name: ClassVar[str] = MODEL_FILE
     schema: Literal[1] = 1
@@ -276,12 +345,12 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     """Logistic regression trained under differential privacy; `fit` learns nothing.
 
     Args:
-        features: The declared ones.
+        features: The features that were declared for the training.
         labels: All k labels.
         parameters: Shape (k - 1, p + 1): coefficients, then the intercept, for each label but the first.
     """
 
-    __module__ = "fairshares"  # where a pickle finds it again, whatever moves
+    __module__ = "fairshares"  # the place where a pickle finds it again, whatever moves
 
     def __init__(self, features: Features, labels: Sequence[TypedName], parameters: Floats) -> None:
         self.features = features
@@ -294,9 +363,11 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
         Args:
             path: `model.json`, or its directory.
+        Returns:
+            The model.
         Raises:
-            ResultFileError: It is no such file.
-            FeaturesError: It declares no features.
+            ResultFileError: The file is no `model.json`, or damaged.
+            FeaturesError: The file declares no features.
         """
         path = result_path(path, MODEL_FILE)
         refusal = not_result(path, MODEL_FILE)
@@ -306,7 +377,16 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @classmethod
     def from_stated(cls, stated: StatedModel, refusal: Refusal) -> "LogisticModel":
-        """Return the model that a file states, or raise `refusal`'s error if the file states none."""
+        """Return the model that a file states.
+
+        Args:
+            stated: The model's part of the file.
+            refusal: The error if the file states no model.
+        Returns:
+            The model.
+        Raises:
+            FairSharesError: The file states no model; in the class of `refusal`.
+        """
         features = features_from_json(stated.features, refusal.where)
         sizes = [len(row) for row in stated.parameters]
         if sizes != [features.columns + 1] * (len(stated.labels) - 1) or not sizes:
@@ -324,7 +404,11 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the fields of `model.json`, but for the privacy of the training."""
+        """Return the fields of `model.json` without the privacy of the training.
+
+        Returns:
+            The fields, as `stated` has them.
+        """
         return {"schema": SCHEMA, **as_json(self.stated)}
 
     @property
@@ -334,7 +418,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def feature_names_in_(self) -> TypedNames:
-        """The features' names, shape (p,)."""
+        """The features' names, shape (n_features_in_,)."""
         return np.array([*self.features.by_name], dtype=object)
 
     @property
@@ -343,14 +427,22 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         return len(self.features.by_name)
 
     def fit(self, X: Samples, y: "Samples | None" = None, **_: object) -> "LogisticModel":  # noqa: ARG002, N803
-        """Do nothing: the model is trained."""
+        """Do nothing: the model is trained.
+
+        Args:
+            X: Not used.
+            y: Not used.
+            _: Not used.
+        Returns:
+            The model itself.
+        """
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
     def predict_proba(self, X: Samples) -> Floats:  # noqa: N803
-        """Return each label's probability, shape (n, k), in the order of `classes_`.
+        """Return each label's probability, in the order of `classes_`.
 
         Values outside a declared range count as its nearer end, truth as 1 or 0. Missing values, and texts
         that are no number, count as the middle of the range; undeclared categories as none of them. A warning
@@ -359,6 +451,8 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         Args:
             X: A frame that narwhals knows, with the features as columns; or an array with the columns of
                 `feature_names_in_`.
+        Returns:
+            Probabilities, shape (n, k).
         Raises:
             RecordsError: A column is missing, is no feature or holds dates; or X is neither frame nor array.
                 Or nothing in a column can be read, except in a single row with a missing value or an
@@ -372,7 +466,14 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         return shares[:, np.argsort(np.array(self.labels))]
 
     def predict(self, X: Samples) -> TypedNames:  # noqa: N803
-        """Return each row's most probable label, shape (n,)."""
+        """Return each row's most probable label.
+
+        Args:
+            X: As in `predict_proba`.
+        Returns:
+            Labels of `classes_`, shape (n,).
+        Raises: as in `predict_proba`.
+        """
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 

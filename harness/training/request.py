@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from fairshares.harness.security_models import SecurityModel
     from fairshares.protocols.accounting.calibration import NeighboringRelation
 
-_SHARE = Fraction(1, 5)  # of epsilon and delta for weights, unless told
+_SHARE = Fraction(1, 5)  # a share of epsilon and delta for weights, unless told
 
 
 FAIRGRAD = "fairgrad"

@@ -35,7 +35,7 @@ class RoundFile(Struct, frozen=True, kw_only=True):
         groups: The groups that records may have.
         labels: The labels that records may have.
         features: The declaration of the model's features.
-        parameters: Of the model now, a list for each label but the first.
+        parameters: The model's parameters in this round, a list for each label but the first.
         clip: The norm to which a record's gradient is shortened.
         largest_weight: The bound on a record's weight.
         weights: The weight of a record by group and label; without it each record weighs 1.

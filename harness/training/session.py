@@ -36,9 +36,9 @@ class _Opened:
     """A session whose parties are up.
 
     Attributes:
-        sums: Its rounds.
-        stack: Ends the parties.
-        left: Ends them, too, if the session is forgotten.
+        sums: The session's rounds.
+        stack: The block that ends the parties when it is closed.
+        left: The call that ends the parties if the program forgets the session.
     """
 
     sums: OpenSums
@@ -75,11 +75,11 @@ class SumSession:
 
     Attributes:
         rule: The bounds of vectors.
-        step: The step of the grid to which coordinates are rounded.
+        step: The step of the grid to which coordinates are rounded, in the vectors' units.
         plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
         rounds: The number of rounds.
-        piece: The noise made ahead that it took.
-        seconds: The time of each round so far, without the clients' work.
+        piece: The noise made ahead that the session took, if any.
+        seconds: The seconds that each round so far took, without the clients' work.
         sent_bytes: The bytes that each party sent, known after the last round.
     """
 
@@ -110,15 +110,16 @@ class SumSession:
 
         Args:
             security: A model of `fairshares security`. Default: ring with MP-SPDZ, else mpyc.
-            clients: The most rows of a round, public.
-            coordinates: The length of a vector.
-            rounds: The number of rounds.
-            clip: The largest norm of a row before weighing; noise grows with it.
+            clients: The most rows of a round, public; at least 1.
+            coordinates: The length of a vector, at least 1.
+            rounds: The number of rounds, at least 1.
+            clip: The largest L2 norm of a row before weighing, above 0; noise grows with it.
             epsilon: The ε of all rounds together.
             delta: The δ of all rounds together.
-            largest_weight: The bound on a row's weight, fixed beforehand; noise grows with it.
+            largest_weight: The bound on a row's weight, above 0, fixed beforehand; noise grows with it.
             unit: Who is protected, "client" or "record".
-            rows: Whose vector a row is. Protected records in clients' rows double the noise.
+            rows: Whose vector a row is, a "client" or a "record". Default: the unit. Protected records in
+                clients' rows double the noise.
             noise: "joint" Gaussian noise that nobody knows; or "distributed", each party's own, for long
                 vectors.
             offline: Whether to take joint noise that `preprocess` made.
@@ -126,7 +127,7 @@ class SumSession:
             population: Who is charged. "none" charges nobody; so does None, unless the ledger has budgets.
                 Where its runs protect what a record says, protected records are replaced ones here, too.
             budget: The population's ε or (ε, δ).
-            ledger: A file, by default that of commands.
+            ledger: The file of charges. Default: as for commands.
             timeout: Seconds for the parties to start, and for each round.
             step: The largest step of the grid to which coordinates are rounded at random, in the vectors' own
                 units. Default: rounding adds at most 4 % to the clipping norm, and if the noise reaches as
@@ -134,7 +135,7 @@ class SumSession:
             parties: How many parties add up, in "semi2k", "spdz2k", "shamir", "malicious-shamir" and "mpyc".
                 Default: the model's usual number.
         Raises:
-            FairSharesError: A subclass for each mistake.
+            FairSharesError: A subclass for each mistake, whose message says what to do.
         """
         with naming(PYTHON):
             request = SumsRequest(
@@ -211,7 +212,7 @@ class SumSession:
 
     @property
     def piece(self) -> Piece | None:
-        """The noise made ahead that it took, if any."""
+        """The noise made ahead that the session took, if any."""
         state = self._state
         if isinstance(state, PlannedSums):
             return None
@@ -219,7 +220,7 @@ class SumSession:
 
     @property
     def seconds(self) -> list[float]:
-        """The time of each round so far, without the clients' work."""
+        """The seconds that each round so far took, without the clients' work."""
         state = self._state
         if isinstance(state, PlannedSums):
             return []
@@ -231,16 +232,27 @@ class SumSession:
         return self._state.sent_bytes if isinstance(self._state, RevealedSums) else None
 
     def check_supported(self) -> None:
-        """Raise UnsupportedError if the model cannot run the session here."""
+        """Check that the model can run the session on this machine.
+
+        Raises:
+            UnsupportedError: The model cannot, and the message says why.
+        """
         with naming(PYTHON):
             self._planned.check_supported()
 
     def preprocess(
         self, sessions: int = 1, progress: Progress = lambda _: None
     ) -> list[dict[str, JsonValue]]:
-        """Make the joint noise of 1 to 1000 later sessions; return its costs.
+        """Make the joint noise of later sessions of the same arguments, which take it by `offline=True`.
 
-        An error leaves finished noise.
+        Args:
+            sessions: How many sessions the noise is for, from 1 to 1000.
+            progress: A function that takes the name of each step as the step begins.
+        Returns:
+            The costs of each piece: mpc_s (seconds), sent_bytes and attempts.
+        Raises:
+            FairSharesError: The noise of this session cannot be made ahead, or the parties failed. Pieces
+                that were finished before stay.
         """
         with naming(PYTHON):
             number = parse_pieces(as_text(sessions), "sessions")
@@ -248,9 +260,12 @@ class SumSession:
         return [as_json(piece) for piece in made]
 
     def open(self) -> "SumSession":
-        """Start the parties, and charge all rounds once they wait; return the session.
+        """Start the parties, and charge all rounds once the parties wait.
 
+        Returns:
+            The session.
         Raises:
+            OptionError: The session was opened before.
             FairSharesError: The budget falls short, the model cannot run here, or a party does not start.
         """
         if not isinstance(self._state, PlannedSums):
@@ -263,16 +278,20 @@ class SumSession:
         return self
 
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
-        """Return the sum of one round's vectors, each clipped, then weighed, with noise of mean 0.
+        """Reveal the noisy sum of one round's vectors, each clipped, then weighed.
 
         Args:
-            updates: Shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as 0.
-            weights: Shape (rows,), cut to `largest_weight`. None: 1 each.
+            updates: The vectors, secret, shape (rows, coordinates), at most `clients` rows. A row that is not
+                finite counts as 0.
+            weights: The rows' weights, shape (rows,), cut to `largest_weight`. None: 1 each.
+        Returns:
+            The sum with noise of mean 0, shape (coordinates,), in the vectors' units.
         Raises:
-            OptionError: There are too many rows or rounds, or another shape.
+            OptionError: The session is not open, there are too many rows or rounds, or the arrays have
+                another shape.
             PartyFailedError: A party failed, which ends the session.
-            PartyTimeoutError: Likewise, if it was late.
-            OutputError: Likewise, if it revealed something else.
+            PartyTimeoutError: A party was late, which ends the session.
+            OutputError: A party revealed something else, which ends the session.
         """
         state = self._state
         if not isinstance(state, _Opened):
@@ -286,10 +305,10 @@ class SumSession:
                 raise
 
     def close(self) -> None:
-        """End the parties, for good.
+        """End the parties for good. A session that is not open stays as it is.
 
         Raises:
-            LedgerError: The outcome cannot be written.
+            LedgerError: The outcome cannot be written to the ledger.
         """
         state = self._state
         if not isinstance(state, _Opened):
@@ -316,7 +335,11 @@ class SumSession:
 
     @property
     def result(self) -> EngineResult:
-        """The engine's result, once the session is over; OptionError before."""
+        """The engine's result.
+
+        Raises:
+            OptionError: The session is not over.
+        """
         if not isinstance(self._state, RevealedSums):
             raise OptionError("This session is not over; close it, or leave its `with` block, first.")
         return self._state.result

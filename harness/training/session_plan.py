@@ -1,4 +1,4 @@
-"""What rounds of noisy sums are asked for, and the step and noise that follow. Nothing is charged here."""
+"""The rounds of noisy sums that are asked for, with their step and noise. Nothing is charged here."""
 
 import math
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from fairshares.protocols.spec import (
 )
 
 MAX_ROUNDS = 100_000
-_ROUNDING_SHARE = 1 / 3  # of the noise's standard deviation
+_ROUNDING_SHARE = 1 / 3  # a share of the noise's standard deviation
 NOT_MADE_AHEAD = "Parties draw distributed noise in the run itself: only joint noise is made ahead."
 
 Parties = tuple[int, int]
@@ -44,8 +44,8 @@ class WantedSums:
         clip: The largest norm of a row before weighing.
         largest_weight: The bound on a row's weight.
         total: The loss of all rounds together.
-        unit: Who is protected.
-        rows: Whose vector a row is.
+        unit: The unit that is protected.
+        rows: The unit whose vector a row is.
         are_replaced: Whether another record may take the place of a protected one; else it comes or goes.
         distributed: Whether each party draws noise of its own; else nobody knows the noise.
         offline: Whether noise is taken that was made ahead.
@@ -167,7 +167,7 @@ class PlannedSums:
     """Rounds whose noise is known. Nothing is charged, and no party has started.
 
     Attributes:
-        wanted: What was asked for.
+        wanted: The rounds that were asked for.
         model: The security model whose parties add up.
         rule: The bounds of vectors, and the grid to which they are rounded.
         plan: The noise, and what all rounds spend.

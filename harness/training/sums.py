@@ -1,7 +1,7 @@
 """Rounds of noisy sums, from value to value: planned, allowed, ready, charged, open, revealed.
 
 Each step takes the value of the step before, as a release's steps do (`harness/pipeline/run.py`). All rounds
-together have one charge, which may be that of a larger run.
+together have one charge, which may belong to a larger run.
 """
 
 import math
@@ -29,7 +29,7 @@ from fairshares.harness.system.files import working_directory
 from fairshares.harness.training.session_plan import PlannedSums
 from fairshares.protocols.arrays import Floats, Integers
 
-_VALUES_AT_A_TIME = 1 << 22  # that are split into shares, to bound memory
+_VALUES_AT_A_TIME = 1 << 22  # values that are split into shares at a time, to bound memory
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class AllowedSums:
 
     Attributes:
         planned: The rounds.
-        piece: Their noise, which is out of the stock for good; None if parties make it in the rounds.
+        piece: The noise of the rounds, which is out of the stock for good; None if parties make it in the
+            rounds.
     """
 
     planned: PlannedSums
@@ -70,7 +71,7 @@ class ReadySums:
 
 @dataclass(frozen=True)
 class ChargedSums:
-    """Ready rounds whose charge is on disk, for good: their own, or that of the larger run they are part of.
+    """Ready rounds whose charge is on disk, for good: their own, or the charge of the larger run.
 
     It is made by `charge` alone, and lets its own parties begin.
     """
@@ -146,7 +147,7 @@ class OpenSums:
         return replace(self.so_far(), sent_bytes=sent_bytes)
 
     def so_far(self) -> "RevealedSums":
-        """Return what the rounds took until now, without what parties sent."""
+        """Return the costs of the rounds until now, without the bytes that parties sent."""
         return RevealedSums(self.allowed, tuple(self.seconds), None)
 
 
@@ -166,7 +167,7 @@ class RevealedSums:
 
     @property
     def result(self) -> EngineResult:
-        """What the rounds took, as of any run; their sums are with whoever asked for them."""
+        """The costs of the rounds, as of any run; their sums are with whoever asked for them."""
         model = self.allowed.planned.model
         engine = engine_of(model)
         return EngineResult(
@@ -192,7 +193,7 @@ def with_noise(planned: PlannedSums, stock: Stock, place: Path) -> AllowedSums:
 
 @contextmanager
 def prepare(allowed: AllowedSums, work: Path, timeout_s: float) -> Iterator[ReadySums]:
-    """Start the parties under `work`; they wait. The block ends them, else as `Runner.prepare`."""
+    """Start the parties under `work`, as `Runner.prepare` does. They wait, and the block ends them."""
     planned = allowed.planned
     shape = RoundsShape(planned.rounds, planned.rule.coordinates)
     engine = engine_of(planned.model)
@@ -201,7 +202,7 @@ def prepare(allowed: AllowedSums, work: Path, timeout_s: float) -> Iterator[Read
 
 
 def charge(ready: ReadySums, charging: Entry, stock: Stock) -> ChargedSums:
-    """Write the charge of rounds whose parties wait, to an entry that may be that of a larger run.
+    """Write the charge of rounds whose parties wait, to an entry that may belong to a larger run.
 
     Raises as `ChargedRun`; UsedNoiseError if a run has used the noise, whose stock is a copy.
     """

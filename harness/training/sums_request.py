@@ -17,7 +17,7 @@ from fairshares.harness.request.request import (
 from fairshares.harness.training.request import TrainRequest
 from fairshares.harness.training.session_plan import MAX_ROUNDS, WantedSums
 
-MAX_SUMS_EPSILON = 32  # of rounds; see `plan_rounds`
+MAX_SUMS_EPSILON = 32  # the largest ε of rounds; see `plan_rounds`
 _MOST_CLIENTS = (1 << 63) - 1  # of whom a sum could not overflow; fewer, if each adds more than 1
 _LARGEST = 10**300  # fits a float, as do its square root and its halves
 
@@ -29,7 +29,7 @@ def _positive(value: Fraction) -> bool:
 class SumsRequest(Options):
     """Rounds of noisy sums of clients' vectors.
 
-    A field with a reader, a default or a name of its own says why. All others are those of releases and of
+    A field with a reader, a default or a name of its own says why. All others are fields of releases and of
     `train`.  [test: tests/harness/training/test_sums_request.py]
     """
 
@@ -44,7 +44,7 @@ class SumsRequest(Options):
             ),
             "help": "the ε of all rounds together",
         },
-        # As of `train`: δ is lost in all rounds together, and noise for 2^-40 would be half as large again.
+        # As in `train`: all rounds lose δ together, and noise for 2^-40 would be half as large again.
         delta={"default": TrainRequest.declared["delta"].default, "help": "the δ of all rounds together"},
     )
     randomness = OptionGroup(

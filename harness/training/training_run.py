@@ -113,17 +113,17 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 
 @dataclass(frozen=True)
 class ChosenTraining:
-    """What was asked of a training, and what follows from it before data are seen. All of it is public.
+    """A training that was asked for, with all that follows before data are seen. All of it is public.
 
     Attributes:
-        request: What was asked for.
-        account: Who is charged.
+        request: The options of the training.
+        account: The population that is charged, and the ledger.
         guarantee: The budget of the model's rounds.
         descent: How the model's parameters are found.
         grid: The thresholds of scores.
         relation: The neighboring relation of the rounds and of what is released beside them.
         weights: How weights are released before the rounds, with a budget of their own; None if they are not.
-        thresholds: How thresholds are released after the rounds; likewise.
+        thresholds: How thresholds are released after the rounds; None if they are not.
     """
 
     request: TrainRequest
@@ -137,7 +137,7 @@ class ChosenTraining:
 
     @property
     def stock(self) -> Stock:
-        """Where noise of the rounds that was made ahead is."""
+        """The stock of noise of the rounds that was made ahead."""
         return stock_of(self.request.where, self.request.account)
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
@@ -150,7 +150,7 @@ class ChosenTraining:
         return replace(domain, kind=RecordKind.SCORE, thresholds=self.grid)
 
     def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:
-        """Return the loss of the whole, given that of the model's `rounds`.
+        """Return the loss of the whole, given the loss of the model's `rounds`.
 
         The weights' loss adds to the larger one of model and thresholds (parallel composition): a random draw
         that sees no record puts a client in one of these two.
@@ -296,7 +296,8 @@ class _DividedRecords:
         """Return the records that the model did not see, with its scores.
 
         Args:
-            chosen: What was asked for, which says which label is positive and where the bins of scores end.
+            chosen: The training that was asked for, which says which label is positive and where the bins of
+                scores end.
             shares: Each label's probability by the model, shape (rows kept apart, labels).
         """
         positive = self.apart.domain.positive(chosen.request.positive_label)
@@ -325,7 +326,7 @@ class PlannedTraining:
     """A training whose noise and loss are known. Nothing is shared yet.
 
     Attributes:
-        chosen: What was asked of it.
+        chosen: The training that was asked for.
         sums: The model's rounds.
         fairgrad: How groups are weighed, if at all.
         total: The loss of the rounds and of the releases beside the model.
@@ -341,7 +342,7 @@ class PlannedTraining:
 
 @dataclass(frozen=True)
 class AllowedTraining:
-    """A planned training that the ledger would charge now. Refusals end here, but for those of the charge.
+    """A planned training that the ledger would charge now. Refusals end here, except by the charge.
 
     Attributes:
         planned: The training.
@@ -359,13 +360,13 @@ class AllowedTraining:
 
 @dataclass(frozen=True)
 class RevealedTraining:
-    """What the parties of a charged training revealed.
+    """The results of a charged training's parties.
 
     Attributes:
         allowed: The training.
         examples: The records that the model learned from.
         sums: The model's rounds.
-        parameters: The model's, which follow from the rounds' sums.
+        parameters: The model's parameters, which follow from the rounds' sums.
         weights: The release of weights, before the rounds; None without one.
         thresholds: The release of thresholds, after them; None without one.
     """
@@ -439,7 +440,7 @@ def reveal_training(
         split: The records, by purpose.
         encoded: The features of all records, shape (n, columns).
         series: The training's entry in the ledger.
-        partial: Where the releases beside the model are written.
+        partial: The directory into which the releases beside the model are written.
         work: A new directory for the parties of the rounds.
         progress: Receives the name of each step.
     """
@@ -510,7 +511,7 @@ def held_out(clients: int) -> Bools:
 def of_clients(records: ClientRecords, kept: Bools) -> ClientRecords:
     """Return these clients' records."""
     rows = kept[records.client]
-    number = np.cumsum(kept) - 1  # of a client among those that are kept
+    number = np.cumsum(kept) - 1  # the number of a client among those that are kept
     return replace(
         records,
         client_ids=records.client_ids[kept],
@@ -557,7 +558,7 @@ def plan_sums(
 
 
 def _manifest_of_training(revealed: RevealedTraining, charging: Entry, domain: RecordDomain) -> Manifest:
-    """Return the manifest of a training, from those of its parts, in the order in which they ran."""
+    """Return the manifest of a training, from its parts' manifests, in the order in which they ran."""
     planned = revealed.allowed.planned
     parts: dict[str, Manifest] = {}
     if revealed.weights is not None:
@@ -581,7 +582,7 @@ def _manifest_of_training(revealed: RevealedTraining, charging: Entry, domain: R
 def _manifest_of_rounds(
     chosen: ChosenTraining, sums: RevealedSums, examples: Examples, charging: Entry, inferred: bool
 ) -> Manifest:
-    """Return the manifest of the model's rounds, as that of a release among others."""
+    """Return the manifest of the model's rounds, as of a release among others."""
     planned = sums.allowed.planned
     noise = planned.plan.noise
     exact = planned.plan.exact
@@ -653,12 +654,12 @@ def train_on_source(
     """Read records, and train on them as `train_on_records`.
 
     Args:
-        request: What was asked for.
+        request: The options of the training.
         source: The records, as `table_at` takes them.
         features: The features of the model.
         target: A directory for the results, which must not exist.
         begin: Receives the name of each step.
-        say: Is told what a user should know before anything is spent.
+        say: A function that is told what a user should know before anything is spent.
 
     Raises:
         OptionError: Options conflict with each other or with the records.
@@ -712,7 +713,7 @@ def make_noise_ahead(request: TrainRequest, features: Features, runs: int, progr
 def _chosen_training(
     request: TrainRequest, account: Account, relation: NeighboringRelation
 ) -> ChosenTraining:
-    """Return what was asked of a training under a relation; OptionError if options conflict."""
+    """Return the training under a relation; OptionError if options conflict."""
     request.randomness.check_family()
     request = request.but(Trust.security, request.security or choose_model(None, request.trust.parties))
     domain = request.declares.of_kind(RecordKind.NONE)

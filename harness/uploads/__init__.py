@@ -9,7 +9,7 @@
 - `lists`, `identities`, `reasons`: a party's list of its uploads, signed by `signatures`, and what all
   parties accept. `aggregates` are their inputs to runs.
 
-What a task may be for are releases, so it is made, and explained, by `pipeline.tasks`.
+A task is for releases, so `pipeline.tasks` makes and explains it.
 
 Imports: `inputs` and below. Start with `task`, then `envelope`, `client` and `opening`.
 """

@@ -78,7 +78,7 @@ def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | 
         task: The task of the uploads.
         records: The clients' records.
         out: The directory in which each party gets a directory.
-        bounds: A policy that allows less than the task's, for all these clients, if there is one.
+        bounds: A policy that allows less than the policy of the task, for all these clients, if there is one.
 
     Raises RecordsError or ShareError.
     """

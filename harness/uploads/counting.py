@@ -39,13 +39,13 @@ from fairshares.protocols.json_values import JsonFields, JsonObject, JsonValue
 from fairshares.protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes of a batch
-_BYTES_AT_ONCE = 2**25  # of a batch, unless a single envelope is longer
+_BYTES_AT_ONCE = 2**25  # bytes of a batch, unless a single envelope is longer
 # So many are opened within a second or two, which is as long as it takes to start processes for it.
 _FEW = 2**13
 _BYTES_OF_FEW = 2**28
 _CHECKPOINT_S = 30.0  # between two times at which the checkpoint is written
 _WORD_BYTES = 8
-_LENGTH_BYTES = 8  # of a length or a number in a checkpoint, and before a worker's answers
+_LENGTH_BYTES = 8  # bytes of a length or a number in a checkpoint, and before a worker's answers
 _AGAIN = "again"  # what a cluster's worker says in place of a reason of an envelope that is repeated
 
 
@@ -54,7 +54,7 @@ class SoundEnvelope:
     """An envelope whose upload may count.
 
     Attributes:
-        bounds: Its client's own policy, None if the client states none beside the task's.
+        bounds: The client's own policy, None if the client states none beside the task's.
     """
 
     bounds: ClientPolicy | None
@@ -81,10 +81,10 @@ JudgedEnvelope = SoundEnvelope | UnsoundEnvelope | RepeatedEnvelope
 
 @dataclass(frozen=True)
 class OpenedBatch:
-    """What was found in a batch of envelopes.
+    """The content of a batch of envelopes.
 
     Attributes:
-        envelopes: What each envelope is, in order.
+        envelopes: The outcome of each envelope, in order.
         values: The values of the sound ones in that order, of shape (columns held, sound envelopes, words);
             or their sum, of shape (columns held, 1, words).
     """
@@ -98,7 +98,7 @@ class _DescribedOpener:
     task: str
     party: int
     keys: dict[str, str] = field(repr=False)
-    policy: str  # as JSON
+    policy: str  # the policy as JSON
 
 
 def opener_from_json(fields: JsonValue) -> "Opener":
@@ -123,23 +123,23 @@ class Opening(Protocol):
 
 
 class OpeningPool(Protocol):
-    """What opens batches of an opener's envelopes, in the order in which they were started."""
+    """A pool that opens batches of an opener's envelopes, in the order in which they were started."""
 
     @property
     def most_waiting(self) -> int:
-        """How many results may wait to be taken."""
+        """The most results that may wait to be taken."""
         ...
 
     def start(self, envelopes: bytes, apart: bool) -> Opening:
-        """Start to open envelopes; the arguments are those of `Opener.__call__`."""
+        """Start to open envelopes; the arguments are as in `Opener.__call__`."""
         ...
 
 
 class OpeningPlace(Protocol):
-    """Where envelopes are opened: in this process, in others of this machine, or on a cluster."""
+    """The place where envelopes are opened: this process, others of this machine, or a cluster."""
 
     def opening(self, opener: "Opener", /) -> AbstractContextManager[OpeningPool]:
-        """Yield what opens envelopes there by an opener, and end it afterwards."""
+        """Yield a pool that opens envelopes there by an opener, and end it afterwards."""
         ...
 
 
@@ -147,9 +147,9 @@ class CountedPart(NamedTuple):
     """Counted uploads.
 
     Attributes:
-        digests: Their identities, sorted.
-        values: Their values, of shape (columns held, clients, words). Where values are added up, the second
-            axis has one row.
+        digests: The identities of the uploads, sorted.
+        values: The values of the uploads, of shape (columns held, clients, words). Where values are added up,
+            the second axis has one row.
     """
 
     digests: Digests
@@ -245,12 +245,12 @@ class Opener:
 
 
 def opener_of(task: Task, party: int, keys: Path, policy: ClientPolicy | None) -> Opener:
-    """Return what opens a party's envelopes, for runs that a policy states.
+    """Return the opener of a party's envelopes, for runs that a policy states.
 
     Args:
         task: The task that clients shared for.
         party: The party's number, from 0.
-        keys: Its directory of keys.
+        keys: The party's directory of keys.
         policy: The releases and the most that they spend; None for all that the task allows. Uploads whose
             clients allow less are left out.
 
@@ -276,7 +276,7 @@ class _BatchInWork(NamedTuple):
         identities: The identities that they claim.
         files: The digests of their files' names.
         apart: Whether each upload's values come apart.
-        opening: Their opening.
+        opening: The opening of the envelopes, which may still run.
     """
 
     identities: Sequence[bytes]
@@ -311,14 +311,14 @@ class UploadCount:
         self._checkpoint = checkpoint
         self._accepted = None if accepted is None else Identities.from_names(accepted)
         self._parts = [opener.nothing]  # each at least twice as large as the next
-        self._unsaved: list[CountedPart] = []  # that are not in the checkpoint yet
+        self._unsaved: list[CountedPart] = []  # parts that are not in the checkpoint yet
         self._saved = 0  # bytes of the checkpoint
         self._left_out = LeftOut()
         self._not_opened = 0  # envelopes whose uploads counted before they came
         self.bounds: dict[str, ClientPolicy] = {}  # policies that allow less than the task, by identity
         # Envelopes are in work from the time at which they are read until they have been opened.
-        self._batch: list[Envelope] = []  # to open, of identities that no other envelope in work claims
-        self._suspects: list[Envelope] = []  # to open, of identities that other envelopes in work claim
+        self._batch: list[Envelope] = []  # envelopes to open, of identities that nothing in work claims
+        self._suspects: list[Envelope] = []  # envelopes to open, of identities that others in work claim
         self._waiting: deque[_BatchInWork] = deque()
         self._claims: dict[bytes, int] = {}  # how many envelopes in work claim an identity
         self._saved_at = time.monotonic()
@@ -326,10 +326,10 @@ class UploadCount:
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
         self._resumed = self.identities
-        self._found = np.zeros(len(self._resumed), dtype=bool)  # which of these are in the files
+        self._found = np.zeros(len(self._resumed), dtype=bool)  # whether each of these is in the files
 
     def _first_info(self) -> bytes:
-        """Return what binds the checkpoint's first seal to this count, so that no other count resumes it."""
+        """Return the bytes that bind the checkpoint's first seal to this count alone."""
         opener = self.opener
         chosen = b""
         if self._accepted is not None:
@@ -365,7 +365,7 @@ class UploadCount:
             place: The directory, or the store's address.
             processes: How many processes open them. With 0 this process does. By default there is one for
                 each processor, and none for few envelopes.
-            opened_by: Where they are opened, in place of this machine.
+            opened_by: The machines that open envelopes in place of this machine.
 
         Raises:
             ShareError: The place, the checkpoint or what opens them failed, or a worker process died.
@@ -407,8 +407,8 @@ class UploadCount:
 
         Args:
             envelopes: The batch.
-            pool: What opens them.
-            apart: Whether each upload's values come apart, so that those of some of them can be left out.
+            pool: The processes or machines that open envelopes.
+            apart: Whether each upload's values come apart, so that some uploads can be left out.
         """
         digests = digests_in(b"".join(envelope.identity for envelope in envelopes))
         self._mark_found(digests)
@@ -479,7 +479,7 @@ class UploadCount:
                 self._claims[identity] = left
 
     def _counted(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of these uploads count by now."""
+        """Return the uploads among these that count by now."""
         counted: NDArray[np.bool_] = np.logical_or.reduce(
             [Identities(part.digests).has(digests) for part in self._parts]
         )
@@ -598,9 +598,9 @@ class UploadCount:
         self._mark_found(digests_in(b"".join(identities)))
 
     def kept(self, accepted: Iterable[str], place: Path | str) -> "UploadCount | None":
-        """Return the count of those of these uploads that are accepted, by opening none of them again.
+        """Return the count of the accepted uploads among these, by opening none of them again.
 
-        Values that are added up are kept by subtracting those of the other uploads, which are opened for
+        Values that are added up are kept by subtracting the values of other uploads, which are opened for
         that. So uploads that one party alone has cost all parties those uploads, and not a second count.
 
         Args:
@@ -852,7 +852,7 @@ def packed(opener: Opener, envelopes: bytes, apart: bool) -> bytes:
 
 
 def _stated(envelope: JudgedEnvelope) -> JsonValue:
-    """Return what a worker states of an envelope, as `packed` has it."""
+    """Return a worker's statement of an envelope, as `packed` has it."""
     if isinstance(envelope, RepeatedEnvelope):
         return _AGAIN
     if isinstance(envelope, UnsoundEnvelope):
@@ -880,13 +880,13 @@ def unpacked(content: object, opener: Opener, number: int, apart: bool) -> Opene
     [test: tests/harness/uploads/test_counting.py]
 
     Args:
-        content: What the worker returned.
-        opener: What opened the envelopes there.
+        content: The bytes that the worker returned.
+        opener: The keys and rules by which the worker opened the envelopes.
         number: The number of the envelopes.
         apart: Whether each upload's values should come apart.
 
     Raises:
-        ShareError: It has another form, or is a batch of other envelopes.
+        ShareError: The content has another form, or is a batch of other envelopes.
     """
     refusal = Refusal(ShareError, "What a worker of the cluster returned", "a count", "see to its version")
     if not isinstance(content, bytes):

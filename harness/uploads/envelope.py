@@ -11,30 +11,30 @@ from functools import lru_cache
 from fairshares.harness.inputs.shares import SEED_BYTES, held_by
 
 VERSION = b"FSE\x03"
-DIGEST_BYTES = 32  # of the task, of an identity, of a commitment
-BOUNDS_BYTES = 192  # of the client's policy, in JSON and spaces
+DIGEST_BYTES = 32  # bytes of the task, of an identity, of a commitment
+BOUNDS_BYTES = 192  # bytes of the client's policy, in JSON and spaces
 SALT_BYTES = 16
 KEY_ID_BYTES = 8
 
-# Where the parts of a head stand.
+# The places of the parts of a head.
 TASK_DIGEST = slice(len(VERSION), len(VERSION) + DIGEST_BYTES)
 IDENTITY = slice(TASK_DIGEST.stop, TASK_DIGEST.stop + DIGEST_BYTES)
 KEY = slice(IDENTITY.stop, IDENTITY.stop + KEY_ID_BYTES)
 HEAD_BYTES = KEY.stop
 
-# Where the bounds stand in what a seal contains.
+# The place of the bounds in the content of a seal.
 BOUNDS = slice(0, BOUNDS_BYTES)
 
 _LABEL = b"fairshares:share:3:%s\n"  # keeps digests of one use apart from those of another
 
 
 def bound_in(parties: int) -> "slice[int, int]":
-    """Return where bounds and commitments stand in what a seal contains."""
+    """Return the place of bounds and commitments in the content of a seal."""
     return slice(0, BOUNDS_BYTES + DIGEST_BYTES * parties)
 
 
 def commitment_in(share: int) -> "slice[int, int]":
-    """Return where a share's commitment stands in what a seal contains."""
+    """Return the place of a share's commitment in the content of a seal."""
     start = BOUNDS_BYTES + DIGEST_BYTES * share
     return slice(start, start + DIGEST_BYTES)
 

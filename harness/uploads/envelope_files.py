@@ -120,7 +120,7 @@ def envelopes_in(
         task: The task of the envelopes.
         party: The party for which they are.
         keys: The IDs of the party's keys.
-        left_out: Gets what is not yielded.
+        left_out: The record of envelopes and files that are not yielded.
 
     Raises:
         ShareError: The place cannot be read.
@@ -169,7 +169,7 @@ def envelopes_at_most(place: Path | str, task: Task, party: int) -> int:
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """What a place has, by the sizes of its files alone.
+    """The files that a place has, by their sizes alone.
 
     Attributes:
         files: The number of files that whole envelopes fit into.
@@ -185,7 +185,7 @@ class StoredFiles:
 
 
 def stored_at(place: Path | str, task: Task, party: int) -> StoredFiles:
-    """Return what a place has for a party of a task; nothing is opened. Raises ShareError."""
+    """Return the files that a place has for a party of a task; nothing is opened. Raises ShareError."""
     most_bytes = task.most_file_bytes(party)
     envelope_bytes = task.envelope_bytes(party)
     number = 0

@@ -8,7 +8,7 @@ from fairshares.harness.system.files import write_whole
 from fairshares.harness.system.places import make_own_directory
 
 TASK_FILE = "task.json"  # beside uploads, and on a page that makes them
-SUFFIX = ".share"  # of a file of envelopes
+SUFFIX = ".share"  # the suffix of a file of envelopes
 AGGREGATE_SUFFIX = ".aggregate"
 
 
@@ -30,7 +30,7 @@ def check_place(out: Path) -> None:
 
 
 def place_of_party(place: Path | str, party: int) -> Path | str:
-    """Return where a party's uploads are: a store as it is named, a directory, or the party's within it."""
+    """Return the place of a party's uploads: a store as it is named, a directory, or the party's in it."""
     if isinstance(place, str):
         return place
     within = place / f"party-{party}"

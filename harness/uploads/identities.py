@@ -11,8 +11,8 @@ Digests = NDArray[np.bytes_]
 """Digests of 32 bytes; numpy compares them byte by byte."""
 
 IDENTITY_BYTES = 32
-IDENTITY_TEXT_BYTES = 2 * IDENTITY_BYTES + 1  # in hexadecimal digits, with the space or line end after it
-MOST_UPLOADS = 10**8  # of a run
+IDENTITY_TEXT_BYTES = 2 * IDENTITY_BYTES + 1  # hexadecimal digits, with the space or line end after them
+MOST_UPLOADS = 10**8  # uploads of a run
 _AT_ONCE = 4096  # identities
 
 
@@ -43,7 +43,7 @@ class Identities(Collection[str]):
         """Read identities as `texts` writes them, with the line end after the last one.
 
         Args:
-            file: Is read as far as so many identities go.
+            file: The file, which is read as far as so many identities go.
             number: The number of the identities.
 
         Raises:
@@ -75,7 +75,7 @@ class Identities(Collection[str]):
         return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
 
     def has(self, digests: Digests) -> NDArray[np.bool_]:
-        """Return which of n digests are in the set, as booleans of shape (n,)."""
+        """Return whether each of n digests is in the set, as booleans of shape (n,)."""
         if not len(self):
             return np.zeros(len(digests), dtype=bool)
         same = np.empty(len(digests), dtype=bool)

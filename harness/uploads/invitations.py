@@ -26,7 +26,7 @@ from fairshares.harness.uploads.task import URLS, Task
 SCHEMA = 1
 MOST = 10**6
 INVITATIONS_FILE = "invitations.json"  # the maker's own record of all links
-LINKS = "links.csv"  # for whoever sends the links out
+LINKS = "links.csv"  # the file for whoever sends the links out
 _LABEL = b"fairshares:invitation:1\n"
 _SECRET_BYTES = 16
 _FRAGMENT = re.compile(r"#task=([0-9a-f]{16})&invitation=([A-Za-z0-9_-]{22})$")
@@ -51,7 +51,7 @@ class OneTimeLinks:
 
     @property
     def valid(self) -> list[OneTimeLink]:
-        """Those that were not revoked."""
+        """The links that were not revoked."""
         return [invitation for invitation in self.made if not invitation.revoked]
 
     @property
@@ -75,7 +75,7 @@ def link(task: Task, site: Site, invitation: OneTimeLink) -> str:
 
 
 def addresses_in(link_text: str, task: Task) -> list[str]:
-    """Return where each party's envelope of a link's upload goes, party 0 first, or raise OptionError."""
+    """Return the address for each party's envelope of a link, party 0 first, or raise OptionError."""
     found = _FRAGMENT.search(link_text)
     if found is None:
         raise OptionError(f"{named('to')} is no whole link; give it as you got it, in quotation marks.")
@@ -117,8 +117,8 @@ def invite(
 
     Args:
         task: The task, whose parties take uploads by one-time links.
-        directory: Where the files are or will be.
-        site: Where the page is served; None if the directory has that already.
+        directory: The directory that holds the files, or will hold them.
+        site: The URL at which the page is served; None if the directory has it already.
         number: How many links are added.
         revoked: The numbers of links that are to work no more.
 
@@ -153,7 +153,7 @@ def invite(
 
 
 def _changed(made: Sequence[OneTimeLink], number: int, revoked: Collection[int]) -> list[OneTimeLink]:
-    """Return links with those of some numbers revoked, and with new ones after them; or raise OptionError."""
+    """Return links with some of them revoked, by number, and new ones after them; raise OptionError."""
     unknown = set(revoked) - {invitation.number for invitation in made}
     if unknown:
         raise OptionError(f"There is no invitation {min(unknown)}; {named('revoke')} has numbers of {LINKS}.")

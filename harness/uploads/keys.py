@@ -34,14 +34,14 @@ from fairshares.harness.system.places import make_own_directory, place_fault
 from fairshares.harness.uploads.envelope import KEY_ID_BYTES
 from fairshares.protocols.json_values import JsonValue
 
-# In a party's directory of keys.
-PARTY_FILE = "party.json"  # its public description
-SIGNING = "signing.pem"  # its secret signing key
+# Files in a party's directory of keys.
+PARTY_FILE = "party.json"  # the public description of the party
+SIGNING = "signing.pem"  # the secret signing key of the party
 _COMPRESSED_POINT = re.compile("0[23][0-9a-f]{64}")
-MOST_KEYS = 256  # of a party; each is tried as it is read
-_CURVE_BYTES = 32  # of an X25519 key, which stands last
-_LATTICE_BYTES = 1184  # of a public ML-KEM key
-_TAG_BYTES = 16  # that AES-GCM adds
+MOST_KEYS = 256  # keys of a party; each is tried as it is read
+_CURVE_BYTES = 32  # bytes of an X25519 key, which stands last
+_LATTICE_BYTES = 1184  # bytes of a public ML-KEM key
+_TAG_BYTES = 16  # bytes that AES-GCM adds
 # The bytes that a seal adds, by the bytes of the public key.
 _OVERHEAD = {
     _CURVE_BYTES: KEM.X25519.enc_length() + _TAG_BYTES,
@@ -150,7 +150,7 @@ class SealingParty:
 
     Attributes:
         name: The party's name.
-        address: Where clients send, or "".
+        address: The URL to which clients send; "" for no address.
         keys: The public keys for which clients seal.
         signing: The public key of the party's signatures in hexadecimal digits, or "" before it has keys.
     """
@@ -271,8 +271,8 @@ def party_with_keys(
 
     Args:
         directory: The party's own; it is made with the first key.
-        name: Whose keys these are, if the directory has none yet.
-        address: Where uploads are put, likewise; empty for no address.
+        name: The name of the party whose keys these are, if the directory has none yet.
+        address: The URL to which uploads are put, if the directory has none yet; "" for no address.
         until: The last day of a new key; None makes none.
         hybrid: Whether a new key withstands attacks on elliptic curves.
 

@@ -20,29 +20,29 @@ from urllib.parse import urlsplit
 
 from fairshares.harness.system.stores import LEAST_RATE
 
-CONNECT_S = 30.0  # to reach any of a server's addresses, and for TLS
-SEND_S = 30.0  # to send a request, and what LEAST_RATE allows in addition
-ANSWER_S = 30.0  # to receive the head of the answer
-MOST_HEAD_BYTES = 1 << 18  # of an answer's head, with all that goes before it
+CONNECT_S = 30.0  # the time to reach any of a server's addresses, and for TLS
+SEND_S = 30.0  # the time to send a request, and what LEAST_RATE allows in addition
+ANSWER_S = 30.0  # the time to receive the head of the answer
+MOST_HEAD_BYTES = 1 << 18  # bytes of an answer's head, with all that goes before it
 LATE = "it did not answer in time"
 BROKE = "the connection broke"
 NOBODY = "nobody answers"
 _AT_ONCE = 1 << 16  # bytes that are received
-_RECORD_BYTES = 1 << 14  # that are sent at once: one record of TLS, of which is known whether it went
+_RECORD_BYTES = 1 << 14  # bytes sent at once: one record of TLS, of which is known whether it went
 _HTTPS_PORT = 443
 _END_OF_HEAD = b"\r\n\r\n"
 _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})[ \r]")
 _NO_BODY = re.compile(rb"\r\ncontent-length:[ \t]*0+[ \t]*\r\n", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection:[ \t]*close", re.IGNORECASE)
 _NOT_IN_HOSTS = {*' \t\r\n%<>"\\^`{|}'}
-_VISIBLE = re.compile(r"[!-~]+")  # what a request's first line may have of a URL
+_VISIBLE = re.compile(r"[!-~]+")  # the characters of a URL that a request's first line may have
 
 SocketAddress = tuple[int, int, int, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
 """A family, a kind, a protocol, and an address, as `getaddrinfo` has them."""
 
 
 class Broken(Enum):
-    """How a request ended without a status."""
+    """The end of a request without a status."""
 
     UNTRUSTED = auto()  # the server's certificate is not trusted here
     UNREACHED = auto()  # nothing of the request was sent
@@ -51,11 +51,11 @@ class Broken(Enum):
 
 @dataclass(frozen=True)
 class PutEnd:
-    """How a request ended.
+    """The end of a request.
 
     Attributes:
-        status: The answer's, or how the request ended without one.
-        words: The same in words.
+        status: The status of the answer, or how the request ended without an answer.
+        words: How the request ended, in words.
         is_late: Whether the server kept the request waiting until its time was over.
         was_dropped: Whether the connection had taken an earlier request, and ended before a byte of an
             answer. Servers end connections that were idle, or that took many requests.
@@ -69,11 +69,11 @@ class PutEnd:
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a server is, by a URL.
+    """The address of a server, by a URL.
 
     Attributes:
-        host: Its name or address.
-        port: Its port.
+        host: The server's name or address.
+        port: The server's port.
     """
 
     host: str
@@ -102,11 +102,11 @@ class ServerAddress:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where files go, by a URL.
+    """The place of files on a server, by a URL.
 
     Attributes:
         site: The server.
-        target: What requests name after the server.
+        target: The path and query of the server's URLs, without a file's name.
     """
 
     site: ServerAddress
@@ -114,7 +114,7 @@ class Destination:
 
     @classmethod
     def from_url(cls, url: str) -> "Destination":
-        """Return what an https URL says.
+        """Return the address in an https URL.
 
         Raises ValueError if it has characters that a request cannot have, or as `ServerAddress.from_url`.
         """
@@ -145,7 +145,7 @@ class Destination:
 
 
 class Owner(ABC):
-    """Whose a connection is."""
+    """The owner of a connection."""
 
     @abstractmethod
     def ready(self, connection: "Connection") -> None:
@@ -153,7 +153,7 @@ class Owner(ABC):
 
 
 class _Step(Enum):
-    """What a connection is about."""
+    """The step that a connection is in."""
 
     NEW = auto()
     CONNECTING = auto()
@@ -172,9 +172,9 @@ class Connection:
     [test: tests/harness/uploads/test_limited_connections.py]
 
     Attributes:
-        owner: Who is told that the socket is ready.
+        owner: The object that is told that the socket is ready.
         has_sent: Whether a byte of the request may have reached the server.
-        moved: When bytes last went to the server, by the monotonic clock.
+        moved: The time at which bytes last went to the server, by the monotonic clock.
     """
 
     def __init__(
@@ -188,12 +188,12 @@ class Connection:
         """Make a connection that connects at the first request.
 
         Args:
-            owner: Whose it is.
+            owner: The object that is told that the socket is ready.
             site: The server.
-            addresses: The server's; all of them have one time limit, as whoever answers for a name may give
-                thousands, each of which keeps silent.
-            context: Of TLS.
-            selector: Has this connection as the data of its socket.
+            addresses: The server's addresses. All of them have one time limit, as whoever answers for a name
+                may give thousands, each of which keeps silent.
+            context: The context of TLS.
+            selector: The selector that has this connection as the data of its socket.
         """
         self.owner = owner
         self.has_sent = False
@@ -205,9 +205,9 @@ class Connection:
         self._addresses = list(addresses)  # those not tried yet
         self._line: socket.socket | None = None
         self._tls: ssl.SSLSocket | None = None
-        self._watched = 0  # what the selector waits for
-        self._request = memoryview(b"")  # what is left to send
-        self._length = 0  # of the request
+        self._watched = 0  # the events that the selector waits for
+        self._request = memoryview(b"")  # the bytes that are left to send
+        self._length = 0  # the length of the request
         self._received = b""
         self._head_bytes = 0
         self._requests = 0
@@ -387,7 +387,7 @@ class Connection:
     def _receive(self) -> PutEnd:
         """Return the answer. Raises SSLWantReadError if more of it has to come, or OSError if it is none."""
         assert self._tls is not None
-        start = 0  # of the next head, in what was received
+        start = 0  # the start of the next head, in what was received
         while True:
             end = self._received.find(_END_OF_HEAD, start)
             seen = end if end >= 0 else len(self._received)

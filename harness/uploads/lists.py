@@ -89,11 +89,11 @@ class _ListHead:
     task: str
     sound: int
     unsound: dict[str, int]
-    signature: str = ""  # of a list that hosts sign; all other code says None
+    signature: str = ""  # the signature of a list that hosts sign; all other code says None
 
 
 def new_uploads(report: UploadReport, counted: Collection[str]) -> UploadReport:
-    """Return a report without those of its sound uploads that earlier runs counted.
+    """Return a report without the sound uploads that earlier runs counted.
 
     Raises:
         UsedUploadsError: No sound upload is left.
@@ -194,7 +194,7 @@ def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement
 
 @dataclass(frozen=True)
 class ArrivedUploads:
-    """How many uploads are sound at all parties, and how many at some parties alone."""
+    """The numbers of uploads that are sound at all parties, and at some parties alone."""
 
     at_all: int
     at_some: int

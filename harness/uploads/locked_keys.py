@@ -30,7 +30,7 @@ from fairshares.harness.uploads.keys import (
     secrets_in,
 )
 
-LEAST_CHARACTERS = 12  # of a passphrase
+LEAST_CHARACTERS = 12  # characters of a passphrase
 _SALT_BYTES = 16
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -46,7 +46,7 @@ class LockedKeys(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         schema: The version of the file, which fixes how the passphrase makes a key.
-        salt: What makes that key another one for each file.
+        salt: Random bytes that make that key another one for each file.
         nonce: The nonce of the seal.
         sealed: The files by name, in JSON, sealed.
     """
@@ -126,7 +126,7 @@ def unlock(file: Path, directory: Path, passphrase: str) -> int:
 
 
 def _opened(file: Path, passphrase: str) -> Mapping[str, bytes]:
-    """Return what a locked file has, by name. Raises ShareError."""
+    """Return the keys in a locked file, by name. Raises ShareError."""
     refusal = Refusal(ShareError, str(file), "locked keys", "restore it from a copy")
     locked = as_type(LockedKeys, read_json(file, refusal, limits=SMALL), refusal)
     try:

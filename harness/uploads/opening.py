@@ -32,7 +32,7 @@ from fairshares.protocols.json_values import JsonFields
 
 @dataclass(frozen=True)
 class OpenedEnvelope:
-    """What an envelope has.
+    """The content of an envelope.
 
     Attributes:
         bounds: The client's own policy, or None if the client states none beside the task's.

@@ -17,11 +17,11 @@ from fairshares.harness.uploads.files import TASK_FILE
 from fairshares.harness.uploads.task import ANYONE, Task
 
 LANGUAGES = ("de", "en")  # those of web/page/texts
-BUILT = Path(__file__).parent / "page_files"  # where `npm run build` in web/ writes script and style
+BUILT = Path(__file__).parent / "page_files"  # `npm run build` in web/ writes script and style there
 _SCRIPT = "page.js"
 _STYLE = "page.css"
 _LICENSES = "LICENSES.txt"
-_MOST_BYTES = 1 << 23  # of a built file
+_MOST_BYTES = 1 << 23  # bytes of a built file
 _HTTPS = "https://"
 _SITE = re.compile(r"https://[a-z0-9.:\[\]-]+/([A-Za-z0-9._~-]+/)*")
 _PAGE = """<!doctype html>
@@ -53,7 +53,7 @@ from-file.html und nicht index.html.</p></main></div>
 
 @dataclass(frozen=True)
 class Wording:
-    """What a task's maker writes in a language: a title, a purpose, whom to ask, questions, and terms.
+    """The texts of a task's maker in a language: a title, a purpose, whom to ask, questions, and terms.
 
     `groups` and `labels` have words for the names of the task. What ends in `_help` explains a question's
     terms beside it. The page has words of its own for what is None.
@@ -78,7 +78,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a page is served: `https://`, a name, and a path that ends in a slash."""
+    """The URL at which a page is served: `https://`, a name, and a path that ends in a slash."""
 
     address: str
 
@@ -89,7 +89,7 @@ class Site:
 
     @property
     def origin(self) -> str:
-        """What a browser says of a page there, in the header `Origin`."""
+        """The name of the page's server that a browser sends, in the header `Origin`."""
         parts = urlsplit(self.address)
         return f"{parts.scheme}://{parts.netloc}"
 
@@ -155,7 +155,7 @@ def page_files(task: Task, wordings: dict[str, Wording], built: Path = BUILT) ->
     Args:
         task: The task.
         wordings: The words of its maker, by language.
-        built: Where the build of `web/` wrote script and style.
+        built: The directory into which the build of `web/` wrote script and style.
 
     Raises:
         OptionError: The task is of vectors, which programs send.
@@ -196,7 +196,7 @@ def content_policy(task: Task) -> str:
 
 
 def _stated(wording: Wording) -> dict[str, str | dict[str, str]]:
-    """Return what a wording has of its own."""
+    """Return the texts of a wording's own."""
     values: dict[str, str | dict[str, str] | None] = {
         field.name: value for field, value in zip(fields(wording), asdict(wording).values(), strict=True)
     }
@@ -210,7 +210,7 @@ def _integrity(content: bytes) -> str:
 
 
 def _read(file: Path) -> bytes:
-    """Return what is in a file that the build of `web/` writes, or raise ShareError."""
+    """Return the content of a file that the build of `web/` writes, or raise ShareError."""
     try:
         return read_bounded(file, _MOST_BYTES)
     except OSError:

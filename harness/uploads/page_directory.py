@@ -9,7 +9,7 @@ from fairshares.harness.uploads.page import BUILT, Site, check_meant, page_files
 from fairshares.harness.uploads.page_servers import page_server, upload_server
 from fairshares.harness.uploads.task import Task
 
-PUBLIC = "public"  # what a web server serves
+PUBLIC = "public"  # the folder that a web server serves
 SERVERS = "nginx"  # the configurations of servers
 _READ_BY_ALL = 0o644
 _ENTERED_BY_ALL = 0o755
@@ -23,10 +23,10 @@ def write_page(
     Args:
         task: The task.
         out: The directory.
-        site: Where the page will be served.
+        site: The URL at which the page will be served.
         wording: The file of its maker's words; None without one.
         is_open: Whether anybody may take part, if the task lets them.
-        built: Where the build of `web/` wrote the page's script and style.
+        built: The directory into which the build of `web/` wrote the page's script and style.
 
     Raises:
         OptionError: Anybody could take part, which was not said to be meant.

@@ -81,11 +81,11 @@ _NEW_NAME = "        rewrite     ^ {path}$request_id.share break;  # a new name 
 
 @dataclass(frozen=True)
 class UploadAddress:
-    """Where a party's server takes uploads."""
+    """The address at which a party's server takes uploads."""
 
     host: str
     port: int
-    path: str  # from the first slash to the last
+    path: str  # the path from the first slash to the last
 
 
 def page_server(task: Task, site: Site) -> str:

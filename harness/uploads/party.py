@@ -1,4 +1,4 @@
-"""What a party does with its uploads before a run: it lists the sound ones, then adds up those in all lists.
+"""A party's work on its uploads before a run: it lists the sound ones, then adds up those in all lists.
 
 The parties exchange their lists in between, as `lists.py` describes them.
 """
@@ -21,14 +21,14 @@ from fairshares.harness.uploads.lists import (
 
 
 class EarlierRuns(Protocol):
-    """What is known at a party of the runs that counted its uploads before."""
+    """A party's knowledge of the runs that counted its uploads before."""
 
     def check_open(self, task: str) -> None:
         """Raise UsedUploadsError if a task, by its digest, was closed: its uploads are counted no more."""
         ...
 
     def counted(self, uploads: Iterable[str]) -> Collection[str]:
-        """Return those of these uploads, by identity, that the run of the list may not count again."""
+        """Return the uploads among these, by identity, that the run of the list may not count again."""
         ...
 
 
@@ -55,14 +55,14 @@ def list_uploads(
 
     Args:
         opener: Opens the party's envelopes.
-        place: Where the uploads are: a directory, which may have one for each party, or an object store.
+        place: The place of the uploads: a directory, which may have one for each party, or an object store.
         out: The file of the list.
         keys: The party's directory of keys, one of which signs the list.
         earlier: The runs that counted uploads before.
 
     Raises:
-        ShareError: The directory of keys has another party's, the uploads cannot be read, or a file cannot be
-            written.
+        ShareError: The directory of keys has the keys of another party, the uploads cannot be read, or a file
+            cannot be written.
         UsedUploadsError: The task was closed, or earlier runs counted all sound uploads.
     """
     task = opener.task
@@ -87,10 +87,10 @@ def aggregate(
 
     Args:
         opener: Opens the party's envelopes.
-        place: Where the uploads are, as for `list_uploads`.
+        place: The place of the uploads, as for `list_uploads`.
         lists: The directory of all parties' lists, `party-<i>.uploads`.
         out: The file of the aggregate.
-        opened_by: Where envelopes are opened, in place of this machine.
+        opened_by: The machines that open envelopes in place of this machine.
 
     Returns:
         The aggregate's header.
@@ -112,5 +112,5 @@ def aggregate(
 
 
 def _kept_beside(own_list: Path) -> Path:
-    """Return where the count of a party's list is kept, sealed for the party, until it is added up."""
+    """Return the file that keeps the count of a party's list, sealed for the party, until it is added up."""
     return own_list.with_name(f"{own_list.name}.count")

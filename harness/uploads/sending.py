@@ -37,17 +37,17 @@ from fairshares.harness.uploads.upload_servers import (
 
 _HTTPS = "https://"
 SCHEMES = (_HTTPS, "s3://", "gs://", "sftp://")
-TO_TASK = "task"  # in place of addresses: those in the task
+TO_TASK = "task"  # the word in place of addresses: those in the task
 
 
 def addresses_for(task: Task, to: str, certificate: Path | None) -> list[str]:
-    """Return where each party's uploads go, party 0 first.
+    """Return the address for each party's uploads, party 0 first.
 
     Args:
         task: The task that they are for.
         to: `TO_TASK` for the addresses in the task, or an invitation's one-time link; otherwise a URL per
             party, separated by spaces.
-        certificate: The client's, for servers that ask; None without one.
+        certificate: The client's certificate, for servers that ask; None without one.
 
     Raises:
         OptionError: There are more or fewer addresses than parties, or the task's servers want a certificate
@@ -86,7 +86,7 @@ def check_stored(ends: Iterable[Mapping[SendingEnd, int]], out: Path) -> None:
     """Raise ShareError unless every upload is known to be stored at every party.
 
     Args:
-        ends: What `send` returns.
+        ends: The result of `send`.
         out: The directory that keeps the uploads.
     """
     if not all_stored(ends):
@@ -109,7 +109,7 @@ def send(
         addresses: A URL for each party, of a web server or an object store. A URL that ends in a slash goes
             before the name of each envelope's file. Any other URL is for a single envelope.
         certificate: A PEM file with the client's certificate and key, for servers that ask for it.
-        say: Is told of servers that fail, while the others get theirs.
+        say: A function that is told of servers that fail, while the other servers get their files.
     Returns:
         For each party, the number of envelopes by how their sending ended.
     Raises:
@@ -174,8 +174,8 @@ def _sent(
     progress = SentEnvelopes(sum(map(len, to_send)))
     stopped = Event()
     with closing(DefaultSelector()) as selector, ContextPool(len(addresses)) as pool:
-        servers: dict[int, UploadServer] = {}  # by party
-        in_stores = {}  # what each sends, by party
+        servers: dict[int, UploadServer] = {}  # servers by party
+        in_stores = {}  # the sender of each store, by party
         for party, (address, names) in enumerate(zip(addresses, to_send, strict=True)):
             directory = out / f"party-{party}"
             if address.startswith(_HTTPS):
@@ -211,7 +211,7 @@ def _send_to_store(
     Args:
         address: As `send` has it.
         paths: The envelopes' files.
-        progress: Is told of each envelope's end.
+        progress: A function that is told of each envelope's end.
         stopped: Ends the sending before the next envelope.
     """
     ends = Counter[SendingEnd]()

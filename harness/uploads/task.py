@@ -32,7 +32,7 @@ from fairshares.protocols.json_values import JsonFields
 from fairshares.protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
-MOST_ENVELOPES = 2**20  # of one file
+MOST_ENVELOPES = 2**20  # envelopes of one file
 # Who may upload.
 ANYONE = "anyone"
 CERTIFICATE = "certificate"
@@ -101,7 +101,7 @@ class Task:
 
     @property
     def vectors(self) -> VectorGrid:
-        """What the task declares of vectors; OptionError if it is of records."""
+        """The task's declaration of vectors; OptionError if it is of records."""
         declared = self.domain.vectors
         if declared is None:
             raise OptionError("The task is of records, and has no vectors; name a task of vectors.")

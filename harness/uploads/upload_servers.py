@@ -34,13 +34,13 @@ from fairshares.harness.uploads.limited_connections import (
 SENDING = ".sending"
 SENT = ".sent"
 PAUSES_S: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
-PATIENCE_S = 30.0  # with a server that takes nothing and answers nothing
-_NAMED_AFTER_S = 3.0  # of such silence
+PATIENCE_S = 30.0  # the patience with a server that takes nothing and answers nothing
+_NAMED_AFTER_S = 3.0  # seconds of such silence
 _FIRST_CONNECTIONS = 4
-_MOST_CONNECTIONS = 16  # to one server
-_MOST_BYTES = 1 << 24  # of envelopes on their way to one server, unless one is longer
+_MOST_CONNECTIONS = 16  # connections to one server
+_MOST_BYTES = 1 << 24  # bytes of envelopes on their way to one server, unless one is longer
 _TICK_S = 0.05  # between looks at what takes too long
-_LONGEST_TICK_S = 1.0  # that is counted as a server's silence
+_LONGEST_TICK_S = 1.0  # the longest time that is counted as a server's silence
 _SILENCE = PutEnd(Broken.UNREACHED, LATE, is_late=True)
 _LATE_BEFORE = "not tried, as the server did not answer an earlier one in time"
 
@@ -55,10 +55,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class SendingEnd:
-    """How the sending of an envelope ended.
+    """The end of the sending of an envelope.
 
     Attributes:
-        outcome: What is known of the envelope.
+        outcome: The state of the envelope, as far as it is known.
         answer: The server's last answer, in words.
         is_late: Whether the server kept this client waiting until it gave up.
     """
@@ -78,7 +78,7 @@ def not_tried(outcome: Outcome, answer: str, *, is_late: bool) -> SendingEnd:
     """Return the end of an envelope that was not tried.
 
     Args:
-        outcome: What is known of it.
+        outcome: The state of the envelope, as far as it is known.
         answer: The server's last answer to another one.
         is_late: Whether the server had not answered that one in time.
     """
@@ -87,7 +87,7 @@ def not_tried(outcome: Outcome, answer: str, *, is_late: bool) -> SendingEnd:
 
 
 class SentEnvelopes:
-    """How many of all parties' envelopes have come to an end, for several threads."""
+    """The number of all parties' envelopes that have come to an end, for several threads."""
 
     def __init__(self, total: int) -> None:
         self._done = 0
@@ -111,7 +111,7 @@ class _Upload:
         unanswered: Whether a request to put it may have stored it without saying so.
         attempts: How often the server failed to take it.
         was_dropped: Whether its request was lost with a connection that had taken others.
-        begun: When its request began, by the monotonic clock.
+        begun: The time at which the request began, by the monotonic clock.
     """
 
     stem: str
@@ -132,7 +132,7 @@ class _Lookup(ContextThread):
     """Looks up a server's addresses, for as long as it takes.
 
     Attributes:
-        addresses: Those found, None before the end.
+        addresses: The addresses that were found, None before the end.
     """
 
     def __init__(self, site: ServerAddress) -> None:
@@ -176,12 +176,12 @@ class UploadServer(Owner):
         Args:
             address: An https URL. One that ends in a slash goes before the name of each envelope's file. Any
                 other is for a single envelope.
-            directory: Has the envelopes' files.
-            names: Of these files, which end in `.share` or `.sending`.
-            context: Of TLS.
+            directory: The directory of the envelopes' files.
+            names: The names of these files, which end in `.share` or `.sending`.
+            context: The context of TLS.
             selector: Waits for all connections.
-            progress: Is told of each envelope's end.
-            say: Is told of a server that does not answer.
+            progress: A function that is told of each envelope's end.
+            say: A function that is told of a server that does not answer.
         """
         self.ends: Counter[SendingEnd] = Counter()
         self._destination = Destination.from_url(address)

@@ -22,7 +22,7 @@ class SealedUpdate:
     """A client's vector for a reveal, sealed for the parties.
 
     Attributes:
-        reveal: The number of the reveal.
+        reveal: The number of the reveal, from 1 on.
         identity: The upload's identity, by which parties list it.
         envelopes: The bytes for each party, party 0 first.
     """
@@ -36,10 +36,10 @@ class UpdateClient:
     """One client of a task of vectors, with a record of what it has sealed.
 
     Each vector is clipped, weighed, rounded at random to the task's grid, and split into a share for each
-    party. Hosts cannot tell whether two uploads are of one client, so this record is what keeps the client to
-    one vector in a reveal.
+    party. Hosts cannot tell whether two uploads are of one client, so this record keeps the client to one
+    vector in a reveal.
 
-    Guarantees: of a reveal one vector at most is sealed, also by several processes, and its bytes are the
+    Guarantees: at most one vector is sealed for a reveal, also by several processes, and its bytes are the
     same whenever they are sent. If the task keeps a client to some of the reveals, no more are sealed for.
     [test: tests/harness/uploads/test_vectors.py]
 
@@ -70,14 +70,15 @@ class UpdateClient:
 
     @property
     def reveals(self) -> int:
-        """How many reveals the task declares."""
+        """The number of reveals that the task declares."""
         return self._declared.reveals
 
     @property
     def left(self) -> int:
-        """For how many more reveals the client may seal: those of the task, or as many as it allows a client.
+        """The number of reveals for which the client may still seal a vector.
 
-        A reveal that the client has sealed for counts, whether it was revealed or broke off.
+        At first it is the number of the task's reveals, or the most that the task allows a client. A reveal
+        that the client has sealed for counts, whether it was revealed or broke off.
         """
         return self._declared.most_of_a_client - self._sealed_reveals()
 
@@ -92,8 +93,10 @@ class UpdateClient:
 
         Args:
             reveal: The number of the reveal, from 1 on.
-            update: The vector, shape (coordinates,).
-            weight: Its weight after clipping, cut to the largest one that the task allows.
+            update: The vector, secret, shape (coordinates,).
+            weight: The weight of the clipped vector, cut to the largest weight that the task allows.
+        Returns:
+            The sealed vector, of which the client's directory keeps a copy.
         Raises:
             RecordDomainError: The task declares fewer reveals.
             OptionError: The vector has another length.
@@ -129,8 +132,12 @@ class UpdateClient:
             return SealedUpdate(reveal, identity, tuple(envelopes))
 
     def sealed(self, reveal: int) -> SealedUpdate | None:
-        """Return what was sealed for a reveal, or None if nothing was.
+        """Return what was sealed for a reveal.
 
+        Args:
+            reveal: The number of the reveal, from 1 on.
+        Returns:
+            The sealed vector; None if nothing was sealed for the reveal.
         Raises:
             ShareError: The record was changed, or cannot be read.
         """
@@ -159,13 +166,13 @@ class UpdateClient:
         """Send what was sealed for a reveal to each party's server, and again what is not known to be there.
 
         Args:
-            reveal: The number of the reveal.
-            to: A URL for each party, separated by spaces; by default those in the task.
+            reveal: The number of the reveal, from 1 on.
+            to: A URL for each party, separated by spaces. Default: the addresses in the task.
             certificate: A PEM file with the client's certificate and key, for servers that ask for one.
         Returns:
             How many of the envelopes are stored, by the servers' last answer.
         Raises:
-            OptionError: There are other numbers of addresses than of parties.
+            OptionError: The number of addresses differs from the number of parties.
             ShareError: Nothing was sealed for the reveal, or not every envelope is known to be stored.
         """
         with naming(PYTHON):

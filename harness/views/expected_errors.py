@@ -16,7 +16,7 @@ from fairshares.protocols.circuits.coins import NoiseFamily, family_of
 if TYPE_CHECKING:  # a view of a result needs no plan
     from fairshares.harness.forecast.plan import ExpectedRelease, ReleasePlan
 
-MOST_ROWS = 20  # of a table of errors
+MOST_ROWS = 20  # rows of a table of errors
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PlanSection:
     """A release's section of a plan.
 
     Attributes:
-        release: What is expected of the release.
+        release: The errors and facts that are expected of the release.
         number: The section's number, from 1.
         chooses_cap: Whether the plan has two releases, of which one chooses the cap of the other.
     """

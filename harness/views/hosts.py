@@ -39,13 +39,13 @@ _NUMBERS_SHOWN = 20
 
 @dataclass(frozen=True)
 class CheckedHost:
-    """What a check found of one host.
+    """The findings of a check of one host.
 
     Attributes:
-        marks: By the name of what was checked, whether it is right.
+        marks: Whether each thing that was checked is right, by its name.
         faults: A sentence for each thing that is wrong.
         notices: Sentences that the host says of itself.
-        party_can: What code that took over the party's process could do there.
+        party_can: The actions that code which took over the party's process could take on the host.
         engine_version: The version of its engine; "" if the host did not say.
     """
 
@@ -132,7 +132,7 @@ class Leftover(Protocol):
 
     @property
     def run(self) -> str:
-        """Its name."""
+        """The run's name."""
 
     @property
     def security(self) -> str:
@@ -152,7 +152,7 @@ class Leftover(Protocol):
 
     @property
     def outputs(self) -> dict[str, list[int]] | None:
-        """What all of its hosts signed alike."""
+        """The values that all of the run's hosts signed alike."""
 
 
 def leftover_runs(runs: Sequence[Leftover]) -> Table:
@@ -241,7 +241,7 @@ class ShownRules(Protocol):
 
     @property
     def rules(self) -> Sequence[AllowedRuns]:
-        """What it allows on each population."""
+        """The rules of the policy on each population."""
 
 
 def policy(
@@ -287,11 +287,11 @@ class ShownExpiry(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of thing that expires."""
 
     @property
     def name(self) -> str:
-        """Which one it is."""
+        """The name of the thing that expires."""
 
     @property
     def ends(self) -> datetime:
@@ -299,7 +299,7 @@ class ShownExpiry(Protocol):
 
 
 class ShownUploads(Protocol):
-    """What a host stores of uploads."""
+    """The uploads that a host stores."""
 
     @property
     def files(self) -> int:
@@ -315,7 +315,7 @@ class ShownUploads(Protocol):
 
 
 class ShownLedger(Protocol):
-    """How much a host's ledger has."""
+    """The numbers of entries in a host's ledger."""
 
     @property
     def charges(self) -> int:
@@ -327,7 +327,7 @@ class ShownLedger(Protocol):
 
 
 class ShownHealth(Protocol):
-    """What an owner was told of its host."""
+    """The facts that an owner was told of its host."""
 
     @property
     def directory(self) -> Path:
@@ -343,7 +343,7 @@ class ShownHealth(Protocol):
 
     @property
     def expiries(self) -> Sequence[ShownExpiry]:
-        """What expires, the first to end first."""
+        """The things that expire, the first to end first."""
 
     @property
     def free_bytes(self) -> int:
@@ -355,7 +355,7 @@ class ShownHealth(Protocol):
 
     @property
     def ledger(self) -> ShownLedger:
-        """What is in it."""
+        """The numbers of entries in the ledger."""
 
     @property
     def uploads(self) -> ShownUploads | None:
@@ -400,7 +400,7 @@ class ShownLogLine(Protocol):
 
     @property
     def event(self) -> str:
-        """What happened."""
+        """The kind of event."""
 
     @property
     def coordinator(self) -> str:
@@ -416,7 +416,7 @@ class ShownLogLine(Protocol):
 
     @property
     def said(self) -> str:
-        """What was done, or the reason, as the host or the party said it."""
+        """The action, or the reason, as the host or the party said it."""
 
 
 _SHOWN_OF_RUN = 8  # characters of a run's name
@@ -485,12 +485,12 @@ def signers(
     """Show a run's signers.
 
     Args:
-        statements: What is shown of each signer.
+        statements: The facts that are shown of each signer.
         what: The release and the model.
-        spent: What the run was charged.
+        spent: The guarantee that the run was charged.
         inputs: The public numbers of its inputs.
-        ran: What hosts signed of the run.
-        source: Where its inputs came from, in words.
+        ran: The statement of the run that hosts signed.
+        source: The source of the run's inputs, in words.
         compared: Whether the signers' certificates are known.
         by_1_0: Whether hosts of version 1.0 ran it.
     """
@@ -528,10 +528,10 @@ def trained(
     """Show who signed the sums of a training, and what of its model follows from them.
 
     Args:
-        statements: What is shown of each signer of the last reveal.
+        statements: The facts that are shown of each signer of the last reveal.
         what: The release and the model of security.
-        spent: What all reveals were charged.
-        ran: What hosts signed of the last reveal.
+        spent: The guarantee that all reveals were charged.
+        ran: The statement of the last reveal that hosts signed.
         reveals: The number of signed sums.
         lost: The numbers of the rounds that count as lost.
         clients: The number by which sums were divided.

@@ -12,4 +12,4 @@ STYLES: tuple[Literal["-"] | tuple[float, tuple[float, ...]], ...] = (
     (0, (5, 2, 1, 2)),
 )
 GREY = "#888888"
-INK = "#1d2430"  # on a light fill, whatever the page is
+INK = "#1d2430"  # text on a light fill, whatever the page is

@@ -144,7 +144,7 @@ def rates_unknown(low: Floats, high: Floats) -> list[str]:
 
     Args:
         low: The intervals' lower ends, of any shape.
-        high: Their upper ends.
+        high: The upper ends of the intervals.
     """
     if not ((low.round(3) <= 0) & (high.round(3) >= 1)).any():
         return []

@@ -55,7 +55,7 @@ TOLD = {  # metrics in pictures: how to read each, and where the line is to comp
     "equalized_odds_difference": _DIFFERENCE,
     "balanced_accuracy": ("higher is better, 0.5 is guessing", 0.5),
 }
-_READ = (  # of a table
+_READ = (  # columns of a table
     "Mean ± standard deviation. A difference of 0 is best. It is also small if almost everybody is approved, "
     "but then balanced accuracy is near 0.5, as by guessing."
 )

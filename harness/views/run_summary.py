@@ -50,7 +50,7 @@ HOST_STEPS = {
     "look": "look at each host",
     "ports": "hosts: reach each other",
 }
-CAP_STEPS = {  # of a run that chooses a bound before another
+CAP_STEPS = {  # the steps of a run that chooses a bound before another
     "cap plan": "design the noise of the choice",
     "cap share": "clients: split their numbers of records into shares",
     "cap aggregate": "parties: take the shares of sizes",
@@ -66,13 +66,16 @@ class ReleaseView:
 
     Attributes:
         steps: The names of a run's steps, by key.
-        what: What the result is called, in the plural.
+        what: The name of the result, in the plural.
         show: Shows a result, given its manifest.
-        hints: Returns remarks on a run, given its call, and the file of hosts if it ran on hosts.
-        records: Returns sentences on how a call's own fields had the records read, given the result.
+        hints: A function that returns remarks on a run, given its call, and the file of hosts if it ran on
+            hosts.
+        records: A function that returns sentences on how a call's own fields had the records read, given the
+            result.
         expected: Shows what a plan expects of the release; by default errors that noise makes.
-        problem: Returns why a result falls short although its ε is spent, or None.
-        chain: Returns sentences on how a run protects together with others of its chain, given its manifest.
+        problem: A function that returns why a result falls short although its ε is spent, or None.
+        chain: A function that returns sentences on how a run protects together with others of its chain,
+            given its manifest.
     """
 
     steps: Mapping[str, str]
@@ -204,7 +207,7 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
 
 @dataclass(frozen=True)
 class ImpliedCurve:
-    """What a stated guarantee implies at every ε."""
+    """The δ at every ε that a stated guarantee implies."""
 
     stated: Guarantee
 

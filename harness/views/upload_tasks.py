@@ -1,4 +1,4 @@
-"""What a task means, and the costs of many uploads."""
+"""The meaning of a task, and the costs of many uploads."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,7 +22,7 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
 
     Args:
         task: The task.
-        revealed: What its runs may reveal, in words.
+        revealed: The results that its runs may reveal, in words.
     """
     model = task.model
     domain = task.domain
@@ -62,7 +62,7 @@ def meaning(task: Task, revealed: Sequence[str]) -> Iterator[str]:
 
 
 def _of_vectors(vectors: VectorGrid) -> Iterator[str]:
-    """Yield what clients share in place of records."""
+    """Yield the vectors that clients share in place of records, in words."""
     weighed = ""
     if vectors.largest_weight != 1:
         weighed = f", then multiplied by a weight of {vectors.largest_weight:g} at most"

@@ -69,7 +69,13 @@ class LinearQueries:
         return len(self.columns)
 
     def record(self, cell: int) -> dict[int, int]:
-        """Return by how much a record in a cell changes each node."""
+        """Return what a record in a cell changes.
+
+        Args:
+            cell: The cell's number, from 0 on.
+        Returns:
+            The amount by which each changed node moves, by the node's number.
+        """
         nodes = self.columns[cell]
         if not self.amounts:
             return dict.fromkeys(nodes, 1)
@@ -95,7 +101,13 @@ class AboveThreshold:
 
 
 def each_cell_once(cells: int) -> LinearQueries:
-    """Return the release of every cell (π_RW, π_CF)."""
+    """Return the release of every cell (π_RW, π_CF).
+
+    Args:
+        cells: The number of cells.
+    Returns:
+        Queries with a node for each cell.
+    """
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)))
 
 
@@ -104,6 +116,12 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
     A client of group g, v steps from the center, adds steps + v to node 2g, and steps - v to node 2g + 1.
     Its corners are 2 steps in either of the two nodes.
+
+    Args:
+        groups: The number of groups.
+        steps: The steps on each side of the center, at least 1.
+    Returns:
+        Queries with two nodes for each group.
     """
     nodes = 2 * groups
     return LinearQueries(
@@ -115,7 +133,14 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
 
 def logarithms(cells: int, step: int) -> LinearQueries:
-    """Return the release of a logarithm per cell, moved by `step` at most (π_COUNT)."""
+    """Return the release of a logarithm per cell (π_COUNT).
+
+    Args:
+        cells: The number of cells.
+        step: The most by which a record moves a logarithm, in its units.
+    Returns:
+        Queries with a node for each cell.
+    """
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
 
 
@@ -132,6 +157,11 @@ def default_relation(max_count: int) -> NeighboringRelation:
 
     If each client has one record, the number of records is public, and only a record's content can be hidden.
     [test: tests/protocols/test_calibration.py]
+
+    Args:
+        max_count: The most records of a client.
+    Returns:
+        The relation: replacement if each client has one record, else addition or removal.
     """
     if max_count == 1:
         return NeighboringRelation.REPLACE_ONE
@@ -175,16 +205,16 @@ class NoisePlan:
     Args:
         neighbors: Whom the noise protects.
         nodes: The number of noisy values.
-        changed: The L1 sensitivity, by which all values of two neighbors differ together at most.
+        changed: The L1 sensitivity: the most by which all values of two neighbors differ together.
         node_epsilon: The epsilon of a value that moves by 1; for distributed noise the rate of its table.
         node_delta_bits: The coins' delta of a value that moves by 1 is at most 2^-this; 0 without coins.
         coins: The joint noise of each value.
         exact: The guarantee of all values together.
         largest: The most by which a single value moves.
         queries: How records change the values; None for an index.
-        own: The noise of each party.
-        rounds: The noise of one of several rounds with a loss together, which is `exact`. Joint noise of
-            rounds has no coins.
+        own: The noise of each party; None for joint noise.
+        rounds: The noise of one of several rounds that have one loss together, which is `exact`; None outside
+            of rounds. Joint noise of rounds has no coins.
     """
 
     neighbors: Neighbors
@@ -239,6 +269,12 @@ def nodes_changed(queries: LinearQueries, neighbors: Neighbors) -> int:
     """Return the most by which all counts of two neighbors differ together.
 
     [test: tests/protocols/test_calibration.py, tests/harness/online/test_exchanged_records.py]
+
+    Args:
+        queries: How records change the counts.
+        neighbors: Whom the noise protects.
+    Returns:
+        The L1 sensitivity.
     """
     nodes_of_record = max(map(len, queries.columns))
     records = neighbors.cap
@@ -250,14 +286,18 @@ def nodes_changed(queries: LinearQueries, neighbors: Neighbors) -> int:
 def possible_moves(queries: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
     """Return by how much one record moves each value, in all ways that may be the worst.
 
+    [test: tests/protocols/test_exact_moves.py]
+
+    Args:
+        queries: How records change the values.
+        neighbors: Whom the noise protects.
     Returns:
         Moves, each the sorted amounts of those values that do move.
-    [test: tests/protocols/test_exact_moves.py]
     """
     if not queries.amounts:
         return frozenset([(1,) * nodes_changed(queries, replace(neighbors, cap=1))])
     records = [queries.record(cell) for cell in range(queries.cells)]
-    replaced: list[dict[int, int]] = []  # what a record may take the place of
+    replaced: list[dict[int, int]] = []  # the records that a record may take the place of
     if neighbors.are_replaced:
         replaced += records
     if neighbors.relation is not NeighboringRelation.REPLACE_ONE:
@@ -275,6 +315,11 @@ def possible_moves(queries: LinearQueries, neighbors: Neighbors) -> frozenset[tu
 def moves_of(queries: LinearQueries, neighbors: Neighbors) -> Moves:
     """Return how far neighbors' noisy values are apart.
 
+    Args:
+        queries: How records change the values.
+        neighbors: Whom the noise protects.
+    Returns:
+        The moves of one record, and how many records move at once.
     Raises:
         ValueError: The cap is below 1, or above 1 where it has no meaning.
     """
@@ -296,18 +341,19 @@ def plan_noise(
 
     Computes: epsilon and delta shared evenly among the units by which neighbors differ (theorem 8).
     Guarantees: the plan's `exact` is within epsilon and delta.
+    [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
+    tests/harness/online/test_exchanged_records.py]
 
     Args:
         queries: What is answered with noise.
         neighbors: Whom the noise protects.
-        epsilon: The most that all answers together may spend.
-        delta: The same of delta, above 0 and below 1.
+        epsilon: The most that all answers together may spend, above 0.
+        delta: The most delta that all answers together may spend, above 0 and below 1.
         family: The family of the noise; None: the one for a value's epsilon.
-
+    Returns:
+        The coins of each answer's noise, and the guarantee of all answers.
     Raises:
         ValueError: No coins reach epsilon and delta. The message says which bound they miss.
-    [test: tests/protocols/test_calibration.py, tests/harness/releases/test_client_unit.py,
-    tests/harness/online/test_exchanged_records.py]
     """
     if not 0 < delta < 1:
         raise ValueError("delta must be between 0 and 1")
@@ -348,19 +394,20 @@ def plan_distributed_noise(
     """Choose the table of each party's noise and compute the guarantee of the honest parties' noises.
 
     Guarantees: the plan's `exact` is within epsilon and delta, whichever `tolerated` parties are corrupted.
+    [test: tests/protocols/test_distributed_noise.py]
 
     Args:
         queries: What is answered with noise.
         neighbors: Whom the noise protects.
-        epsilon: The most that all answers together may spend.
-        delta: The same of delta.
+        epsilon: The most that all answers together may spend, above 0.
+        delta: The most delta that all answers together may spend, above 0 and below 1.
         distribution: What the honest parties' noises add up to.
         parties: The number of parties.
         tolerated: How many of them may be corrupted.
-
+    Returns:
+        Each party's noise, and the guarantee of all answers.
     Raises:
         ValueError: No table reaches epsilon and delta, or the answer is an index.
-    [test: tests/protocols/test_distributed_noise.py]
     """
     if isinstance(queries, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
@@ -437,14 +484,26 @@ def _coins(
 
 
 def bits_at_most(delta: Fraction) -> int:
-    """Return the least delta_bits b, at least `MIN_DELTA_BITS`, with 2^-b <= delta."""
+    """Return the least delta_bits b with 2^-b <= delta, at least `MIN_DELTA_BITS`.
+
+    Args:
+        delta: The delta, above 0.
+    Returns:
+        The number of bits.
+    """
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 
 def guarantee_of_first_below(coins: Coins, counts: int) -> Guarantee:
-    """Return the guarantee of the index of the first of so many noisy counts at or below a noisy bound.
+    """Return the guarantee of the index of the first of several noisy counts at or below a noisy bound.
 
     Source: theorem 12; AboveThreshold (Dwork and Roth 2014, Algorithm 1) for counts that move alike.
     [test: tests/protocols/test_above_threshold.py, by enumeration]
+
+    Args:
+        coins: The noise of each count and of the bound.
+        counts: The number of counts.
+    Returns:
+        The guarantee, if a neighbor moves each count by 1 at most and all counts the same way.
     """
     return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (counts + 1) * edge_mass(coins))

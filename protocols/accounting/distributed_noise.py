@@ -20,7 +20,7 @@ from fairshares.protocols.noise.added import BITS, DistributedNoise, NoiseDistri
 
 RATE_GRID = 10**15  # rates are rounded down to this grid
 _STEPS = 256  # steps of a loss distribution per standard deviation of the loss over all values that move
-TRIES = 100  # of noises, each a little larger than the one before
+TRIES = 100  # the number of noises that are tried, each a little larger than the one before
 _COARSEST = Fraction(1, 5)  # largest rate that `gaussian_square` covers
 _PRECISION = 256  # bits of gmpy2's numbers
 _DELTA_GRID = 1 << 200  # a delta is a multiple of 1 / this
@@ -34,7 +34,9 @@ _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 class Moves:
     """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
-    `each` lists these ways for one record, each the amounts by which values move. `cap` records move at once.
+    Attributes:
+        each: These ways for one record, each the amounts by which values move.
+        cap: How many records move at once.
     """
 
     each: Collection[tuple[int, ...]]
@@ -81,6 +83,13 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
     client has several records, delta follows from Gaussian DP and the table's `distance` from the ideal.
     Guarantees: both are upper bounds for the exact distribution of the sum.
     [test: tests/protocols/test_distributed_noise.py]
+
+    Args:
+        noise: The noise of each party.
+        moves: How far neighbors' values are apart.
+        epsilon: The epsilon at which delta of Gaussian noise counts; not used for Laplace noise.
+    Returns:
+        The guarantee, against all who know no honest party's noise.
     """
     if noise.distribution is NoiseDistribution.LAPLACE:
         per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
@@ -120,7 +129,15 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
-    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`."""
+    """Return the exact hockey-stick divergence of a value that moves, under the honest parties' noises.
+
+    Args:
+        noise: The noise of each party.
+        moved: The amount by which the value moves, at least 1.
+        epsilon: The epsilon of the divergence, at least 0.
+    Returns:
+        The divergence, from 0 to 1.
+    """
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     total = sum(max(0, (p << _FIXED) - ratio * q) for p, q in _outcomes(noise, moved))
     return Fraction(total, 1 << _FIXED + BITS * noise.honest)
@@ -154,6 +171,11 @@ def rho(noise: DistributedNoise) -> Fraction:
     Guarantees: if the sum moves by s, the Rényi divergence of order alpha is at most alpha rho s^2, for each
     whole alpha.
     [test: tests/protocols/test_distributed_noise.py]
+
+    Args:
+        noise: Gaussian noise of each party.
+    Returns:
+        rho for a move by 1, rounded up.
     """
     rate_of_party = noise.rate * noise.honest  # 1 / (2 sigma_i^2), of a single party's noise
     tau = Fraction(0)
@@ -167,8 +189,14 @@ def rho(noise: DistributedNoise) -> Fraction:
 
 
 def distance(noise: DistributedNoise) -> Fraction:
-    """Return a bound of a Gaussian table's total variation distance from its ideal."""
-    rate = noise.rate * noise.honest  # of a single party's noise
+    """Return a bound of a Gaussian table's total variation distance from its ideal.
+
+    Args:
+        noise: Gaussian noise of each party.
+    Returns:
+        The bound for a single party's table.
+    """
+    rate = noise.rate * noise.honest  # the rate of a single party's noise
     # Values beyond the edge, bounded by a geometric series.
     first = _power_at_most(rate * (noise.edge + 1) ** 2)
     falls_by = _power_at_most(rate * (2 * noise.edge + 3))
@@ -188,12 +216,14 @@ def _power_at_most(exponent: Fraction) -> Fraction:
 def gaussian_square(curvature: Fraction) -> Fraction:
     """Return mu^2 of integer noise, whose move by s is s mu-Gaussian DP (theorem 4).
 
+    [test: tests/protocols/test_rounds.py]
+
     Args:
         curvature: The most by which -ln P is convex, from one integer to the next.
-
+    Returns:
+        mu^2 for a move by 1, rounded up.
     Raises:
         ValueError: The curvature is above 1/2.
-    [test: tests/protocols/test_rounds.py]
     """
     if curvature > Fraction(1, 2):
         raise ValueError(
@@ -203,9 +233,15 @@ def gaussian_square(curvature: Fraction) -> Fraction:
 
 
 def gaussian_delta(square: Fraction, epsilon: Fraction) -> Fraction:
-    """Return delta at epsilon of sqrt(square)-Gaussian DP, rounded up.
+    """Return delta of sqrt(square)-Gaussian DP, rounded up.
 
     Source: Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollary 1.
+
+    Args:
+        square: The square of Gaussian DP's mu, above 0.
+        epsilon: The epsilon at which delta counts, at least 0.
+    Returns:
+        An upper bound of delta.
     """
     with gmpy2.context(precision=_PRECISION):
         mu = gmpy2.sqrt(gmpy2.mpq(square))
@@ -227,11 +263,17 @@ def design_distributed(
 ) -> tuple[DistributedNoise, Guarantee]:
     """Choose a table that keeps to epsilon and delta with nearly the least noise.
 
+    Args:
+        distribution: What the honest parties' noises add up to.
+        moves: How far neighbors' values are apart.
+        epsilon: The most epsilon, above 0.
+        delta: The most delta, above 0 and below 1.
+        parties: The number of parties.
+        honest: How many of them are honest at least.
     Returns:
         The noise of each party, and the guarantee of the honest parties' noises.
-
     Raises:
-        ValueError: No table that the parties can draw from keeps to them.
+        ValueError: No table that the parties can draw from keeps to epsilon and delta.
     """
     if delta <= 0:
         if distribution is NoiseDistribution.GAUSSIAN:
@@ -267,10 +309,17 @@ def design_distributed(
 
 
 def gaussian_rate(squares: int, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta, for moves of this squared norm.
+    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta.
 
     All hosts derive the same rate, because only correctly rounded functions are used.
     [test: tests/protocols/test_distributed_noise.py]
+
+    Args:
+        squares: The largest squared norm of a move.
+        epsilon: The epsilon, above 0.
+        delta: The delta at this epsilon.
+    Returns:
+        The rate, nearly the largest.
     """
     low = 1e-9  # bounds of the move over sigma
     high = 1e3

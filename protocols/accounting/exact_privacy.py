@@ -28,8 +28,10 @@ Masses = tuple[Fraction, Fraction]  # probability of some outcomes, under a data
 class Gates:
     """How many ANDs a circuit takes.
 
-    `gates` counts operations on vectors, `ands` operations on single bits; `depth` is the longest chain of
-    ANDs that wait for each other.
+    Attributes:
+        gates: The number of operations on vectors.
+        ands: The number of operations on single bits.
+        depth: The longest chain of ANDs that wait for each other.
     """
 
     gates: int = 0
@@ -40,7 +42,10 @@ class Gates:
 class Wire:
     """A vector of `lanes` bits that stands for a circuit's value, and adds each AND to `counted`.
 
-    `depth` is the number of ANDs on the longest way to it.
+    Args:
+        counted: Where ANDs are counted.
+        lanes: The number of bits.
+        depth: The number of ANDs on the longest way to this value.
     """
 
     def __init__(self, counted: Gates, lanes: int = 1, depth: int = 0) -> None:
@@ -70,11 +75,15 @@ class Wire:
         return Opened()
 
     def store_in_mem(self, _address: object) -> None:
-        """Do nothing; engines store it in memory."""
+        """Do nothing; engines store the value in memory.
+
+        Args:
+            _address: Not used.
+        """
 
 
 class Opened:
-    """Stands for opened bits, and for the integers that they make."""
+    """Opened bits, and the integers that they make, without a value."""
 
     def to_regint_by_bit(self) -> "Opened":
         """Return itself; engines return integers."""
@@ -93,28 +102,47 @@ class Opened:
 class PrivacyCurve:
     """Delta as an exact function of epsilon: the largest P(E) - e^epsilon Q(E) over events E.
 
-    Each of `pairs` is a pair of neighbors. It lists the masses (p, q) of all outcomes that have the same
-    ratio p / q. The largest ratio is first; where q = 0, it counts as infinite.
+    Attributes:
+        pairs: The pairs of neighbors. For each, the masses (p, q) of all outcomes that have the same ratio p
+            / q, the largest ratio first; where q = 0, the ratio counts as infinite.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
 
     def delta(self, ratio: Fraction) -> Fraction:
-        """Return delta at e^epsilon = ratio, exactly."""
+        """Return delta at an epsilon, exactly.
+
+        Args:
+            ratio: e^epsilon, at least 1.
+        Returns:
+            Delta of the worst pair.
+        """
         return max(_delta_of_pair(pair, ratio) for pair in self.pairs)
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
-        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
+        """Enclose delta at an epsilon between rationals.
+
+        Args:
+            epsilon: The epsilon, from 0 to 64.
+        Returns:
+            A lower bound and an upper bound.
+        """
         low, high = exp_bounds(epsilon)
         return self.delta(high), self.delta(low)
 
     @property
     def impossible(self) -> Fraction:
-        """The probability of outcomes that the neighbor can't have, which tell the two apart for certain."""
+        """The probability of outcomes that the neighbor cannot have, which tell the two apart for certain."""
         return max(_impossible_of_pair(pair) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
-        """Return the least e^epsilon >= 1 with at most this delta, exactly; None if there is none."""
+        """Return the least e^epsilon with at most this delta, exactly.
+
+        Args:
+            delta: The largest delta, from 0 to 1.
+        Returns:
+            The ratio, at least 1; None if no epsilon has so small a delta.
+        """
         if self.impossible > delta:
             return None
         least = Fraction(1)
@@ -131,7 +159,13 @@ class PrivacyCurve:
         return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
-        """Return the least epsilon at this delta, rounded up by at most 10^-12; None if there is none."""
+        """Return the least epsilon at a delta, rounded up by at most 10^-12.
+
+        Args:
+            delta: The largest delta, from 0 to 1.
+        Returns:
+            The epsilon; None if no epsilon has so small a delta.
+        """
         ratio = self.least_ratio(delta)
         if ratio is None:
             return None
@@ -151,7 +185,11 @@ def _impossible_of_pair(pair: tuple[Masses, ...]) -> Fraction:
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
     """Return the privacy of a count with noise of any distribution.
 
-    `shifts` are differences of neighbors' counts, in the distribution's units; each is taken both ways.
+    Args:
+        distribution: The probability of each value of the noise.
+        shifts: Differences of neighbors' counts, in the distribution's units; each is taken both ways.
+    Returns:
+        The curve, with a pair for each difference and direction.
     """
     scale = lcm(*(mass.denominator for mass in distribution.values()))
     # As integers, because there may be 10^5 values.
@@ -174,10 +212,15 @@ def curve_of_coins(coins: Coins, sensitivity: int = 1) -> PrivacyCurve:
     the bits that s has, and on how far the carry runs. The few values that reach or cross zero, or leave the
     range, are taken one by one.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution, for moves up and down.
+    [test: tests/protocols/test_exact_privacy.py]
 
+    Args:
+        coins: The coins of the noise.
+        sensitivity: The most by which a count moves, from 1 to `MAX_SENSITIVITY`.
+    Returns:
+        The curve, with a pair for each difference.
     Raises:
         ValueError: The sensitivity is not from 1 to 64 and below 2^k.
-    [test: tests/protocols/test_exact_privacy.py]
     """
     law = _Law.of(coins)
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, law.largest_magnitude):
@@ -302,8 +345,9 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """Return the exact privacy of independent noisy values together.
 
     Args:
-        curves: One for each value, with the same pairs of neighbors in the same order.
-
+        curves: A curve for each value, with the same pairs of neighbors in the same order.
+    Returns:
+        The curve of all values.
     Raises:
         ValueError: The values have so many likelihood ratios that listing them would take too long.
     """
@@ -322,6 +366,12 @@ def values_moved(queries: LinearQueries, neighbors: Neighbors) -> int:
     """Return the largest L1 distance between the noisy values of any two neighboring data sets.
 
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/online/test_exchanged_records.py]
+
+    Args:
+        queries: How records change the values.
+        neighbors: Which data sets are neighbors.
+    Returns:
+        The distance.
     """
     if queries.amounts:
         return max(map(sum, amounts_moved(queries, neighbors)))
@@ -341,7 +391,14 @@ def values_moved(queries: LinearQueries, neighbors: Neighbors) -> int:
 
 
 def amounts_moved(queries: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
-    """Return the amounts by which neighbors' noisy values differ, sorted, for each pair of neighbors."""
+    """Return the amounts by which neighbors' noisy values differ, for each pair of neighbors.
+
+    Args:
+        queries: How records change the values.
+        neighbors: Which data sets are neighbors.
+    Returns:
+        For each pair the amounts that are not 0, sorted; equal ones once.
+    """
     rows = np.zeros((queries.cells, queries.nodes), dtype=np.int64)
     for cell, column in enumerate(queries.columns):
         if queries.amounts:
@@ -361,13 +418,23 @@ def impossible_mass(coins: Coins, amounts: Iterable[int]) -> Fraction:
     Args:
         coins: The noise of each value.
         amounts: By how much each value moves.
+    Returns:
+        The bound, which may be above 1.
     """
     law = _Law.of(coins)
     return sum((law.atom(law.largest - n) for amount in amounts for n in range(amount)), _ZERO)
 
 
 def impossible_mass_of_clients(coins: Coins, nodes: int, cap: int) -> Fraction:
-    """Return `impossible_mass` of `cap` records at once, in `nodes` counts each."""
+    """Return a bound of the mass that tells neighbors apart for certain, if a client has several records.
+
+    Args:
+        coins: The noise of each count.
+        nodes: How many counts a record changes.
+        cap: How many records of a client count.
+    Returns:
+        The bound, which may be above 1.
+    """
     law = _Law.of(coins)
     scale = 1 << fair_bits_per_sample(coins)  # masses times this are integers
     uncovered = [0]  # at place s: the mass that one count uncovers if it moves by s
@@ -380,7 +447,13 @@ def impossible_mass_of_clients(coins: Coins, nodes: int, cap: int) -> Fraction:
 
 
 def cost(coins: Coins) -> Gates:
-    """Return the cost of the circuit of joint noise."""
+    """Return the cost of the circuit of joint noise.
+
+    Args:
+        coins: The coins of the noise.
+    Returns:
+        The ANDs of a sample in one lane.
+    """
     gates = Gates()
     fair = [Wire(gates) for _ in range(fair_bits_per_sample(coins))]
     joint_sample(coins, fair, _no_integer)

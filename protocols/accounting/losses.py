@@ -37,7 +37,13 @@ class LossDistribution:
     certain: int
 
     def delta(self, epsilon: Fraction) -> Fraction:
-        """Return an upper bound of delta at epsilon >= 0."""
+        """Return an upper bound of delta at an epsilon.
+
+        Args:
+            epsilon: The epsilon, at least 0.
+        Returns:
+            The bound, exact.
+        """
         first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
         beyond = first * self.step - epsilon
         shrunk = 0  # e^(epsilon - loss), rounded down
@@ -51,7 +57,13 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses together."""
+        """Return the distribution of both losses together.
+
+        Args:
+            other: The other loss, independent of this one and with the same step.
+        Returns:
+            The distribution of the sum, rounded towards larger losses.
+        """
         products = convolution([self.masses, other.masses])
         return _trimmed(
             self.step,
@@ -61,7 +73,13 @@ class LossDistribution:
         )
 
     def times(self, n: int) -> "LossDistribution":
-        """Return the distribution of n >= 1 such losses together."""
+        """Return the distribution of several such losses together.
+
+        Args:
+            n: The number of losses, at least 1.
+        Returns:
+            The distribution of the sum, rounded towards larger losses.
+        """
         return repeated_sum(self, n, LossDistribution.composed)
 
 
@@ -70,14 +88,16 @@ def loss_distribution(
 ) -> LossDistribution:
     """Return the distribution of the privacy loss of some outcomes.
 
+    Guarantees: `delta` is never below the delta of the outcomes themselves.
+    [test: tests/protocols/test_losses.py]
+
     Args:
         outcomes: For each outcome its mass under the data set and under its neighbor, times `total`.
         total: The integer that stands for a mass of 1.
         step: The unit of losses, at most 1.
         most: Losses of more steps count as infinite. Losses below minus so many steps are raised to it.
-
-    Guarantees: `delta` is never below that of the outcomes themselves.
-    [test: tests/protocols/test_losses.py]
+    Returns:
+        The distribution of the loss.
     """
     powers = _powers(step, most)
     apart = _ONE - 1 - _reciprocal(exp_bounds(step)[0])  # 1 - e^-step, rounded down

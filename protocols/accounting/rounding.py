@@ -11,7 +11,13 @@ _LONGEST = 40  # characters of any other number
 
 
 def exact_number(text: str) -> Fraction | None:
-    """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; else None."""
+    """Read a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`.
+
+    Args:
+        text: The text, which anybody may have written.
+    Returns:
+        The number, exactly; None if the text is no such number, or is too long to be one.
+    """
     power = _POWER.fullmatch(text.strip())
     if power:
         base = int(power[1])
@@ -29,23 +35,49 @@ def exact_number(text: str) -> Fraction | None:
 
 
 def float_up(value: Fraction) -> float:
-    """Return the least float that is not below value."""
+    """Return the least float that is not below a number.
+
+    Args:
+        value: The number.
+    Returns:
+        The float.
+    """
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def digits_up(value: Fraction, digits: int) -> str:
-    """Return value with `digits` significant digits, rounded up."""
+    """Return a number in decimal digits, rounded up.
+
+    Args:
+        value: The number.
+        digits: How many significant digits are written.
+    Returns:
+        The text, with an exponent where the number is very large or very small.
+    """
     return _digits(value, digits, ROUND_CEILING)
 
 
 def digits_down(value: Fraction, digits: int) -> str:
-    """Return value with `digits` significant digits, rounded down."""
+    """Return a number in decimal digits, rounded down.
+
+    Args:
+        value: The number.
+        digits: How many significant digits are written.
+    Returns:
+        The text, with an exponent where the number is very large or very small.
+    """
     return _digits(value, digits, ROUND_FLOOR)
 
 
 def exact_text(value: Fraction) -> str:
-    """Return value exactly, as options take it: 1/5 as 0.2, a third as 1/3."""
+    """Return a number exactly, as options take it: 1/5 as 0.2, a third as 1/3.
+
+    Args:
+        value: The number.
+    Returns:
+        The text, which `exact_number` reads as the same number.
+    """
     short = f"{float(value):.6g}".replace("e-0", "e-")
     if Fraction(short) == value:
         return short
@@ -56,6 +88,13 @@ def interval_shown(low: float, high: float, decimals: int) -> str:
     """Return an interval rounded outwards, after rounding to the twelfth decimal.
 
     [test: tests/harness/pipeline/test_manifest.py]
+
+    Args:
+        low: The lower end; may be infinite.
+        high: The upper end; may be infinite.
+        decimals: How many decimals are written.
+    Returns:
+        Both ends, with a dash between them.
     """
     return f"{_end(low, decimals, ROUND_FLOOR)} – {_end(high, decimals, ROUND_CEILING)}"
 

@@ -57,15 +57,34 @@ class Concentrated:
     apart: Fraction
 
     def is_at_most(self, other: "Concentrated") -> bool:
-        """Return whether no part of this loss is above that of another."""
+        """Return whether no part of this loss is above the same part of another.
+
+        Args:
+            other: The other loss.
+        Returns:
+            True if rho, `certain` and `apart` are all at most the other loss's.
+        """
         return self.rho <= other.rho and self.certain <= other.certain and self.apart <= other.apart
 
     def delta(self, epsilon: Fraction, times: int = 1) -> Fraction:
-        """Return delta at epsilon of `times` such losses together."""
+        """Return delta at an epsilon.
+
+        Args:
+            epsilon: The epsilon, at least 0.
+            times: How many such losses are taken together, at least 1.
+        Returns:
+            An upper bound of delta.
+        """
         return gaussian_delta(2 * times * self.rho, epsilon) + times * self.lost_at(epsilon)
 
     def lost_at(self, epsilon: Fraction) -> Fraction:
-        """Return the part of delta for lost mass."""
+        """Return the part of delta for the mass that has no Gaussian DP.
+
+        Args:
+            epsilon: The epsilon, at least 0.
+        Returns:
+            That part, exactly or rounded up.
+        """
         return self.certain + (1 + exp_bounds(epsilon)[1]) * self.apart
 
 
@@ -74,7 +93,7 @@ class RoundsPlan:
     """The noise of training, and the guarantee of all rounds together.
 
     Args:
-        noise: Of each coordinate in each round.
+        noise: The noise of each coordinate in each round.
         arguments: The program's arguments for this noise.
         exact: The guarantee at the epsilon that was asked for.
         loss: The guarantee at every epsilon.
@@ -97,20 +116,22 @@ def plan_rounds(
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
+    Source: theorem 4; Dong, Roth and Su 2022, for Gaussian DP and its composition.
+    Guarantees: the plan's `exact` is within epsilon and delta.
+    [test: tests/protocols/test_rounds.py]
+
     Args:
-        squares: A bound of the squared norm by which two neighbors' sums of a round differ.
+        squares: A bound of the squared norm by which two neighbors' sums of a round differ, in squared units.
         coordinates: The length of each sum.
-        rounds: Their number.
-        epsilon: For all rounds together, at most 32.
-        delta: For all rounds together.
+        rounds: The number of rounds, at least 1.
+        epsilon: The epsilon of all rounds together, above 0 and at most 32.
+        delta: The delta of all rounds together, above 0 and below 1.
         distributed: For discrete Gaussian noise of each party, the number of parties, and how many of them
             are honest. None for joint noise.
-
-    Guarantees: the plan's `exact` is within epsilon and delta.
-
+    Returns:
+        The noise, and the guarantee of all rounds together.
     Raises:
-        ValueError: No noise keeps to them. The message says why.
-    [test: tests/protocols/test_rounds.py]
+        ValueError: A number is out of range, or no noise keeps to epsilon and delta. The message says why.
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
@@ -150,18 +171,17 @@ def plan_rounds(
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
     """Return mu^2 and d of noise whose move by s is s mu-Gaussian DP, except for d (theorem 4).
 
+    [test: tests/protocols/test_rounds.py]
+
     Args:
-        noise: Of one value.
+        noise: The noise of a value.
         lost: For joint noise, about how large d may be.
         farthest: The largest s.
-
     Returns:
         mu^2, and d. For joint noise, d is the mass of the table's ends. For distributed noise, it is the
         `distance` of all honest parties' tables from their ideal.
-
     Raises:
         ValueError: The noise is too coarse, or falls unevenly.
-    [test: tests/protocols/test_rounds.py]
     """
     if isinstance(noise, DistributedNoise):
         curvature = 2 * rho(noise)
@@ -194,7 +214,14 @@ def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return nearly the largest rho with at most this delta."""
+    """Return nearly the largest rho with at most this delta.
+
+    Args:
+        epsilon: The epsilon at which delta counts.
+        delta: The largest delta.
+    Returns:
+        A rho, of which delta is at most the given one unless even 10^-16 is too large.
+    """
     low = 1e-16
     high = 1e3
     for _ in range(60):

@@ -7,23 +7,35 @@ from __future__ import annotations
 
 CHECKS = 40  # a changed mask passes with probability 2^-40, whichever client it is tried on
 MOST_CHECKS = 64  # subsets that a word of a client's seed chooses
-DIGEST_WORDS = 4  # of 64 bits: SHA-256
+DIGEST_WORDS = 4  # words of 64 bits: SHA-256
 
 
 def checks(parts: int) -> int:
-    """Return how many random subset sums are compared per part, for `parts` clients at most.
+    """Return how many random subset sums are compared for each part.
 
     A changed mask passes each comparison with probability 1/2. A party may try client after client, so that
     more clients need more comparisons.
+
+    Args:
+        parts: The number of parts, at least the number of clients.
+    Returns:
+        The number of sums, with which a change passes with a probability of at most 2^-CHECKS.
     """
     return CHECKS + (parts - 1).bit_length()
 
 
 def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
-    """Wait for the party's own front; return its connection number.
+    """Wait for the party's own front.
 
-    Later messages go to the number, which is random and known on the party's host only: MP-SPDZ accepts
-    clients without a certificate.
+    Later messages go to the connection's number, which is random and known on the party's host only: MP-SPDZ
+    accepts clients without a certificate.
+
+    Args:
+        listen_for_clients: MP-SPDZ's function of this name.
+        accept_client_connection: MP-SPDZ's function of this name.
+        get_cmdline_arg: MP-SPDZ's function of this name.
+    Returns:
+        The connection's number.
     """
     port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
     listen_for_clients(port)
@@ -48,6 +60,19 @@ def columns_of_clients(
     [test: tests/commands/test_clients.py]
     Reveals: digests of what clients sent to all parties; subset sums, uniform by their offsets; to each
     client its own masks and offsets.
+
+    Args:
+        secret: MP-SPDZ's sint.
+        public: MP-SPDZ's cint.
+        personal: MP-SPDZ's personal.
+        number: The number of the front's connection, as from `front`.
+        check_point: MP-SPDZ's function that ends the run if a share was tampered with.
+        columns: The number of columns, a value of each client in each.
+        clients: The number of clients.
+        parts: The number of equal runs into which the values are divided for their check.
+        parties: The number of parties.
+    Returns:
+        The secret values, shape (columns * clients,), the client fastest.
     """
     size = columns * clients
     words = DIGEST_WORDS * parts
@@ -69,10 +94,19 @@ def columns_of_clients(
 
 
 def compare_at_fronts(secret, public, personal, number, check_point, parties: int, words: int):
-    """Show every front the `words` integers of all fronts, party by party.
+    """Show every front the words of all fronts, party by party.
 
     Guarantees: all honest parties see the same; nobody chooses its own after it saw another's.
     [test: tests/programs/test_check_before_opening.py]
+
+    Args:
+        secret: MP-SPDZ's sint.
+        public: MP-SPDZ's cint.
+        personal: MP-SPDZ's personal.
+        number: The number of the front's connection, as from `front`.
+        check_point: MP-SPDZ's function that ends the run if a share was tampered with.
+        parties: The number of parties.
+        words: The number of integers of 64 bits that each front sends.
     """
     own = public.read_from_socket(number, size=words)
     opened = secret.concat([secret(personal(i, own)) for i in range(parties)]).reveal()
@@ -81,7 +115,14 @@ def compare_at_fronts(secret, public, personal, number, check_point, parties: in
 
 
 def part_sums(values, parts: int):
-    """Add up each of `parts` equal runs of values."""
+    """Add up each of several equal runs of values.
+
+    Args:
+        values: A vector; its length is a multiple of `parts`.
+        parts: The number of runs.
+    Returns:
+        A vector of the sums, shape (parts,).
+    """
     size = len(values) // parts
     if parts < size:
         return values.concat([values.get_vector(k * size, size).sum() for k in range(parts)])

@@ -35,7 +35,14 @@ MOST_SIGNED = Fraction(115, 100)  # the largest epsilon for which signed noise i
 
 @dataclass(frozen=True)
 class Coin:
-    """A coin that shows 1 with probability `numerator / 2**bits`."""
+    """A coin that shows 1 with probability `numerator / 2**bits`.
+
+    Attributes:
+        numerator: An odd number above 0 and below 2^bits.
+        bits: How many fair bits a toss takes, at least 1.
+    Raises:
+        ValueError: A number is out of range.
+    """
 
     numerator: int
     bits: int
@@ -84,8 +91,13 @@ class NoiseFamily(Enum):
 def family_for(epsilon: Fraction) -> NoiseFamily:
     """Return the family of a value with this epsilon.
 
-    Signed noise takes fewer AND gates. Up to this epsilon its error (RMS) is at most 1.10 times that of
+    Signed noise takes fewer AND gates. Up to `MOST_SIGNED` its error (RMS) is at most 1.10 times that of
     discrete Laplace noise.  [test: tests/protocols/test_coins.py]
+
+    Args:
+        epsilon: The epsilon of a value that moves by 1.
+    Returns:
+        Signed noise up to `MOST_SIGNED`, else symmetric noise.
     """
     if epsilon <= MOST_SIGNED:
         return NoiseFamily.SIGNED
@@ -93,28 +105,54 @@ def family_for(epsilon: Fraction) -> NoiseFamily:
 
 
 def family_of(coins: Coins) -> NoiseFamily:
-    """Return the family of the noise that these coins make."""
+    """Return the family of the noise that these coins make.
+
+    Args:
+        coins: The coins.
+    Returns:
+        The family.
+    """
     if isinstance(coins, SymmetricCoins):
         return NoiseFamily.SYMMETRIC
     return NoiseFamily.SIGNED
 
 
 def coins_of_magnitude(coins: Coins) -> tuple[Coin, ...]:
-    """Return the coin of each bit of the magnitude G, lowest first."""
+    """Return the coin of each bit of the magnitude G, lowest first.
+
+    Args:
+        coins: The coins of joint noise.
+    Returns:
+        The coins, without the coin for zero.
+    """
     if isinstance(coins, SymmetricCoins):
         return coins.magnitude
     return coins
 
 
 def chance_of_sign(coins: Coins) -> Fraction:
-    """Return the probability of either sign: P(X = 1 + G) of symmetric noise, P(X = G) of signed noise."""
+    """Return the probability of either sign: P(X = 1 + G) of symmetric noise, P(X = G) of signed noise.
+
+    Args:
+        coins: The coins of joint noise.
+    Returns:
+        The probability, exactly; 1/2 for signed noise.
+    """
     if isinstance(coins, SymmetricCoins):
         return coins.nonzero.probability / 2
     return Fraction(1, 2)
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x, 0 <= x <= 64, between rationals (lower, upper), relatively less than 2^-100 apart."""
+    """Enclose e^x between rationals.
+
+    Args:
+        x: The exponent, from 0 to 64.
+    Returns:
+        A lower and an upper bound, relatively less than 2^-100 apart.
+    Raises:
+        ValueError: The exponent is out of range.
+    """
     if not 0 <= x <= 64:
         raise ValueError(f"exp_bounds takes 0 <= x <= 64, not {x}")
     one = 1 << _GRID_BITS
@@ -133,6 +171,11 @@ def worst_ratio(coins: Coins) -> Fraction:
     """Return e^epsilon of the sampler for sensitivity 1, exactly: docs/explanation/noise.md, theorem 1.
 
     [test: tests/protocols/test_truncated_noise.py, tests/protocols/test_symmetric_noise.py]
+
+    Args:
+        coins: The coins of joint noise.
+    Returns:
+        The largest ratio of the probabilities of neighboring values.
     """
     worst = Fraction(1)
     below = Fraction(1)
@@ -149,12 +192,26 @@ def worst_ratio(coins: Coins) -> Fraction:
 
 
 def edge_mass(coins: Coins) -> Fraction:
-    """Return the outermost atom's mass: the exact delta for sensitivity 1."""
+    """Return the outermost atom's mass: the exact delta for sensitivity 1.
+
+    Args:
+        coins: The coins of joint noise.
+    Returns:
+        The mass.
+    """
     return prod((coin.probability for coin in coins_of_magnitude(coins)), start=chance_of_sign(coins))
 
 
 def check(coins: Coins, epsilon: Fraction, delta_bits: int) -> None:
-    """Raise ValueError unless the coins' noise is surely (epsilon, 2^-delta_bits)-DP for sensitivity 1."""
+    """Check that noise is surely (epsilon, 2^-delta_bits)-DP for sensitivity 1.
+
+    Args:
+        coins: The coins of the noise.
+        epsilon: The epsilon, from 0 to 64.
+        delta_bits: The bits of delta.
+    Raises:
+        ValueError: The coins exceed epsilon or delta.
+    """
     if not coins_of_magnitude(coins) or worst_ratio(coins) > exp_bounds(epsilon)[0]:
         raise ValueError(f"the coins exceed epsilon = {epsilon}")
     if edge_mass(coins) > Fraction(1, 1 << delta_bits):
@@ -170,9 +227,18 @@ def _check_range(epsilon: Fraction, delta_bits: int) -> None:
 
 
 def design_noise(epsilon: Fraction, delta_bits: int, family: NoiseFamily | None = None) -> Coins:
-    """Find the coins of joint noise; without a family, of the one for this epsilon.
+    """Find the coins of joint noise.
 
-    Guarantees and errors as those of `design_coins` and `design_symmetric_coins`.
+    Guarantees: as `design_coins` and `design_symmetric_coins`.
+
+    Args:
+        epsilon: The epsilon of a value that moves by 1, from 10^-7 to 20.
+        delta_bits: The delta of such a value is at most 2^-delta_bits, from 20 to 128 bits.
+        family: The family of the noise; None: the one for this epsilon.
+    Returns:
+        The coins.
+    Raises:
+        ValueError: A parameter is out of range, or 30 coins do not reach them.
     """
     if (family or family_for(epsilon)) is NoiseFamily.SIGNED:
         return design_coins(epsilon, delta_bits)
@@ -187,11 +253,16 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     search are ours.
     Computes: a frontier search. Coin t must have odds >= e^-epsilon times the product of the odds below it.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
-    untruncated sampler. epsilon is per unit of sensitivity, in [10^-7, 20], delta_bits in [20, 128].
+    untruncated sampler.
+    [test: tests/protocols/test_coins.py]
 
+    Args:
+        epsilon: The epsilon per unit of sensitivity, from 10^-7 to 20.
+        delta_bits: The delta per unit is at most 2^-delta_bits, from 20 to 128 bits.
+    Returns:
+        The coin of each bit of the magnitude, lowest first.
     Raises:
         ValueError: A parameter is out of range, or 30 coins do not reach them.
-    [test: tests/protocols/test_coins.py]
     """
     _check_range(epsilon, delta_bits)
     low, high = exp_bounds(epsilon)
@@ -232,13 +303,13 @@ class _Partial:
 
     Attributes:
         coins: The coins.
-        gates: Their AND gates.
+        gates: The number of their AND gates.
         odds: The product of their odds.
         edge: The product of their numerators, of P(1).
         none: The product of the numerators of P(0).
         mean: The mean of their part of G.
         variance: The variance of their part of G.
-        below: As `odds`.
+        below: The product of their odds, as a float.
         none_chance: P(their part of G is 0).
     """
 
@@ -299,7 +370,7 @@ class _Partial:
         return variance + (mean + 0.5) * (mean + 0.5)
 
     def symmetric_error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square of symmetric noise if all further coins, and that of zero, are ideal."""
+        """Return the mean square of symmetric noise if all further coins, and the coin of zero, are ideal."""
         mean, variance, none = self.with_ideal_above(q)
         nonzero = 2 / (2 + none / q)
         return nonzero * (variance + (mean + 1) * (mean + 1))
@@ -315,11 +386,16 @@ def design_symmetric_coins(epsilon: Fraction, delta_bits: int) -> SymmetricCoins
     Computes: the search of `design_coins`. The coin of zero comes last, and has the least odds with which 0
     is at most e^epsilon times as likely as 1.
     Guarantees: the result passes `check`; its mean square error is at most 1.1 times that of discrete Laplace
-    noise. Ranges as in `design_coins`.
+    noise.
+    [test: tests/protocols/test_symmetric_noise.py]
 
+    Args:
+        epsilon: The epsilon per unit of sensitivity, from 10^-7 to 20.
+        delta_bits: The delta per unit is at most 2^-delta_bits, from 20 to 128 bits.
+    Returns:
+        The coins.
     Raises:
         ValueError: A parameter is out of range, or 30 coins do not reach them.
-    [test: tests/protocols/test_symmetric_noise.py]
     """
     _check_range(epsilon, delta_bits)
     low, high = exp_bounds(epsilon)

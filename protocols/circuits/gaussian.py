@@ -14,14 +14,20 @@ from fairshares.protocols.circuits.coins import Coin, exp_bounds
 from fairshares.protocols.circuits.integers import sum_of_bits
 from fairshares.protocols.circuits.noise import default_noise, flip, xor_of_inputs
 
-JOINT_ARGUMENTS = ("law", "shape")  # of a program with joint Gaussian noise
+JOINT_ARGUMENTS = ("law", "shape")  # arguments of a program with joint Gaussian noise
 JOINT_GAUSSIAN = "joint-gaussian"
 _DIGITS = 14  # significant bits of a probability
 _ONE = 1 << 512
 
 
 def refinements(levels: int) -> list[int]:
-    """Return how many fair bits are added at each doubling."""
+    """Return how many fair bits are added at each doubling.
+
+    Args:
+        levels: How often a sample is doubled, at least 1.
+    Returns:
+        An even number of bits for each doubling.
+    """
     return [8, 8, *[6] * levels][:levels]
 
 
@@ -30,7 +36,12 @@ class JointGaussian:
     """Noise near a discrete Gaussian, made by all parties and known to none; its mean is 0.
 
     The coarse sample is k or -1 - k, k = 0, .., steps, with a probability nearly proportional to e^(-rate (k
-    + 1/2)^2). It is refined `levels` >= 1 times.
+    + 1/2)^2).
+
+    Attributes:
+        rate: The rate of the coarse sample, above 0.
+        steps: The largest k, at least 1.
+        levels: How often the coarse sample is refined, at least 1.
     """
 
     rate: Fraction
@@ -39,7 +50,13 @@ class JointGaussian:
 
     @classmethod
     def of(cls, shape: str) -> JointGaussian:
-        """Read it from a program's argument."""
+        """Read the noise from a program's argument.
+
+        Args:
+            shape: The rate, the steps and the levels in text, as `arguments` writes them.
+        Returns:
+            The noise.
+        """
         rate, steps, levels = shape.split(".")
         return cls(Fraction(rate), int(steps), int(levels))
 
@@ -49,7 +66,7 @@ class JointGaussian:
 
     @cached_property
     def coins(self) -> list[Coin]:
-        """P(k >= 1), .., P(k >= steps), each with 14 significant bits."""
+        """The probabilities P(k >= 1), .., P(k >= steps), each with 14 significant bits."""
         parts = range(1, 2 * self.steps + 2, 2)
         masses, coins = [int(_ONE / exp_bounds(self.rate * n * n / 16)[0] ** 4) for n in parts], []
         for k in range(1, len(masses)):
@@ -66,7 +83,7 @@ class JointGaussian:
 
     @cached_property
     def weights(self) -> list[int]:
-        """P(-largest), .., P(largest), times 2^bits; exact and symmetric."""
+        """The probabilities P(-largest), .., P(largest), times 2^bits; exact and symmetric."""
         chances = [Fraction(1), *(coin.probability for coin in self.coins), Fraction(0)]
         word = max(chance.denominator for chance in chances)
         half = [int((most - least) * word) for most, least in zip(chances, chances[1:])]
@@ -86,11 +103,19 @@ class JointGaussian:
 
 
 def gaussian(noise: JointGaussian, fair, secret_integer):
-    """Map `noise.bits` fair bits to one noise sample per lane.
+    """Map fair bits to one noise sample per lane.
 
     Computes: M is the number of probabilities that the word is below. The coarse sample is M, or -1 - M by
     the sign. It is doubled `levels` times, and each time a sum of fair bits, less its mean, is added.
     [test: tests/protocols/test_joint_gaussian.py]
+
+    Args:
+        noise: The noise.
+        fair: Secret fair bits, `noise.bits` of them: the sign, the word, lowest bit first, then the bits to
+            add.
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+    Returns:
+        Secret samples, a lane each.
     """
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]
     sign, word = fair[0], fair[1 : len(fair) - len(rest)]
@@ -108,7 +133,22 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
 
 
 def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
-    """Make `default_noise`, or joint Gaussian noise by the `JOINT_ARGUMENTS`."""
+    """Make `default_noise`, or joint Gaussian noise by the `JOINT_ARGUMENTS`.
+
+    Guarantees: as `default_noise`. `protocols.accounting.rounds` has the privacy of joint Gaussian noise.
+    [test: tests/protocols/test_joint_gaussian.py]
+    Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+        bit_vector: MP-SPDZ's sbitvec, or a stand-in.
+        parties: The number of parties.
+        lanes: The number of samples.
+        law: The program's last arguments, which say which noise it is.
+        turn: How many rounds took noise from the same file before.
+    Returns:
+        Secret samples, shape (lanes,).
+    """
     if law[0] != JOINT_GAUSSIAN:
         return default_noise(secret_integer, bit_vector, parties, lanes, *law, turn=turn)
     noise = JointGaussian.of(law[1])

@@ -3,9 +3,9 @@
 MP-SPDZ turns a bit into an integer by a daBit, a random bit that is shared in both ways. Where all parties
 but one may collude it makes them of each party's bits by products of integers, which is most of what such
 parties send. From three parties on a mask costs less: each party draws a number of 64 bits, and the mask is
-their sum modulo 2^64. As an integer it is there at once, and of its bits each party knows those of its own
-number. Adders of AND gates add the numbers and all bits of a sum, the result is opened, and the sum is that
-less the mask.
+their sum modulo 2^64. The mask is an integer at once, and each party knows the bits of its own number.
+Adders of AND gates add the numbers and all bits of a sum. The result is opened, and the sum is the opened
+number less the mask.
 
 Source: masks of edaBits (Escudero et al. 2020), here of the parties' own and without a check, as in MP-SPDZ's
 splitting of shares. Counts and measurements: docs/decisions/0091-any-number-of-parties.md.
@@ -15,19 +15,21 @@ from __future__ import annotations
 
 from fairshares.protocols.circuits.machine import parties_that_mask
 
-MASK_BITS = 64  # of a secret integer in a ring
+MASK_BITS = 64  # the bits of a secret integer in a ring
 
 
 def sum_of_bits(terms, secret_integer):
     """Return the sum of bits by weights in each lane, as secret integers.
 
-    Args:
-        terms: Pairs of a secret bit of each lane and its weight, a whole number that may be negative.
-        secret_integer: MP-SPDZ's sint, or a stand-in.
-
     Guarantees: a mask is uniform for all who lack one party's number, and so is what is opened.
     [test: tests/protocols/test_integers.py, tests/programs/test_every_program_by_other_numbers.py]
     Reveals: nothing.
+
+    Args:
+        terms: Pairs of a secret bit of each lane and its weight, a whole number that may be negative.
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+    Returns:
+        The secret sums, a lane each.
     """
     parties = parties_that_mask(secret_integer)
     if parties:
@@ -47,9 +49,15 @@ def _under_a_mask(terms, secret_integer, parties: int):
 
 
 def add_to_columns(columns, terms) -> int:
-    """Add weighted bits to columns, of which column i has bits of weight 2^i; return what is to be added.
+    """Add weighted bits to columns.
 
     Computes: a bit b of weight -w is (1 - b) w - w.
+
+    Args:
+        columns: Lists of bits, which get the bits; each bit of column i has the weight 2^i.
+        terms: Pairs of a secret bit and its weight, a whole number that may be negative.
+    Returns:
+        The number that is to be added to the columns' sum.
     """
     constant = 0
     for bit, weight in terms:
@@ -63,12 +71,18 @@ def add_to_columns(columns, terms) -> int:
 
 
 def sum_of_columns(columns) -> list:
-    """Add up bits, of which those of column i have weight 2^i; return the sum's bits, one for each column.
+    """Add up bits of several weights.
 
     Columns become shorter by adders of three or two bits, each an AND, all columns at once in steps of about
     two thirds, until none has more than two bits. What does not fit into the columns is dropped.
+
     Source: Dadda 1965, "Some schemes for parallel multipliers".
     [test: tests/protocols/test_integers.py]
+
+    Args:
+        columns: Lists of secret bits; each bit of column i has the weight 2^i.
+    Returns:
+        The bits of the sum modulo 2^n, lowest first, for n columns.
     """
     heights = [2]
     while heights[-1] < max(map(len, columns)):
@@ -107,7 +121,7 @@ def _sum_of_two(columns) -> list:
     Source: Brent and Kung 1982, "A regular layout for parallel adders".
     """
     halves = []
-    # Of a span of columns that ends at a column: the carry that leaves it if none comes in, None for 0; and
+    # For a span of columns that ends at a column: the carry that leaves it if none comes in, None for 0; and
     # whether one that comes in leaves it, None if the span begins at column 0, into which none comes.
     carries: list = []
     passed: list = []

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 
 def scale_bits(offset: int, most: int) -> int:
-    """Return E, for which steps in units of 2^-E are whole."""
+    """Return E, for which steps in units of 2^-E are whole.
+
+    Args:
+        offset: The public number that is added to a count, at least 1.
+        most: The largest count.
+    Returns:
+        E.
+    """
     return (offset + most).bit_length()
 
 
@@ -20,6 +27,16 @@ def shifted_log(secret_integer, check_point, counts, offset: int, most: int):
     [test: tests/protocols/test_logarithm.py, tests/programs/test_pi_count.py]
     Comparisons' bits are checked before shares of anything that depends on them are sent.
     [test: tests/programs/test_check_before_opening.py]
+    Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+        check_point: MP-SPDZ's function that ends the run if a share was tampered with, or a stand-in.
+        counts: The secret counts, shape (n,).
+        offset: The public number that is added to a count, at least 1.
+        most: The largest count.
+    Returns:
+        The secret logarithms, shape (n,).
     """
     bits, lowest = scale_bits(offset, most), offset.bit_length() - 1
     lanes, powers = len(counts), range(lowest + 1, bits)

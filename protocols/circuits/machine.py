@@ -12,15 +12,23 @@ def is_for_a_prime() -> bool:
     """Return whether MP-SPDZ compiles for a given prime.
 
     [test: tests/protocols/test_programs.py, tests/programs/test_field_inputs.py]
+
+    Returns:
+        False if no program of MP-SPDZ is compiled.
     """
     compiler = sys.modules.get("Compiler.program")
     return compiler is not None and bool(compiler.Program.prog.prime)
 
 
 def parties_that_mask(secret_integer) -> int:
-    """Return how many parties put numbers of their own into masks, or 0 where masks are not used.
+    """Return how many parties put numbers of their own into masks.
 
     MP-SPDZ compiles for semi2k-party.x then, whose shares it splits. A stand-in for sint may say so itself.
+
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+    Returns:
+        The number of parties; 0 where masks are not used.
     """
     compiler = sys.modules.get("Compiler.program")
     if compiler is None:

@@ -27,7 +27,13 @@ _SIGNED_AS_BEFORE = (
 
 
 def fair_bits_per_sample(coins) -> int:
-    """Return the fair bits of a sample: all coins' and the sign."""
+    """Return the number of fair bits of a sample: the bits of all coins, and the sign.
+
+    Args:
+        coins: The coins of joint noise.
+    Returns:
+        The number of bits.
+    """
     bits = 1 + sum(coin.bits for coin in coins_of_magnitude(coins))
     if isinstance(coins, SymmetricCoins):
         bits += coins.nonzero.bits
@@ -39,6 +45,13 @@ def noise_arguments(epsilon: Fraction, delta_bits: int, family: NoiseFamily) -> 
 
     A program of version 1.0 has the same arguments for the same noise, except for signed noise of a large
     epsilon.
+
+    Args:
+        epsilon: The epsilon of a value that moves by 1.
+        delta_bits: The delta of such a value is at most 2^-delta_bits.
+        family: The family of the noise.
+    Returns:
+        The program's last two arguments.
     """
     bits = str(delta_bits)
     if family is NoiseFamily.SIGNED and family_for(epsilon) is not NoiseFamily.SIGNED:
@@ -47,7 +60,16 @@ def noise_arguments(epsilon: Fraction, delta_bits: int, family: NoiseFamily) -> 
 
 
 def coins_of_arguments(epsilon: str, delta_bits: str):
-    """Return the coins of joint noise from a program's arguments; ValueError as `design_noise`."""
+    """Return the coins of joint noise from a program's arguments.
+
+    Args:
+        epsilon: The program's argument, a rational number in text.
+        delta_bits: The program's argument, as from `noise_arguments`.
+    Returns:
+        The coins, the same on every machine.
+    Raises:
+        ValueError: As `design_noise`.
+    """
     bits = delta_bits.removesuffix(_SIGNED_AS_BEFORE)
     family = None
     if bits != delta_bits:
@@ -56,13 +78,19 @@ def coins_of_arguments(epsilon: str, delta_bits: str):
 
 
 def input_widths(n_bits: int) -> list[int]:
-    """Split n_bits bits per lane into widths of inputs."""
+    """Split the bits of a lane into widths of inputs.
+
+    Args:
+        n_bits: The number of bits.
+    Returns:
+        Widths of at most `MAX_INPUT_WIDTH`, which add up to `n_bits`.
+    """
     full, rest = divmod(n_bits, MAX_INPUT_WIDTH)
     return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
 
 
-OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program with distributed noise
-KEPT_ARGUMENTS = ("kept",)  # where noise made before begins in parties' files
+OWN_ARGUMENTS = ("law", "rate", "edge")  # arguments of a program with distributed noise
+KEPT_ARGUMENTS = ("kept",)  # the place at which noise made before begins in parties' files
 
 
 def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
@@ -78,7 +106,15 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
     [test: tests/harness/pipeline/test_preprocessing.py]
     Reveals: nothing.
 
-    `law` is a unit's epsilon and delta_bits, the `OWN_ARGUMENTS` or the `KEPT_ARGUMENTS`.
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+        bit_vector: MP-SPDZ's sbitvec, or a stand-in.
+        parties: The number of parties.
+        lanes: The number of samples.
+        law: A unit's epsilon and delta_bits, the `OWN_ARGUMENTS` or the `KEPT_ARGUMENTS`.
+        turn: How many rounds took noise from the same file before.
+    Returns:
+        Secret samples, shape (lanes,).
     """
     if len(law) == len(OWN_ARGUMENTS):
         return input_columns(secret_integer, parties, lanes)
@@ -94,10 +130,19 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
 def xor_of_inputs(secret_integer, bit_vector, parties: int, lanes: int, n_bits: int) -> list:
     """XOR bits that all parties input, shared or drawn.
 
-    Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where the
-    model is active.
+    Guarantees: every lane of every bit is uniform as long as one party's bits are, and authenticated where
+    the model is active.
     [test: tests/programs/test_random_bits.py]
     Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+        bit_vector: MP-SPDZ's sbitvec, or a stand-in.
+        parties: The number of parties.
+        lanes: The number of lanes.
+        n_bits: The number of bits of each lane.
+    Returns:
+        Secret bits, each a vector of all lanes.
     """
     has_to_make_bits = may_enter_no_bits()
     drawn = []
@@ -122,18 +167,31 @@ def bit_of_element(secret_integer, element, lanes: int):
     a party added of its own, and so says nothing of others' bits.
     [test: tests/protocols/test_bits_of_elements.py, by enumeration]
     Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint.
+        element: The secret elements, a vector of all lanes.
+        lanes: The number of lanes.
+    Returns:
+        Secret bits, a vector of all lanes.
     """
     _, own = secret_integer.get_dabit(size=lanes)
     return own ^ (element ^ own).reveal()
 
 
 def flip(coin, fair):
-    """Return [r < numerator], r the integer of fair bits, lowest first.
+    """Return [r < numerator], r the integer of fair bits.
 
     Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), a_k: the
     run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^ (p_k &
     t_(k+1)) for any k; the k of least depth is taken. That is bits - 1 ANDs.
     [test: tests/protocols/test_truncated_noise.py]
+
+    Args:
+        coin: The coin.
+        fair: As many secret fair bits as the coin has, lowest first.
+    Returns:
+        A secret bit that is 1 with the coin's probability.
     """
     assert len(fair) == coin.bits
     numerator = [coin.numerator >> i & 1 for i in range(coin.bits)]
@@ -167,6 +225,13 @@ def joint_sample(coins, fair, secret_integer):
     Computes: as `two_sided_geometric` or `symmetric_geometric`.
     Guarantees: `coins.check` gives its (epsilon, delta).
     [test: tests/protocols/test_truncated_noise.py, tests/protocols/test_symmetric_noise.py, by enumeration]
+
+    Args:
+        coins: The coins of the noise.
+        fair: Secret fair bits, as many as `fair_bits_per_sample`.
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+    Returns:
+        Secret samples, a lane each.
     """
     if isinstance(coins, SymmetricCoins):
         bits, added = symmetric_geometric(coins, fair)
@@ -175,10 +240,16 @@ def joint_sample(coins, fair, secret_integer):
 
 
 def two_sided_geometric(coins, fair) -> list:
-    """Map fair bits to two's complement bits of a sample of signed noise per lane, lowest first.
+    """Map fair bits to a sample of signed noise per lane.
 
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
     [test: tests/protocols/test_truncated_noise.py, by full enumeration]
+
+    Args:
+        coins: The coin of each bit of G, lowest first.
+        fair: Secret fair bits: the sign, then the bits of each coin.
+    Returns:
+        Secret bits of a two's complement number, lowest first.
     """
     sign = fair[0]
     used = 1
@@ -191,14 +262,18 @@ def two_sided_geometric(coins, fair) -> list:
 
 
 def symmetric_geometric(coins, fair) -> tuple:
-    """Map fair bits to a sample of symmetric noise per lane: two's complement bits, and a bit to add.
+    """Map fair bits to a sample of symmetric noise per lane.
 
     Computes: N = flip(nonzero); G as above; H = G if N is 1, else 0. The two's complement number is H if the
     sign bit is 0, and -1-H if it is 1. The bit to add is 1 where sign and N differ:
-
         N = 1: G + 1 or -1-G + 0.    N = 0: 0 + 0 or -1 + 1.
-
     [test: tests/protocols/test_symmetric_noise.py, by full enumeration]
+
+    Args:
+        coins: The coins of the noise.
+        fair: Secret fair bits: the sign, the bits of each coin of G, then the bits of the coin for zero.
+    Returns:
+        Secret bits of a two's complement number, lowest first, and a secret bit to add to it.
     """
     last = len(fair) - coins.nonzero.bits
     signed = two_sided_geometric(coins.magnitude, fair[:last])
@@ -212,7 +287,13 @@ def symmetric_geometric(coins, fair) -> tuple:
 
 
 def two_complement(bits) -> list:
-    """Return the terms of which a two's complement number is the sum: its bits, with their weights."""
+    """Return the terms of which a two's complement number is the sum.
+
+    Args:
+        bits: The number's bits, lowest first.
+    Returns:
+        Pairs of a bit and its weight; the weight of the highest bit is negative.
+    """
     weights = [1 << i for i in range(len(bits))]
     weights[-1] = -weights[-1]
     return list(zip(bits, weights))

@@ -18,15 +18,27 @@ _WORD = 64
 
 
 def slot_bits(cells: int) -> int:
-    """Return the bits of a slot: a code per cell and one for none."""
+    """Return the bits of a slot: a code per cell and one for none.
+
+    Args:
+        cells: The number of cells, at least 1.
+    Returns:
+        The number of bits.
+    """
     return cells.bit_length()
 
 
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
-    """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
+    """Divide slots into blocks, none left over and none added.
 
     A party could fill an added slot; MP-SPDZ would read a block of one lane out of order.
     [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
+
+    Args:
+        slots: The number of slots, at least 1.
+        per_lane: The number of slots that are counted in one lane, at least 1.
+    Returns:
+        For each block the slots per lane, and the number of lanes.
     """
     lanes, rest = divmod(slots, per_lane)
     if rest == 1:
@@ -41,7 +53,14 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
 
 
 def cell_of_code(code: int, cells: int) -> int:
-    """Return the cell of a code, -1 for none."""
+    """Return the cell that a code stands for.
+
+    Args:
+        code: The integer of a slot's bits, in [0, 2^slot_bits).
+        cells: The number of cells.
+    Returns:
+        The cell, from 0 on; -1 for none.
+    """
     low = code % (1 << (slot_bits(cells) - 1))
     return (code if low + (1 << (slot_bits(cells) - 1)) <= cells else low) - 1
 
@@ -52,6 +71,12 @@ def cell_indicators(bits, cells: int) -> list:
     Computes: indicators of the low bits, of which the highest bit splits only as many as it has to.
     Guarantees: one indicator is 1 at most, whatever the bits.
     [test: tests/protocols/test_slots.py]
+
+    Args:
+        bits: The secret bits of the code, lowest first.
+        cells: The number of cells.
+    Returns:
+        A secret bit for each cell.
     """
     *low, high = bits
     found = _one_hot(low) if low else []
@@ -77,7 +102,13 @@ def _one_hot(bits) -> list:
 
 
 def bit_count(bits) -> list:
-    """Return, as bits, lowest first, how many of the bits are 1 per lane."""
+    """Return how many of several bits are 1, per lane.
+
+    Args:
+        bits: The secret bits, each a vector of all lanes.
+    Returns:
+        The secret bits of the number, lowest first.
+    """
     columns, weight = [list(bits)], 0
     while weight < len(columns):
         column, carries = columns[weight], []
@@ -111,8 +142,22 @@ def counts_of_slots(
 ):
     """Count, per cell, the slots that stand for it.
 
-    Each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them, or holds replicated shares
-    of slots as integers. `memory` is MP-SPDZ's sbits, for_range and break_point.
+    Guarantees: a slot counts in one cell at most, whatever its bits.
+    [test: tests/protocols/test_slots.py]
+    Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+        bit_vector: MP-SPDZ's sbitvec, or a stand-in.
+        parties: The number of parties.
+        slots: The number of slots.
+        per_lane: The number of slots that are counted in one lane.
+        cells: The number of cells.
+        memory: MP-SPDZ's sbits, for_range and break_point; needed if `per_lane` is above 1.
+        path: "shares" if each party inputs XOR shares of all slots' bits, as `slot_blocks` divides them;
+            "replicated" if it holds replicated shares of slots as integers.
+    Returns:
+        Secret counts, shape (cells,).
     """
     total = 0
     names = secret_integer, bit_vector, memory
@@ -124,7 +169,13 @@ def counts_of_slots(
 
 
 def value_bits(steps: int) -> int:
-    """Return the bits of v + steps, for v from -steps to steps."""
+    """Return the bits of v + steps, for v from -steps to steps.
+
+    Args:
+        steps: The steps on each side of the center, at least 1.
+    Returns:
+        The number of bits.
+    """
     return (2 * steps).bit_length()
 
 
@@ -139,9 +190,26 @@ def sums_of_slots(
     memory=(),
     path: str = "shares",
 ):
-    """Add up, per group, slots' steps + v, then steps - v, as `counts_of_slots` counts.
+    """Add up, per group, slots' steps + v, then steps - v.
 
     A slot is the code of a group, then v + steps; a value above the range counts nowhere.
+
+    Guarantees: a slot counts in one group at most, with a value of the range, whatever its bits.
+    [test: tests/protocols/test_others_lies.py]
+    Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint, or a stand-in.
+        bit_vector: MP-SPDZ's sbitvec, or a stand-in.
+        parties: The number of parties.
+        slots: The number of slots.
+        per_lane: The number of slots that are counted in one lane.
+        groups: The number of groups.
+        steps: The steps on each side of the center.
+        memory: As in `counts_of_slots`.
+        path: As in `counts_of_slots`.
+    Returns:
+        Secret sums, shape (2 * groups,), in steps.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):

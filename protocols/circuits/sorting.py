@@ -16,7 +16,19 @@ _ONES = (1 << WORD) - 1
 def counts_of_keys(secret_integer, names, keys, records: int, cells: int):
     """Count how often each of 0 ... cells - 1 is among the keys, from the lowest bits of each key alone.
 
-    `names` are MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point.
+    Source: as `MarkerRanks`.
+    Guarantees: as `MarkerRanks`.
+    [test: tests/programs/test_pi_roc_records.py]
+    Reveals: nothing.
+
+    Args:
+        secret_integer: MP-SPDZ's sint.
+        names: MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point.
+        keys: The secret keys, shape (records,).
+        records: The number of keys.
+        cells: The number of keys that are counted.
+    Returns:
+        Secret counts, shape (cells,).
     """
     sbits, sbitvec, *control = names
     ranks = MarkerRanks((sbits, *control), records, cells)
@@ -38,6 +50,11 @@ class MarkerRanks:
     Guarantees: operations and addresses depend on the numbers of records and cells only; keys above `cells`
     count nowhere.
     [test: tests/programs/test_pi_roc_records.py]
+
+    Args:
+        names: MP-SPDZ's sbits, regint, for_range, if_ and break_point.
+        records: The number of keys.
+        cells: The number of markers.
     """
 
     def __init__(self, names, records: int, cells: int) -> None:
@@ -56,7 +73,14 @@ class MarkerRanks:
         self._halves = self._sbits.get_type(WORD * self._half)
 
     def of(self, key, secret_integer):
-        """Return the ranks as one secret vector, for secret bits of each key, lowest first."""
+        """Return the ranks of the markers.
+
+        Args:
+            key: The secret bits of the keys, lowest first, each a vector of all keys.
+            secret_integer: MP-SPDZ's sint.
+        Returns:
+            Secret numbers of smaller keys, shape (cells,).
+        """
         sorted_planes = 1 + self.key_bits
         routed_planes = 1 + max(self.key_bits, self.place_bits)
         self._memory = self._word.malloc(routed_planes * self._words)

@@ -1,7 +1,7 @@
 """Group means and gaps from locally private reports: estimates, their variances, and valid intervals.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any number of
-groups, in the scale from -1 to 1. Symbols are those of docs/explanation/local-privacy.md.
+groups, in the scale from -1 to 1. Symbols are as in docs/explanation/local-privacy.md.
 """
 
 import math
@@ -19,7 +19,12 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class ReportTally:
-    """The number of reports, and the sum of their values from -1 to 1, per reported group; shapes (d,)."""
+    """All reports, added up by reported group.
+
+    Attributes:
+        counts: The number of reports, shape (d,).
+        sums: The sum of the reported values, in the scale from -1 to 1, shape (d,).
+    """
 
     counts: Integers
     sums: Floats
@@ -34,7 +39,16 @@ class ReportTally:
 
 
 def tally(reports: Reports, mechanism: Mechanism) -> ReportTally:
-    """Count reports and sum their values, from -1 to 1; raise ValueError for an unknown group."""
+    """Count reports and sum their values.
+
+    Args:
+        reports: The clients' reports.
+        mechanism: The mechanism that the clients reported by.
+    Returns:
+        Counts and sums by group, the sums in the scale from -1 to 1.
+    Raises:
+        ValueError: A report is of an unknown group.
+    """
     d = mechanism.grr.groups
     if reports.groups.size and not 0 <= reports.groups.min() <= reports.groups.max() < d:
         raise ValueError(f"a report names a group that is none of the declared 0 to {d - 1}")
@@ -46,8 +60,14 @@ def tally(reports: Reports, mechanism: Mechanism) -> ReportTally:
 class Estimate:
     """The mean of a group, or the gap of two groups' means, with an interval, in the declared range's unit.
 
-    With known group sizes the value is unbiased. `says_something` is whether the interval excludes a value
-    that is possible.
+    With known group sizes the value is unbiased.
+
+    Attributes:
+        groups: The number of the group, or of both groups.
+        value: The estimate.
+        low: The lower end of the interval.
+        high: The upper end of the interval.
+        says_something: Whether the interval excludes a value that is possible.
     """
 
     groups: tuple[int, ...]
@@ -58,13 +78,28 @@ class Estimate:
 
 
 def estimate_sizes(totals: ReportTally, mechanism: Mechanism) -> Floats:
-    """Return each group's estimated size, unbiased, shape (d,)."""
+    """Return each group's estimated size, unbiased.
+
+    Args:
+        totals: All reports, added up.
+        mechanism: The mechanism that the clients reported by.
+    Returns:
+        Numbers of clients, shape (d,); some may be negative.
+    """
     keep, move = _grr(mechanism)
     return np.asarray((totals.counts - move * totals.clients) / (keep - move), dtype=np.float64)
 
 
 def size_half_width(mechanism: Mechanism, clients: int, failure: float) -> float:
-    """Return t with P(|estimated size - size| >= t) <= failure, by Hoeffding's inequality."""
+    """Return t with P(|estimated size - size| >= t) <= failure, by Hoeffding's inequality.
+
+    Args:
+        mechanism: The mechanism that the clients reported by.
+        clients: The number of clients.
+        failure: The probability that the interval fails, above 0 and below 1.
+    Returns:
+        t, in clients.
+    """
     keep, move = _grr(mechanism)
     return math.sqrt(clients * math.log(2 / failure) / 2) / (keep - move)
 
@@ -80,16 +115,17 @@ def estimate_means(
     Computes: the sum of reported values over a c n, where n is the group's true or estimated size.
     Guarantees: each interval holds with at least this confidence. For a group that may be empty, the interval
     is the whole declared range.
+    [test: tests/statistical/test_local_dp.py]
 
     Args:
         totals: All reports, added up.
-        mechanism: What the clients reported by.
+        mechanism: The mechanism that the clients reported by.
         sizes: The number of clients of each group, if they are known; else they are estimated.
-        confidence: Of each interval.
-
+        confidence: The confidence of each interval, above 0 and below 1.
+    Returns:
+        The means, in the declared range's unit, in the order of the groups.
     Raises:
         ValueError: The sizes do not add up to the number of clients.
-    [test: tests/statistical/test_local_dp.py]
     """
     return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
 
@@ -102,8 +138,14 @@ def estimate_gaps(
 ) -> list[Estimate]:
     """Estimate mean of A - mean of B for all pairs of groups A < B.
 
-    Gaps have signs, because absolute values would be biased upwards. Arguments, guarantees and errors are
-    those of `estimate_means`.
+    Gaps have signs, because absolute values would be biased upwards.
+
+    Guarantees: as `estimate_means`.
+
+    Args: as in `estimate_means`.
+    Returns:
+        The gaps, in the declared range's unit.
+    Raises: as in `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -121,12 +163,27 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights that estimate a group's mean."""
+    """Return the weights that estimate a group's mean.
+
+    Args:
+        sizes: The number of clients of each group, above 0 for this group.
+        group: The group's number.
+    Returns:
+        A weight for each group, shape (d,).
+    """
     return np.asarray(np.eye(len(sizes))[group] / sizes[group])
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights that estimate mean of a - mean of b."""
+    """Return the weights that estimate mean of a - mean of b.
+
+    Args:
+        sizes: The number of clients of each group, above 0 for both groups.
+        a: The first group's number.
+        b: The second group's number.
+    Returns:
+        A weight for each group, shape (d,).
+    """
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
@@ -137,14 +194,17 @@ def variance(
 
     For one mean and d = 2 these are Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, for any
     d).
+
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
+    [test: tests/protocols/test_local_estimates.py]
 
     Args:
-        mechanism: What the clients report by.
+        mechanism: The mechanism that the clients report by.
         sizes: The number of clients of each group.
-        weights: Of each group, as from `mean_weights` or `gap_weights`.
+        weights: The weight of each group, as from `mean_weights` or `gap_weights`.
         mean_squares: E[v^2] of each group, in the scale from -1 to 1; None for the worst.
-    [test: tests/protocols/test_local_estimates.py]
+    Returns:
+        The variance, in the scale from -1 to 1.
     """
     keep, move = _grr(mechanism)
     gain = mechanism.gain
@@ -164,6 +224,14 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
     the sum over clients of ln E[e^(s (T - E[T]))], where T is a client's contribution.
     Guarantees: holds for every number of clients, up to floating-point rounding.
     [test: tests/statistical/test_local_dp.py]
+
+    Args:
+        mechanism: The mechanism that the clients report by.
+        sizes: The number of clients of each group.
+        weights: The weight of each group, as from `mean_weights` or `gap_weights`.
+        failure: The probability that the interval fails, above 0 and below 1.
+    Returns:
+        t, in the scale from -1 to 1.
     """
     keep, move = _grr(mechanism)
     slopes = weights / (keep * mechanism.gain)
@@ -183,7 +251,15 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
 
 
 def least_value(function: Callable[[Floats], Floats], low: float, high: float) -> float:
-    """Return nearly the least value, between two points above 0, of a function with one valley."""
+    """Return nearly the least value of a function with one valley, between two points.
+
+    Args:
+        function: The function, of an array of points.
+        low: The lower point, above 0.
+        high: The upper point.
+    Returns:
+        The value, never below the least.
+    """
     for _ in range(4):
         points = np.geomspace(low, high, 25)
         values = function(points)

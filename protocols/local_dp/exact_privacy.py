@@ -1,6 +1,6 @@
 """The exact privacy of M_R and M_L, recomputed from their distributions.
 
-Symbols are those of docs/explanation/local-privacy.md.
+Symbols are as in docs/explanation/local-privacy.md.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,10 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Rep
 
     Args:
         mechanism: M_R for d groups.
-        group: The client's group.
+        group: The client's group, in [0, d).
         value: The client's value, from -1 to 1.
+    Returns:
+        The probability of each report, exactly.
     """
     grr = mechanism.grr
     distribution = ReportDistribution()
@@ -39,7 +41,13 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Rep
 
 
 def worst_ratio(distributions: Iterable[ReportDistribution]) -> Fraction:
-    """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly."""
+    """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly.
+
+    Args:
+        distributions: The distribution of reports for each input.
+    Returns:
+        The ratio, at least 1.
+    """
     ratios = []
     for distribution, neighbor in product(distributions, repeat=2):
         for outcome, probability in distribution.items():
@@ -52,6 +60,11 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 
     Probabilities are affine in the value, so that ends of the range are worst. By symmetry three groups show
     all ratios.
+
+    Args:
+        mechanism: M_R.
+    Returns:
+        The epsilon.
     """
     distributions = []
     for group in range(min(mechanism.grr.groups, 3)):
@@ -61,11 +74,18 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 
 
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
-    """Return M_L's epsilon, rounded up; None if no epsilon holds.
+    """Return M_L's epsilon, rounded up.
 
     Computes: where the group is kept, an output y has density keep C e^(-r |y - v|) with r = epsilon_2 / 2.
     Elsewhere it has density move C' e^(-s |y|) with s = epsilon_2 / k. Their log-ratio is bounded only if
     r = s. Then it is piecewise linear, and has its extremes at y and v in {-1, 0, 1}.
+
+    Args:
+        odds: The worst likelihood ratio of the group's response, above 0.
+        epsilon_2: The budget for the value, above 0.
+        k: The paper's parameter k, by which noise is scaled where the group moved.
+    Returns:
+        The epsilon; None if no epsilon holds.
     """
     rate = epsilon_2 / 2
     moved_rate = epsilon_2 / k
@@ -85,12 +105,28 @@ def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output
 
     Computes: ln of the density for the value 1 in the reported group, over the density for another group.
     With the output it grows without bound if k < 2, and falls without bound if k > 2.
+
+    Args:
+        epsilon_1: The budget for the group.
+        epsilon_2: The budget for the value.
+        k: The paper's parameter k, by which noise is scaled where the group moved.
+        output: The reported value, at least 1.
+    Returns:
+        The log-ratio.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 
 
 def claimed_for_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction) -> float:
-    """Return the epsilon that the paper's Theorem 6, Eq. (1), claims."""
+    """Return the epsilon that the paper's Theorem 6, Eq. (1), claims for M_L.
+
+    Args:
+        epsilon_1: The budget for the group.
+        epsilon_2: The budget for the value.
+        k: The paper's parameter k, by which noise is scaled where the group moved.
+    Returns:
+        The claimed epsilon, which holds for k = 2 only.
+    """
     shift = log(2 / k)
     return max(
         float(epsilon_2), shift + float(epsilon_2 / 2 - epsilon_1), -shift + float(epsilon_2 / k + epsilon_1)

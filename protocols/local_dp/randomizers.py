@@ -34,7 +34,14 @@ _EPSILON_GRID = 10**9  # budgets are rounded down to this grid, so that noise ca
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The declared, public range of performance values."""
+    """The declared, public range of performance values.
+
+    Attributes:
+        low: The least value.
+        high: The largest value, above `low`.
+    Raises:
+        ValueError: The ends are not finite, or not in order.
+    """
 
     low: float = -1.0
     high: float = 1.0
@@ -45,7 +52,7 @@ class ValueRange:
 
     @property
     def center(self) -> float:
-        """Middle of the range."""
+        """The middle of the range."""
         return self.low / 2 + self.high / 2
 
     @property
@@ -54,7 +61,15 @@ class ValueRange:
         return self.high / 2 - self.low / 2
 
     def scaled(self, values: npt.ArrayLike) -> Floats:
-        """Map the range to [-1, 1]; raise ValueError for a value outside it."""
+        """Map the range to [-1, 1].
+
+        Args:
+            values: Values of the range, secret, shape (n,).
+        Returns:
+            Scaled values, shape (n,).
+        Raises:
+            ValueError: A value is outside the range.
+        """
         array = np.asarray(values, dtype=np.float64)
         for value in array[~((self.low <= array) & (array <= self.high))][:1]:
             raise ValueError(
@@ -66,7 +81,12 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class Reports:
-    """A perturbed group and value of each client; values are in units of 1 / the mechanism's `unit`."""
+    """A perturbed group and value of each client.
+
+    Attributes:
+        groups: The reported groups, in [0, d), shape (n,).
+        values: The reported values, in units of 1 / the mechanism's `unit`, shape (n,).
+    """
 
     groups: Integers
     values: Integers
@@ -74,9 +94,13 @@ class Reports:
 
 @dataclass(frozen=True)
 class Grr:
-    """Generalized randomized response among 2 to 2^16 groups.
+    """Generalized randomized response among groups.
 
-    The true group is kept with probability `keep`, a multiple of 2^-64, at least 1/d and below 1.
+    Attributes:
+        groups: The number of groups d, from 2 to 2^16.
+        keep: The probability that the true group is kept, a multiple of 2^-64, at least 1/d and below 1.
+    Raises:
+        ValueError: A number is out of range.
     """
 
     groups: int
@@ -90,7 +114,14 @@ class Grr:
 
     @classmethod
     def private(cls, groups: int, epsilon: Fraction) -> "Grr":
-        """Return the epsilon-LDP response for the group, whose `keep` is within 2^-64 of the largest."""
+        """Return the epsilon-LDP response for the group.
+
+        Args:
+            groups: The number of groups, from 2 to 2^16.
+            epsilon: The epsilon, from 10^-9 to `MAX_LOCAL_EPSILON`.
+        Returns:
+            The response, whose `keep` is within 2^-64 of the largest.
+        """
         return cls(groups, _keep(groups, exp_bounds(_budget(epsilon))[0]))
 
     @property
@@ -104,7 +135,15 @@ class Grr:
         return self.keep / self.move
 
     def perturb(self, groups: npt.ArrayLike) -> Integers:
-        """Return a perturbed group per client, or raise ValueError."""
+        """Return a perturbed group for each client.
+
+        Args:
+            groups: The clients' true groups, secret, in [0, d), shape (n,).
+        Returns:
+            Reported groups, shape (n,).
+        Raises:
+            ValueError: A group is unknown, or the groups are no list of integers.
+        """
         true = np.asarray(groups)
         if true.ndim != 1 or not (true.size == 0 or np.issubdtype(true.dtype, np.integer)):
             raise ValueError("groups are a list of integers, one per client")
@@ -120,16 +159,28 @@ class Mechanism(ABC):
 
     Members' docstrings call a client's value v, in the scale from -1 to 1, and its reported value v', in the
     same scale. A group is kept or moved. E[v' | kept] = gain v, and E[v' | moved] = 0.
+
+    Attributes:
+        grr: The response for the group.
+        declared: The range of values.
     """
 
     grr: Grr
     declared: ValueRange
 
     def perturb(self, groups: npt.ArrayLike, values: npt.ArrayLike) -> Reports:
-        """Perturb clients' tuples, each independently, or raise ValueError.
+        """Perturb clients' tuples, each independently.
 
         Guarantees: `epsilon`-LDP per tuple and call. A client that reports twice spends epsilon twice.
         [test: tests/protocols/test_local_mechanisms.py]
+
+        Args:
+            groups: The clients' true groups, secret, in [0, d), shape (n,).
+            values: The clients' true values, secret, in the declared range, shape (n,).
+        Returns:
+            The reports.
+        Raises:
+            ValueError: A group is unknown, a value is outside the range, or the shapes differ.
         """
         true = np.asarray(groups)
         scaled = self.declared.scaled(values)
@@ -151,29 +202,48 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def gain(self) -> float:
-        """E[v' | kept] / v."""
+        """The ratio E[v' | kept] / v."""
 
     @property
     @abstractmethod
     def moved_square(self) -> float:
-        """E[v'^2 | moved]."""
+        """The mean square E[v'^2 | moved]."""
 
     @abstractmethod
     def kept_square(self, mean_square: float) -> float:
-        """Return E[v'^2 | kept] for this E[v^2], at the worst rounding."""
+        """Return E[v'^2 | kept], at the worst rounding.
+
+        Args:
+            mean_square: E[v^2], from 0 to 1.
+        Returns:
+            The mean square.
+        """
 
     @property
     @abstractmethod
     def most_exponent(self) -> float:
-        """Below this |theta| the moments E[e^(theta v')] exist and can be computed."""
+        """The bound of |theta| below which the moments E[e^(theta v')] exist and can be computed."""
 
     @abstractmethod
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """Return max over v of ln(1 + rest + a E[e^(theta v') - 1 | kept]) - a gain v theta, a = grr.keep."""
+        """Return max over v of ln(1 + rest + a E[e^(theta v') - 1 | kept]) - a gain v theta, a = grr.keep.
+
+        Args:
+            theta: The exponents, below `most_exponent` in size, of any shape.
+            rest: The number in the logarithm, with the shape of theta.
+        Returns:
+            The maxima, with the shape of theta.
+        """
 
     @abstractmethod
     def moved_moment(self, theta: Floats) -> Floats:
-        """Return E[e^(theta v') | moved]."""
+        """Return the moment E[e^(theta v') | moved].
+
+        Args:
+            theta: The exponents, below `most_exponent` in size, of any shape.
+        Returns:
+            The moments, with the shape of theta.
+        """
 
     @abstractmethod
     def _perturb_values(self, scaled: Floats, kept: Bools) -> Integers: ...
@@ -184,6 +254,13 @@ class MechanismR(Mechanism):
     """M_R: the value is rounded at random to -1 or 1, then reported truly with probability `truth`.
 
     P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
+
+    Attributes:
+        grr: The response for the group.
+        truth: The probability that the rounded value is reported, a multiple of 2^-64 in (1/2, 1).
+        declared: The range of values.
+    Raises:
+        ValueError: The truth is out of range.
     """
 
     grr: Grr
@@ -204,19 +281,35 @@ class MechanismR(Mechanism):
         """Return M_R with a budget for the group and a budget for the value.
 
         The paper's Theorem 5 says that `epsilon` is the larger budget, which is wrong.
+
+        Args:
+            groups: The number of groups, from 2 to 2^16.
+            epsilon_1: The budget for the group, from 10^-9 to `MAX_LOCAL_EPSILON`.
+            epsilon_2: The budget for the value, from 10^-9 to `MAX_LOCAL_EPSILON`.
+            declared: The range of values.
+        Returns:
+            The published mechanism.
         """
         return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
 
     @classmethod
     def private(cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange()) -> "MechanismR":
-        """Return the best epsilon-LDP M_R: epsilon_2 = epsilon, epsilon_1 = ln((e^epsilon + 1) / 2)."""
+        """Return the best epsilon-LDP M_R: epsilon_2 = epsilon, epsilon_1 = ln((e^epsilon + 1) / 2).
+
+        Args:
+            groups: The number of groups, from 2 to 2^16.
+            epsilon: The epsilon of a report, from 10^-9 to `MAX_LOCAL_EPSILON`.
+            declared: The range of values.
+        Returns:
+            The mechanism.
+        """
         ratio = exp_bounds(_budget(epsilon))[0]
         truth = _keep(2, ratio)
         return cls(Grr(groups, _keep(groups, ratio / (2 * truth))), truth, declared)
 
     @property
     def worst_ratio(self) -> Fraction:
-        """e^epsilon, exactly. Probabilities are affine in v, so that ends of the range are worst."""
+        """The exact e^epsilon. Probabilities are affine in v, so that ends of the range are worst."""
         odds = self.grr.odds
         return max(self.truth / (1 - self.truth), 2 * odds * self.truth, 1 / (2 * odds * (1 - self.truth)))
 
@@ -232,7 +325,14 @@ class MechanismR(Mechanism):
         return 1.0
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """E[e^(theta v')] = cosh theta + gain v sinh theta is concave in v."""
+        """Return the maximum as `Mechanism`; E[e^(theta v')] = cosh theta + gain v sinh theta is concave.
+
+        Args:
+            theta: As in `Mechanism`.
+            rest: As in `Mechanism`.
+        Returns:
+            The maxima, with the shape of theta.
+        """
         keep = float(self.grr.keep)
         base = rest + keep * (np.cosh(theta) - 1)
         slope = keep * self.gain
@@ -257,6 +357,14 @@ class MechanismL(Mechanism):
 
     v is rounded at random to a multiple of 1/steps. Its noise is X/steps, where P(X = x) is proportional to
     e^(-|x| epsilon_2 / (2 steps)).
+
+    Attributes:
+        grr: The response for the group.
+        epsilon_2: The budget for the value, a multiple of 10^-9.
+        steps: The steps of the grid on each side of the center.
+        declared: The range of values.
+    Raises:
+        ValueError: A number is out of range.
     """
 
     grr: Grr
@@ -282,14 +390,33 @@ class MechanismL(Mechanism):
         declared: ValueRange = ValueRange(),
         steps: int = DEFAULT_STEPS,
     ) -> "MechanismL":
-        """Return M_L with a budget for the group and a budget for the value."""
+        """Return M_L with a budget for the group and a budget for the value.
+
+        Args:
+            groups: The number of groups, from 2 to 2^16.
+            epsilon_1: The budget for the group, from 10^-9 to `MAX_LOCAL_EPSILON`.
+            epsilon_2: The budget for the value, from 10^-9 to `MAX_LOCAL_EPSILON`.
+            declared: The range of values.
+            steps: The steps of the grid on each side of the center.
+        Returns:
+            The published mechanism with k = 2.
+        """
         return cls(Grr.private(groups, epsilon_1), _budget(epsilon_2), steps, declared)
 
     @classmethod
     def private(
         cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange(), steps: int = DEFAULT_STEPS
     ) -> "MechanismL":
-        """Return the epsilon-LDP M_L: epsilon_2 = epsilon, epsilon_1 = epsilon / 2."""
+        """Return the epsilon-LDP M_L: epsilon_2 = epsilon, epsilon_1 = epsilon / 2.
+
+        Args:
+            groups: The number of groups, from 2 to 2^16.
+            epsilon: The epsilon of a report, from 10^-9 to `MAX_LOCAL_EPSILON`.
+            declared: The range of values.
+            steps: The steps of the grid on each side of the center.
+        Returns:
+            The mechanism.
+        """
         total = _budget(epsilon)
         return cls.with_budgets(groups, total / 2, total, declared, steps)
 
@@ -318,7 +445,16 @@ class MechanismL(Mechanism):
         return float(self.epsilon_2 / 2)
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """By convexity an end is worst. Rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
+        """Return a bound of the maximum as `Mechanism`.
+
+        By convexity an end of the range is worst. Rounding adds theta^2 / (8 steps^2) at most (Hoeffding).
+
+        Args:
+            theta: As in `Mechanism`.
+            rest: As in `Mechanism`.
+        Returns:
+            The bounds, with the shape of theta.
+        """
         keep = float(self.grr.keep)
         noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
         ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]

@@ -13,11 +13,13 @@ from fairshares.protocols.circuits.coins import Coins, SymmetricCoins, chance_of
 def caps_up_to(most: int) -> tuple[int, ...]:
     """Return the caps to choose from, rising: powers of the square root of 2, rounded, and `most` itself.
 
-    Args:
-        most: The largest cap, at least 1.
-
     Guarantees: each is at most twice the one before, and from 6 on at most 1.5 times.
     [test: tests/protocols/test_above_threshold.py]
+
+    Args:
+        most: The largest cap, at least 1.
+    Returns:
+        The caps, from 1 to `most`.
     """
     caps = {most}
     for i in range(2 * most.bit_length()):
@@ -28,7 +30,14 @@ def caps_up_to(most: int) -> tuple[int, ...]:
 
 
 def clients_above(sizes: Sequence[int] | Integers, caps: Sequence[int]) -> Integers:
-    """Return E_i, how many clients have more records than the i-th cap."""
+    """Return E_i, how many clients have more records than the i-th cap.
+
+    Args:
+        sizes: Each client's number of records.
+        caps: The caps, rising.
+    Returns:
+        The numbers, with the shape of the caps.
+    """
     ordered = np.sort(np.asarray(sizes, dtype=np.int64))
     return (len(ordered) - np.searchsorted(ordered, np.asarray(caps), side="right")).astype(np.int64)
 
@@ -40,18 +49,28 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     Computes: the number at which the error from dropped records and the error from noise balance, as
     docs/explanation/client-unit.md derives it.
     Guarantees: of all caps, the least one that at most c clients exceed has the least error.
+    [test: tests/protocols/test_above_threshold.py]
 
     Args:
-        epsilon: Of a number that a record moves by 1.
-        counts: How many noisy counts there are.
+        epsilon: The epsilon of a number that a record moves by 1.
+        counts: The number of noisy counts.
         missing_in: In how many of them a record is missing that a cap drops.
-    [test: tests/protocols/test_above_threshold.py]
+    Returns:
+        c, at least 0.
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
 
 def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
-    """Return the least cap that at most `above` clients exceed; the last cap if there is none."""
+    """Return the least cap that few enough clients exceed.
+
+    Args:
+        sizes: Each client's number of records.
+        caps: The caps, rising.
+        above: How many clients may exceed the cap.
+    Returns:
+        The cap; the last cap if no other is found.
+    """
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 

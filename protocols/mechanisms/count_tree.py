@@ -21,12 +21,14 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
+    Nodes are blocks, numbered level by level, from the lowest up.
+
     Args:
         bins: The number of bins.
         blocks: For each level, from the lowest up, how many bins a block has. The first is 1, and each is a
             multiple of the number before.
-
-    Nodes are blocks, numbered level by level, from the lowest up.
+    Raises:
+        ValueError: The blocks are no such numbers.
     """
 
     bins: int
@@ -52,12 +54,24 @@ class CountTree:
         return sum(self.counts)
 
     def block_of(self, level: int) -> Integers:
-        """Return each bin's block on a level, shape (bins,)."""
+        """Return each bin's block on a level.
+
+        Args:
+            level: The level, 0 for the bins themselves.
+        Returns:
+            Numbers of blocks within the level, shape (bins,).
+        """
         from_the_top = np.arange(self.bins)[::-1] // self.blocks[level]
         return from_the_top[:1] - from_the_top
 
     def release(self, histograms: int) -> LinearQueries:
-        """Return the release of this tree for some histograms, numbered level by level over all."""
+        """Return the release of this tree for several histograms, numbered level by level over all.
+
+        Args:
+            histograms: The number of histograms.
+        Returns:
+            Queries with a node for each block of each histogram, and a cell for each bin.
+        """
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
         nodes = [first + h * np.array(self.counts) + blocks for h in range(histograms)]
@@ -127,11 +141,23 @@ def best_tree(
     *,
     family: NoiseFamily | None = None,
 ) -> CountTree:
-    """Choose the tree whose cumulative counts have the least mean square error, or raise ValueError.
+    """Choose the tree whose cumulative counts have the least mean square error.
 
     Computes: for each number of levels a descent over the blocks, until more levels do not help.
     Guarantees: no neighbor, in which one block's factor is larger or smaller by 1, is better.
     [test: tests/protocols/test_count_tree.py]
+
+    Args:
+        bins: The number of bins.
+        neighbors: Whom the noise protects.
+        epsilon: The epsilon of the whole tree, above 0.
+        delta: The delta of the whole tree, above 0 and below 1.
+        distribution: The distribution of distributed noise; None for joint noise.
+        family: The family of joint noise; None: the one for a node's epsilon.
+    Returns:
+        The tree.
+    Raises:
+        ValueError: No noise reaches epsilon and delta, whatever the tree.
     """
     best = CountTree(bins, (1,))
     least = float("inf")
@@ -157,10 +183,19 @@ def node_variance(
     *,
     family: NoiseFamily | None = None,
 ) -> Fraction:
-    """Return a node's mean square error; of joint noise, if `distribution` is None, of this family.
+    """Return a node's mean square error.
 
     Guarantees: exact for joint noise; nearly exact for distributed noise.
 
+    Args:
+        tree: The tree.
+        neighbors: Whom the noise protects.
+        epsilon: The epsilon of the whole tree, above 0.
+        delta: The delta of the whole tree, above 0 and below 1.
+        distribution: The distribution of distributed noise; None for joint noise.
+        family: The family of joint noise; None: the one for a node's epsilon.
+    Returns:
+        The mean square error, in squared records.
     Raises:
         ValueError: No noise reaches epsilon and delta.
     """
@@ -181,13 +216,21 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
     Computes: R x gets Gaussian noise. R R is the matrix of cumulative sums, and R has (2k choose k)/4^k on
     its k-th diagonal. A record that comes or goes moves R x by one column at most, a replaced record by two.
     [test: tests/protocols/test_count_tree.py]
+
+    Args:
+        bins: The number of bins.
+        neighbors: Whom the noise protects.
+        epsilon: The epsilon, above 0.
+        delta: The delta, above 0 and below 1.
+    Returns:
+        The error, in records.
     """
-    factors = [1.0]  # of each diagonal, over the diagonal before
+    factors = [1.0]  # the factor of each diagonal, over the diagonal before
     for k in range(1, bins):
         factors.append(1 - 1 / (2 * k))
     squares = np.cumsum(np.cumprod(factors) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
-    sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # for a move of 1
+    sigma = math.sqrt(1 / (2 * gaussian_rate(1, epsilon, delta)))  # the standard deviation for a move of 1
     return sigma * moved * math.sqrt(squares.mean())
 
 
@@ -213,7 +256,13 @@ def _even_tree(bins: int, levels: int) -> CountTree | None:
 
 
 def trees_beside(tree: CountTree) -> list[CountTree]:
-    """Return the trees that have one factor between two levels larger or smaller by 1."""
+    """Return the trees that have one factor between two levels larger or smaller by 1.
+
+    Args:
+        tree: The tree.
+    Returns:
+        Those of its neighbors that are trees.
+    """
     factors = [large // small for small, large in zip(tree.blocks, tree.blocks[1:], strict=False)]
     trees = []
     for level in range(len(factors)):

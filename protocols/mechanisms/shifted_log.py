@@ -43,7 +43,7 @@ class ShiftedLog:
     Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
 
     Args:
-        offset: What is added to a count.
+        offset: The public number that is added to a count, at least 1.
         most: The largest count.
     """
 
@@ -69,6 +69,11 @@ class ShiftedLog:
         """Return the most by which a record, added or removed, moves g; it never rises with the count.
 
         [test: tests/protocols/test_shifted_log.py]
+
+        Args:
+            count: The number of records, at least 0.
+        Returns:
+            The step, in units of g.
         """
         power = (max(count, 1) - 1 + self.offset).bit_length() - 1
         return 1 << (self.bits - min(power, self.bits - 1))
@@ -79,36 +84,67 @@ class ShiftedLog:
         return self.step(0)
 
     def value(self, counts: npt.ArrayLike) -> Floats:
-        """Return g at real counts >= 0."""
+        """Return g at real counts.
+
+        Args:
+            counts: Counts of at least 0.
+        Returns:
+            Values of g, with the shape of the counts.
+        """
         shifted = np.asarray(counts, dtype=np.float64) + self.offset
         power = np.clip(np.frexp(shifted)[1] - 1.0, self.lowest, self.bits - 1)
         return ((power - self.lowest) + (shifted / 2.0**power - 1)) * 2.0**self.bits
 
     def highest(self, count: int) -> int:
-        """Return g at a whole count, also above `most`."""
+        """Return g at a whole count, also above `most`.
+
+        Args:
+            count: The count, at least 0.
+        Returns:
+            The value of g.
+        """
         return round(float(self.value(min(count, self.most)))) + 2 * max(0, count - self.most)
 
     def estimate(self, logarithms: npt.ArrayLike) -> Floats:
-        """Return the count whose g is the revealed value less the noise's mean, held within [0, most].
+        """Return the counts that revealed logarithms stand for.
 
         Guarantees: median-unbiased, as the noise is symmetric about its mean and the inverse rises.
         [test: tests/protocols/test_shifted_log.py]
+
+        Args:
+            logarithms: Revealed values less the noise's mean.
+        Returns:
+            The counts whose g these are, held within [0, most]; with the shape of the logarithms.
         """
         z = np.asarray(logarithms, dtype=np.float64) / 2.0**self.bits
         part = np.clip(np.floor(z), 0, self.lines_above_first)
         return np.asarray(np.clip(2.0 ** (part + self.lowest) * (1 + z - part) - self.offset, 0.0, self.most))
 
     def interval(self, logarithms: npt.ArrayLike, coins: Coins, failure: Fraction) -> Floats:
-        """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
+        """Return bounds of the counts that revealed logarithms stand for.
+
+        Args:
+            logarithms: Revealed values less the noise's mean, shape (...).
+            coins: The noise of each.
+            failure: The probability that an interval fails, at most.
+        Returns:
+            The lower and the upper bound, shape (..., 2), in records.
+        """
         bound = float(error_bound(coins, failure))
         z = np.asarray(logarithms, dtype=np.float64)
         return np.stack([self.estimate(z - bound), self.estimate(z + bound)], axis=-1)
 
     def guarantee_at(self, count: int, coins: Coins) -> Guarantee:
-        """Return the guarantee of a record, added or removed, in a group with `count` records.
+        """Return the guarantee of a record, added or removed, in a group of this size.
 
         Guarantees: never rises with the count.
         [test: tests/protocols/test_shifted_log.py]
+
+        Args:
+            count: The number of records of the group, at least 0.
+            coins: The noise of the logarithm.
+        Returns:
+            The guarantee.
         """
         return guarantee_of_moves(coins, [(self.step(count),)])
 
@@ -120,6 +156,8 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, noise: "Coi
         distribution: The logarithm.
         counts: Where to compute the error, at least 0.
         noise: The noise.
+    Returns:
+        Errors in records, with the shape of the counts.
     """
     return np.add(*_error_parts(distribution, np.asarray(counts, dtype=np.float64), _real(noise)))
 
@@ -130,6 +168,13 @@ def worst_relative_error(distribution: ShiftedLog, least: int, noise: "Coins | R
     Computes: errors at up to 512 counts per power of two. Between two of these, a < b, the error is at most
     its upward part at b, its downward part at a, and b - a together, which is at most 1/512 of n too large.
     [test: tests/protocols/test_shifted_log.py]
+
+    Args:
+        distribution: The logarithm.
+        least: The least n, at least 1.
+        noise: The noise.
+    Returns:
+        The bound, a share of n.
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, _real(noise))
@@ -140,7 +185,15 @@ def worst_relative_error(distribution: ShiftedLog, least: int, noise: "Coins | R
 
 @dataclass(frozen=True)
 class ErrorTarget:
-    """Required accuracy: E|estimate - n| <= relative * n for n from `least` to `most`."""
+    """Required accuracy: E|estimate - n| <= relative * n for n from `least` to `most`.
+
+    Attributes:
+        relative: The expected error as a share of n, above 0 and at most 1.
+        least: The least n, at least 1.
+        most: The largest n, up to `MOST_COUNT`.
+    Raises:
+        ValueError: A number is out of range.
+    """
 
     relative: float
     least: int
@@ -154,7 +207,14 @@ class ErrorTarget:
             )
 
     def met_by(self, distribution: ShiftedLog, noise: "Coins | RealNoise") -> bool:
-        """Return whether `worst_relative_error` keeps to this target."""
+        """Return whether `worst_relative_error` keeps to this target.
+
+        Args:
+            distribution: The logarithm.
+            noise: The noise.
+        Returns:
+            True if the worst relative error is at most `relative`.
+        """
         return worst_relative_error(distribution, self.least, noise) <= self.relative
 
 
@@ -171,9 +231,14 @@ def plan_logarithm(
     Computes: the offset is the least power of 2 with which a record in a small group spends at most epsilon.
     With this offset, noise is as large as the target allows. An offset above `most` amounts to plain noise.
 
+    Args:
+        target: The required accuracy.
+        neighbors: Whom the noise protects.
+        epsilon: The most that a record of a small group may spend, above 0.
+        delta: The delta of the release, above 0 and below 1.
+        family: The family of the noise; None: the one for a unit's epsilon.
     Returns:
         The logarithm, and the epsilon that its release is charged.
-
     Raises:
         ValueError: Not even plain noise reaches the target.
     """
@@ -291,7 +356,7 @@ def _mass_and_mean_below(bits: Sequence[float], ends: Floats) -> tuple[Floats, F
     """
     chances = list(bits)
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
-    chances.append(0.0)  # of a bit above all others, which n has if all of G is below n
+    chances.append(0.0)  # the chance of a bit above all others, which n has if all of G is below n
     mass = np.zeros(n.shape)
     mean = np.zeros(n.shape)
     equal = np.ones(n.shape)  # the probability that all bits so far are equal

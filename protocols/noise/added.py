@@ -1,6 +1,6 @@
 """Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
-Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid; quantiles
+An error is that of value + `offset`, which is unbiased. Sums of errors have float masses on a grid; quantiles
 allow for a relative error of 10^-9.
 """
 
@@ -38,14 +38,14 @@ from fairshares.protocols.noise.truncated import magnitude_mass
 BITS = 128  # a table's probabilities are multiples of 2^-128
 MAX_EDGE = 1 << 16  # a table has 131,073 entries at most
 
-MAX_COIN_BITS = 1024  # of a coin in a file
+MAX_COIN_BITS = 1024  # bits of a coin in a file
 MAX_PARTIES = 16
-_LARGEST = {"edge": MAX_EDGE, "parties": MAX_PARTIES, "honest": MAX_PARTIES}  # in a file
+_LARGEST = {"edge": MAX_EDGE, "parties": MAX_PARTIES, "honest": MAX_PARTIES}  # the largest numbers in a file
 
 _ONE = 1 << 256  # fixed point for a distribution's terms, before they are rounded
 _CHUNK = 1 << 16  # draws at a time
-_FINE_BITS = 10  # of a magnitude on the grid of a sum
-_PLACES = 2048  # on the grid of a sum
+_FINE_BITS = 10  # bits of a magnitude on the grid of a sum
+_PLACES = 2048  # places on the grid of a sum
 _CUT = 1e-10  # mass that a convolution may drop on each side
 _TOLERANCE = 1e-9
 _GRID = 4096  # cells of the common grid of several noises
@@ -78,10 +78,15 @@ class LargeTableError(ValueError):
 
 @dataclass(frozen=True)
 class DistributedNoise:
-    """Noise that each party draws for itself, from -edge to edge, and adds before a value is revealed.
+    """Noise that each party draws for itself and adds before a value is revealed.
 
-    `rate` describes the sum of the noises of `honest` parties. P(x) of this sum is nearly proportional to
-    e^(-rate |x|) for Laplace noise, and to e^(-rate x^2) for Gaussian noise.
+    Attributes:
+        distribution: What the honest parties' noises add up to, approximately.
+        rate: P(x) of the sum of the `honest` parties' noises is nearly proportional to e^(-rate |x|) for
+            Laplace noise, and to e^(-rate x^2) for Gaussian noise.
+        edge: The largest noise of a party; the smallest is its negative.
+        parties: The number of parties.
+        honest: How many of them are honest at least.
     """
 
     distribution: NoiseDistribution
@@ -100,7 +105,7 @@ class DistributedNoise:
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
+        """The probabilities P(-edge), .., P(edge) of one party's noise, times 2^128; symmetric.
 
         Computes: For Laplace noise, the difference of two negative binomials of shape 1 / honest with ratio
         e^-rate. For Gaussian noise, g^(x^2) with g = e^(-rate honest). Ratios are rounded up, and
@@ -112,19 +117,29 @@ class DistributedNoise:
         return _weights(self.distribution, self.rate, self.edge, self.honest)
 
     def summed(self, terms: int) -> tuple[int, ...]:
-        """Return P(-terms edge), .., P(terms edge) of `terms` parties' sum, times 2^(128 terms).
+        """Return the distribution of the sum of several parties' noises.
 
         Guarantees: exact.
         [test: tests/protocols/test_tables.py]
+
+        Args:
+            terms: The number of parties, at least 1.
+        Returns:
+            P(-terms edge), .., P(terms edge), times 2^(128 terms).
         """
         return _summed(self.weights, terms)
 
     def draw(self, n: int) -> Integers:
-        """Return n noises of one party, from the operating system's randomness.
+        """Draw noises of one party, from the operating system's randomness.
 
         Computes: inversion of a word of 128 bits, without branches. Memory accesses depend on the word.
         Guarantees: exact probabilities.
         [test: tests/protocols/test_tables.py]
+
+        Args:
+            n: How many are drawn.
+        Returns:
+            Secret noises of the party, shape (n,), from -edge to edge.
         """
         high, low = _cumulative(self.weights)
         steps = high.size.bit_length() - 1
@@ -143,7 +158,7 @@ class DistributedNoise:
 
     @property
     def mean_square_error(self) -> Fraction:
-        """E[X^2] of all parties' sum, whose mean is 0; exact."""
+        """The mean square E[X^2] of all parties' sum, whose mean is 0; exact."""
         squares = sum(w * (i - self.edge) ** 2 for i, w in enumerate(self.weights))
         return Fraction(self.parties * squares, 1 << BITS)
 
@@ -166,7 +181,14 @@ class DistributedNoise:
         return _on_grid(exact, width)
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draw independent sums of all parties' noises in the clear."""
+        """Draw independent sums of all parties' noises in the clear, for what-ifs: they protect nobody.
+
+        Args:
+            rng: The source of randomness.
+            shape: The shape of the result.
+        Returns:
+            Sums of noises.
+        """
         return rng.choice(np.arange(-self.largest, self.largest + 1.0), shape, p=self._masses)
 
     @property
@@ -175,7 +197,13 @@ class DistributedNoise:
         return np.array([mass / (1 << BITS * self.parties) for mass in self.summed(self.parties)])
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return the least t >= 0 with P(|all parties' sum| > t) <= failure, exactly."""
+        """Return the least t >= 0 with P(|all parties' sum| > t) <= failure, exactly.
+
+        Args:
+            failure: The probability that the sum is larger, above 0.
+        Returns:
+            The bound t.
+        """
         allowed = failure * (1 << BITS * self.parties) / 2
         outer = accumulate(self.summed(self.parties))  # from the lowest value inwards
         inside = sum(1 for mass in outer if mass <= allowed)
@@ -191,7 +219,17 @@ class DistributedNoise:
 
     @classmethod
     def from_json(cls, fields: JsonObject) -> "DistributedNoise":
-        """Return the noise with these parameters, or raise ValueError, KeyError or TypeError."""
+        """Return the noise with these parameters.
+
+        Args:
+            fields: The parameters, as `to_json` writes them; anybody may have written them.
+        Returns:
+            The noise.
+        Raises:
+            ValueError: A parameter is out of range.
+            KeyError: A parameter is missing.
+            TypeError: A parameter is of another type.
+        """
         return cls(
             distribution=NoiseDistribution(str(fields["distribution"])),
             rate=stated_number(fields["rate"]),
@@ -202,9 +240,17 @@ class DistributedNoise:
 
 
 def coins_in(listed: JsonValue) -> tuple[Coin, ...]:
-    """Return the coins that a file lists as pairs of numerator and bits, or raise ValueError or TypeError.
+    """Read the coins that a file lists.
 
     [test: tests/protocols/test_added_noise.py]
+
+    Args:
+        listed: Pairs of numerator and number of bits.
+    Returns:
+        The coins.
+    Raises:
+        ValueError: A pair is no coin, or has more than `MAX_COIN_BITS` bits.
+        TypeError: The list has values of another type.
     """
     if not isinstance(listed, list) or len(listed) > MAX_COINS:
         raise ValueError(f"coins are a list of at most {MAX_COINS}")
@@ -220,10 +266,18 @@ def coins_in(listed: JsonValue) -> tuple[Coin, ...]:
 
 
 def joint_noise_in(fields: JsonObject) -> Coins:
-    """Return joint noise from the fields of a file: `coins`, and `nonzero` if it is symmetric.
+    """Read joint noise from the fields of a file.
 
-    Raises as `coins_in`, or KeyError.
     [test: tests/protocols/test_added_noise.py]
+
+    Args:
+        fields: The field `coins`, and `nonzero` if the noise is symmetric.
+    Returns:
+        The coins.
+    Raises:
+        ValueError: A pair is no coin.
+        TypeError: A field is of another type.
+        KeyError: The file has no coins.
     """
     magnitude = coins_in(fields["coins"])
     if "nonzero" not in fields:
@@ -267,7 +321,7 @@ def _laplace_terms(ratio: int, edge: int, honest: int) -> list[int]:
     terms = [_ONE]
     for k in range(2 * edge):
         terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
-    differences = convolution([terms, terms[::-1]])  # from -2 edge on
+    differences = convolution([terms, terms[::-1]])  # differences from -2 edge on
     return differences[2 * edge : 3 * edge + 1]
 
 
@@ -279,7 +333,7 @@ def _gaussian_terms(ratio: int, edge: int) -> list[int]:
         edge: The largest x.
     """
     terms = [_ONE]
-    step = ratio  # from x to x + 1: g^(2x + 1)
+    step = ratio  # the factor from x to x + 1: g^(2x + 1)
     square = ratio * ratio // _ONE
     for _ in range(edge):
         terms.append(terms[-1] * step // _ONE)
@@ -297,7 +351,13 @@ def _summed(weights: tuple[int, ...], terms: int) -> tuple[int, ...]:
 
 
 def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the exact convolution of sequences of integers >= 0."""
+    """Return the exact convolution of sequences of integers.
+
+    Args:
+        factors: The sequences, of integers that are not negative.
+    Returns:
+        The coefficients of the product of the polynomials that the sequences are the coefficients of.
+    """
     width = prod(map(sum, factors)).bit_length() + 1
     product = prod(gmpy2.pack(list(factor), width) for factor in factors)
     coefficients = [int(value) for value in gmpy2.unpack(product, width)]
@@ -322,7 +382,11 @@ Single = Coins | DistributedNoise
 
 @dataclass(frozen=True)
 class JointNoise:
-    """The law of the noise that the parties make together from coins. Its mean is -1/2 or 0."""
+    """The law of the noise that the parties make together from coins. Its mean is -1/2 or 0.
+
+    Attributes:
+        coins: The coins of the noise.
+    """
 
     coins: Coins
 
@@ -342,7 +406,13 @@ class JointNoise:
         return truncated.mean_square_error(self.coins)
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return the least t >= 0 with P(|X - mean| > t) <= failure, exactly."""
+        """Return the least t >= 0 with P(|X - mean| > t) <= failure, exactly.
+
+        Args:
+            failure: The probability that the error is larger, above 0.
+        Returns:
+            The bound t.
+        """
         return truncated.error_bound(self.coins, failure)
 
     def errors(self) -> "Distribution":
@@ -357,7 +427,14 @@ class JointNoise:
         return Distribution(start, unit, masses, slack=slack)
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draw independent errors in the clear."""
+        """Draw independent errors in the clear, for what-ifs: they protect nobody.
+
+        Args:
+            rng: The source of randomness.
+            shape: The shape of the result.
+        Returns:
+            Errors, of mean 0.
+        """
         least = 0.5
         if isinstance(self.coins, SymmetricCoins):
             least = 1.0
@@ -372,7 +449,7 @@ class JointNoise:
     def _magnitudes(self) -> tuple[Floats, float, float]:
         """Return the masses of g >= 0 by its higher bits on one side, their unit, and the slack.
 
-        Computes: the lower bits of signed noise are taken as their middle, and those of symmetric noise as
+        Computes: the lower bits of signed noise are taken as their middle, and the bits of symmetric noise as
         all ones. So an error moves by at most half a unit, or by one.
         """
         magnitude = coins_of_magnitude(self.coins)
@@ -388,7 +465,11 @@ class JointNoise:
 
 @dataclass(frozen=True)
 class Several:
-    """Independent noises in a sum of revealed values."""
+    """Independent noises in a sum of revealed values.
+
+    Attributes:
+        each: The noises.
+    """
 
     each: tuple[Single, ...]
 
@@ -413,7 +494,13 @@ class Several:
         return sum((law.mean_square_error for law in self.laws), Fraction(0))
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return an upper bound of the least t with P(|error| > t) <= failure."""
+        """Return an upper bound of the least t with P(|error| > t) <= failure.
+
+        Args:
+            failure: The probability that the error is larger, above 0.
+        Returns:
+            The bound.
+        """
         return Fraction(noise_sum(self, 1).quantile(float(failure) / 2))
 
     def errors(self) -> "Distribution":
@@ -427,7 +514,14 @@ class Several:
         return total
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draw independent errors in the clear."""
+        """Draw independent errors in the clear, for what-ifs: they protect nobody.
+
+        Args:
+            rng: The source of randomness.
+            shape: The shape of the result.
+        Returns:
+            Errors, of mean 0.
+        """
         return sum((law.simulated(rng, shape) for law in self.laws), np.zeros(shape))
 
 
@@ -450,52 +544,107 @@ class NoiseLaw(Protocol):
         """The mean of the squared error, exactly."""
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return the least t with P(|error| > t) <= failure, or an upper bound of it."""
+        """Return the least t with P(|error| > t) <= failure, or an upper bound of t.
+
+        Args:
+            failure: The probability that the error is larger, above 0.
+        Returns:
+            The bound.
+        """
 
     def errors(self) -> "Distribution":
         """Return the distribution of the error."""
 
     def simulated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draw independent errors in the clear, for what-ifs: they protect nobody."""
+        """Draw independent errors in the clear, for what-ifs: they protect nobody.
+
+        Args:
+            rng: The source of randomness.
+            shape: The shape of the result.
+        Returns:
+            Errors, of mean 0.
+        """
 
 
 def law_of(noise: Noise) -> NoiseLaw:
-    """Return a noise's law; coins alone stand for joint noise."""
+    """Return a noise's law; coins alone stand for joint noise.
+
+    Args:
+        noise: The noise.
+    Returns:
+        Its law.
+    """
     if isinstance(noise, DistributedNoise | Several):
         return noise
     return JointNoise(noise)
 
 
 def offset(noise: Noise) -> float:
-    """Return minus the noise's mean."""
+    """Return minus the noise's mean.
+
+    Args:
+        noise: The noise.
+    Returns:
+        The number that a value of the noise needs to be unbiased.
+    """
     return law_of(noise).offset
 
 
 def smallest(noise: Noise) -> int:
-    """Return the smallest value of the noise."""
+    """Return the smallest value of the noise.
+
+    Args:
+        noise: The noise.
+    Returns:
+        The value, a whole number below 0.
+    """
     return -largest(noise) - round(2 * offset(noise))
 
 
 def largest(noise: Noise) -> int:
-    """Return the largest value of the noise."""
+    """Return the largest value of the noise.
+
+    Args:
+        noise: The noise.
+    Returns:
+        The value, a whole number.
+    """
     return law_of(noise).largest
 
 
 def mean_square_error(noise: Noise) -> Fraction:
-    """Return the mean square error, exactly."""
+    """Return the mean square error, exactly.
+
+    Args:
+        noise: The noise.
+    Returns:
+        The mean squared distance from the mean.
+    """
     return law_of(noise).mean_square_error
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
-    """Return the least t with P(|error| > t) <= failure; for several noises an upper bound."""
+    """Return the least t with P(|error| > t) <= failure; for several noises an upper bound of t.
+
+    Args:
+        noise: The noise.
+        failure: The probability that the error is larger, above 0.
+    Returns:
+        The bound.
+    """
     return law_of(noise).error_bound(failure)
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A discrete distribution on an even grid: `masses[i]` is the probability of start + i step.
+    """A discrete distribution on an even grid.
 
-    Mass that is `lost` counts as beyond every quantile. The grid moves a value by at most `slack`.
+    Attributes:
+        start: The first value of the grid.
+        step: The distance between neighboring values.
+        masses: The probability of start + i step, for each i.
+        lost: Mass that counts as beyond every quantile.
+        slack: The most by which the grid moves a value.
     """
 
     start: float
@@ -510,14 +659,24 @@ class Distribution:
         return np.asarray(self.start + self.step * np.arange(self.masses.size, dtype=np.float64))
 
     def above(self, points: Floats) -> Floats:
-        """Return P(grid value > point) for each point."""
+        """Return the probability that the grid's value is above each of several points.
+
+        Args:
+            points: The points.
+        Returns:
+            Probabilities, with the shape of the points.
+        """
         beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
         first = np.floor((points - self.start) / self.step) + 1
         return np.asarray(beyond[np.clip(first, 0, self.masses.size).astype(np.int64)])
 
     def quantile(self, failure: float) -> float:
-        """Return a t that the value exceeds with probability at most `failure`.
+        """Return a number that the value exceeds with at most this probability.
 
+        Args:
+            failure: The probability.
+        Returns:
+            A quantile, never below the exact one.
         Raises:
             ValueError: More mass was lost than a probability of `failure` allows.
         """
@@ -529,12 +688,14 @@ class Distribution:
 
 
 def repeated_sum(term: T, terms: int, added: Callable[[T, T], T]) -> T:
-    """Return the sum of `terms` >= 1 equal terms, by doubling.
+    """Return the sum of equal terms, by doubling.
 
     Args:
         term: A single term.
-        terms: How many there are.
-        added: Adds two sums.
+        terms: The number of terms, at least 1.
+        added: A function that adds two sums.
+    Returns:
+        The sum.
     """
     if terms == 1:
         return term
@@ -572,7 +733,14 @@ def _added(first: Distribution, second: Distribution) -> Distribution:
 
 
 def without_ends(distribution: Distribution, mass: float) -> Distribution:
-    """Drop values at both ends whose mass is at most `mass` on each side; it counts as lost."""
+    """Drop values at both ends, whose mass counts as lost.
+
+    Args:
+        distribution: The distribution.
+        mass: The most mass that is dropped on each side.
+    Returns:
+        The distribution of the values that are left.
+    """
     first = int(np.searchsorted(np.cumsum(distribution.masses), mass))
     last = distribution.masses.size - int(np.searchsorted(np.cumsum(distribution.masses[::-1]), mass))
     return Distribution(
@@ -586,14 +754,28 @@ def without_ends(distribution: Distribution, mass: float) -> Distribution:
 
 @lru_cache(maxsize=64)
 def noise_sum(noise: Noise, terms: int) -> Distribution:
-    """Return the distribution of the sum of `terms` independent errors.
+    """Return the distribution of the sum of independent errors.
 
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py]
+
+    Args:
+        noise: The noise of each term.
+        terms: The number of terms, at least 1.
+    Returns:
+        The distribution.
     """
     return repeated_sum(without_ends(law_of(noise).errors(), _CUT), terms, _added)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw independent errors in the clear, for what-ifs: they protect nobody."""
+    """Draw independent errors in the clear, for what-ifs: they protect nobody.
+
+    Args:
+        noise: The noise.
+        rng: The source of randomness.
+        shape: The shape of the result.
+    Returns:
+        Errors, of mean 0.
+    """
     return law_of(noise).simulated(rng, shape)

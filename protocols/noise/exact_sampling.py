@@ -12,28 +12,54 @@ import numpy as np
 from fairshares.protocols.arrays import Bools, Floats, Integers, Words
 
 WORD_BITS = 64
-MAX_NUMERATOR = 1 << 50  # of a scale; then a sample exceeds 63 bits with probability below e^-4096
+MAX_NUMERATOR = 1 << 50  # with such a scale, a sample exceeds 63 bits with probability below e^-4096
 
 
 def words(n: int) -> Words:
-    """Return n uniform words of 64 bits."""
+    """Draw uniform words of 64 bits.
+
+    Args:
+        n: How many are drawn.
+    Returns:
+        The words, shape (n,).
+    """
     return np.frombuffer(os.urandom(n * WORD_BITS // 8), dtype=np.uint64)
 
 
 def coins(probability: Fraction, n: int) -> Bools:
-    """Toss n coins with exactly this probability of True, a multiple of 2^-64."""
+    """Toss coins with exactly this probability of True.
+
+    Args:
+        probability: The probability, a multiple of 2^-64 from 0 to below 1.
+        n: How many are tossed.
+    Returns:
+        What they show, shape (n,).
+    """
     return words(n) < np.uint64(int(probability * (1 << WORD_BITS)))
 
 
 def round_at_random(x: Floats) -> Integers:
-    """Round each value up or down at random, without bias, to within 2^-53."""
+    """Round each value up or down at random, without bias, to within 2^-53.
+
+    Args:
+        x: The values, shape (n,).
+    Returns:
+        Whole numbers, shape (n,).
+    """
     low = np.floor(x)
     up = words(len(x)) >> np.uint64(11) < np.round((x - low) * (1 << 53)).astype(np.uint64)
     return low.astype(np.int64) + up
 
 
 def below(bound: int, n: int) -> Integers:
-    """Return n uniform integers in [0, bound), bound from 1 to 2^62."""
+    """Draw uniform integers below a bound.
+
+    Args:
+        bound: The bound, from 1 to 2^62.
+        n: How many are drawn.
+    Returns:
+        Integers in [0, bound), shape (n,).
+    """
     mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
     drawn = np.empty(n, dtype=np.int64)
     todo = np.arange(n)
@@ -62,11 +88,19 @@ def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
 
 
 def discrete_laplace(scale: Fraction, n: int) -> Integers:
-    """Return n samples X with P(X = x) proportional to e^(-|x| / scale), x any integer.
+    """Draw samples X with P(X = x) proportional to e^(-|x| / scale), for any integer x.
 
     Source: Canonne, Kamath and Steinke 2020, section 5.
-    Guarantees: exact, for numerators of the scale up to 2^50; others raise ValueError.
+    Guarantees: exact.
     [test: tests/statistical/test_local_dp.py]
+
+    Args:
+        scale: The scale, above 0, with a numerator of at most 2^50.
+        n: How many are drawn.
+    Returns:
+        Samples, shape (n,).
+    Raises:
+        ValueError: The scale is out of range.
     """
     t = scale.numerator
     s = scale.denominator

@@ -31,18 +31,30 @@ _EPSILON_GRID = 10**12  # an epsilon is rounded up to a multiple of 1 / this
 
 
 def guarantee(coins: Coins, units: int = 1) -> Guarantee:
-    """Return the guarantee if counts move by `units` in all, each by at most 1 (basic composition).
+    """Return the guarantee of counts that move by 1 each at most (basic composition).
 
     Guarantees: exact for one count; an upper bound for several.
     [test: tests/protocols/test_truncated_noise.py]
+
+    Args:
+        coins: The noise of each count.
+        units: The most by which all counts move in all.
+    Returns:
+        The guarantee of all counts.
     """
     return Guarantee(log_upper_bound(worst_ratio(coins) ** units), edge_mass(coins) * units)
 
 
 def outer_mass(coins: Coins, values: int) -> Fraction:
-    """Return the mass of the outermost `values` on one side.
+    """Return the mass of the outermost values on one side.
 
-    A count that moves by so much uncovers it: its neighbor can't have these outcomes.
+    A count that moves by so much uncovers it: its neighbor cannot have these outcomes.
+
+    Args:
+        coins: The noise.
+        values: The number of outermost values.
+    Returns:
+        The mass, exactly.
     """
     return cumulative(coins, smallest_noise(coins) + values - 1)
 
@@ -50,14 +62,16 @@ def outer_mass(coins: Coins, values: int) -> Fraction:
 def guarantee_of_moves(coins: Coins, moves: Iterable[tuple[int, ...]], shared: bool = False) -> Guarantee:
     """Return the guarantee if counts move by any of `moves` (theorem 8).
 
+    Guarantees: deltas are exact. The delta of shared amounts is exact if no value is less likely than a value
+    further out; else it is an upper bound.
+    [test: tests/protocols/test_exact_moves.py]
+
     Args:
         coins: The noise of each count.
         moves: Each lists the amounts by which counts move.
         shared: Whether an amount may be spread over several counts.
-
-    Guarantees: deltas are exact. The delta of shared amounts is exact if no value is less likely than a value
-    further out; else it is an upper bound.
-    [test: tests/protocols/test_exact_moves.py]
+    Returns:
+        The guarantee of all counts.
     """
     listed = set(moves)
     bound = uncovered_at_most if shared else outer_mass
@@ -71,11 +85,17 @@ def guarantee_of_moves(coins: Coins, moves: Iterable[tuple[int, ...]], shared: b
 
 
 def uncovered_at_most(coins: Coins, amount: int) -> Fraction:
-    """Return a bound of the mass uncovered by a count that moves by this amount, or by counts that share it.
+    """Return a bound of the mass uncovered by a count that moves by an amount, or by counts that share it.
 
     Computes: what a single count uncovers, if no value is less likely than a value further out; else a bound
     by theorem 11.
     [test: tests/protocols/test_exact_moves.py]
+
+    Args:
+        coins: The noise of each count.
+        amount: The amount, at least 1.
+    Returns:
+        The bound.
     """
     magnitude = coins_of_magnitude(coins)
     odds_below = accumulate((coin.odds for coin in magnitude), mul, initial=Fraction(1))
@@ -91,18 +111,32 @@ def uncovered_at_most(coins: Coins, amount: int) -> Fraction:
 
 
 def guarantee_of_clients(coins: Coins, nodes: int, cap: int) -> Guarantee:
-    """Return the guarantee of counts for a client with up to `cap` records, each in `nodes` counts.
+    """Return the guarantee of counts for a client with several records.
 
     Computes: theorem 9. For exchanged records, `nodes` is twice as large (theorem 10).
     Guarantees: holds for every way in which a client's records can be spread over cells.
     [test: tests/harness/releases/test_client_unit.py, tests/harness/online/test_exchanged_records.py]
+
+    Args:
+        coins: The noise of each count.
+        nodes: How many counts a record changes.
+        cap: How many records of a client count at most.
+    Returns:
+        The guarantee of all counts.
     """
     epsilon = nodes * cap * log_upper_bound(worst_ratio(coins))
     return Guarantee(epsilon, nodes * most_uncovered(coins, cap))
 
 
 def most_uncovered(coins: Coins, units: int) -> Fraction:
-    """Return û of theorem 9, a bound of the mass uncovered by counts that move by `units` in all."""
+    """Return û of theorem 9, a bound of the mass uncovered by counts that move together.
+
+    Args:
+        coins: The noise of each count.
+        units: By how much the counts move in all.
+    Returns:
+        The bound.
+    """
     total = Fraction(0)
     heaviest = Fraction(0)
     before = Fraction(0)
@@ -115,13 +149,27 @@ def most_uncovered(coins: Coins, units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 that is at least ln(ratio), ratio >= 1."""
+    """Return the least multiple of 10^-12 that is at least ln(ratio).
+
+    Args:
+        ratio: A number of at least 1.
+    Returns:
+        The multiple.
+    """
     with gmpy2.context(precision=256, round=gmpy2.RoundUp):
         return Fraction(int(gmpy2.ceil(gmpy2.log(gmpy2.mpq(ratio)) * _EPSILON_GRID)), _EPSILON_GRID)
 
 
 def magnitude_mass(magnitude: tuple[Coin, ...]) -> list[Fraction]:
-    """Return P(G = 0), P(G = 1), .. of at most 12 coins' magnitude, or raise ValueError."""
+    """Return the distribution of a magnitude G.
+
+    Args:
+        magnitude: The coin of each bit of G, lowest first; at most 12.
+    Returns:
+        P(G = 0), P(G = 1), .., exactly.
+    Raises:
+        ValueError: There are more than 12 coins.
+    """
     if len(magnitude) > ENUMERABLE_COINS:
         raise ValueError(f"{len(magnitude)} coins have too many atoms to list; at most {ENUMERABLE_COINS}")
     masses = [Fraction(1)]
@@ -134,7 +182,15 @@ def magnitude_mass(magnitude: tuple[Coin, ...]) -> list[Fraction]:
 
 
 def probability_mass(coins: Coins) -> dict[int, Fraction]:
-    """Return the exact probability mass function of at most 12 coins' noise, or raise ValueError."""
+    """Return the exact probability mass function of joint noise.
+
+    Args:
+        coins: The noise, of at most 12 coins of the magnitude.
+    Returns:
+        The probability of each value.
+    Raises:
+        ValueError: There are more than 12 coins.
+    """
     one_side = [mass * chance_of_sign(coins) for mass in magnitude_mass(coins_of_magnitude(coins))]
     at_zero: list[Fraction] = []
     if isinstance(coins, SymmetricCoins):
@@ -143,19 +199,37 @@ def probability_mass(coins: Coins) -> dict[int, Fraction]:
 
 
 def twice_center(coins: Coins) -> int:
-    """Return twice the mean, about which the noise is its own mirror image."""
+    """Return twice the mean, about which the noise is its own mirror image.
+
+    Args:
+        coins: The noise.
+    Returns:
+        -1 for signed noise, 0 for symmetric noise.
+    """
     if isinstance(coins, SymmetricCoins):
         return 0
     return -1
 
 
 def smallest_noise(coins: Coins) -> int:
-    """Return the smallest value."""
+    """Return the smallest value of joint noise.
+
+    Args:
+        coins: The noise.
+    Returns:
+        The value.
+    """
     return -(1 << len(coins_of_magnitude(coins)))
 
 
 def largest_noise(coins: Coins) -> int:
-    """Return the largest value."""
+    """Return the largest value of joint noise.
+
+    Args:
+        coins: The noise.
+    Returns:
+        The value.
+    """
     return twice_center(coins) - smallest_noise(coins)
 
 
@@ -163,6 +237,11 @@ def mean_square_error(coins: Coins) -> Fraction:
     """Return the mean squared distance from the mean, exactly.
 
     Computes: E[(G + 1/2)^2] of signed noise, P(X is not 0) E[(G + 1)^2] of symmetric noise.
+
+    Args:
+        coins: The noise.
+    Returns:
+        The mean square error.
     """
     chances = [coin.probability for coin in coins_of_magnitude(coins)]
     variance = sum(((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances)), Fraction(0))
@@ -173,7 +252,14 @@ def mean_square_error(coins: Coins) -> Fraction:
 
 
 def magnitude_below(magnitude: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G < n) for the magnitude G, exactly."""
+    """Return P(G < n) for the magnitude G, exactly.
+
+    Args:
+        magnitude: The coin of each bit of G, lowest first.
+        n: The bound, at least 0.
+    Returns:
+        The probability.
+    """
     if n >= 1 << len(magnitude):
         return Fraction(1)
     below = Fraction(0)
@@ -191,6 +277,12 @@ def cumulative(coins: Coins, x: int) -> Fraction:
     """Return P(X <= x), exactly.
 
     Computes: for x < 0, P(X <= x) is the chance of a sign times P(G >= -1 - x). The rest is mirrored.
+
+    Args:
+        coins: The noise.
+        x: Any whole number.
+    Returns:
+        The probability.
     """
     if x < 0:
         return chance_of_sign(coins) * (1 - magnitude_below(coins_of_magnitude(coins), -1 - x))
@@ -202,6 +294,12 @@ def error_bound(coins: Coins, failure: Fraction) -> Fraction:
 
     Computes: |X - mean| is G + 1/2 of signed noise, and 0 or G + 1 of symmetric noise.
     [test: tests/protocols/test_truncated_noise.py, tests/protocols/test_symmetric_noise.py]
+
+    Args:
+        coins: The noise.
+        failure: The probability that the error is larger, above 0.
+    Returns:
+        The bound t.
     """
     magnitude = coins_of_magnitude(coins)
     either_sign = 2 * chance_of_sign(coins)

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.studies.outcome import Row
 from fairshares.protocols.arrays import Floats
 
-# Of x = missing / scale where Eq. 2 is furthest from the expected error: e^x = 2 + x.
+# The x = missing / scale at which Eq. 2 is furthest from the expected error: e^x = 2 + x.
 _FURTHEST = 1.1461932206205825
 MOST_ABOVE = (_FURTHEST + 1) / (_FURTHEST + math.exp(-_FURTHEST))  # Eq. 2 over the expected error, at most
 

@@ -132,11 +132,11 @@ class Chooser:
         Args:
             setting: The total epsilon and the security model.
             share: The share of epsilon that the choice of the cap takes.
-            left: By quantity, the errors by cap with the epsilon that is left.
-            least: By quantity, the errors by cap with all of epsilon.
+            left: The errors by cap with the epsilon that is left, by quantity.
+            least: The errors by cap with all of epsilon, by quantity.
         """
         spent = setting.epsilon * share
-        distributions: dict[int, dict[str, Floats]] = {}  # by the number of clients above, then mechanism
+        distributions: dict[int, dict[str, Floats]] = {}  # by number of clients above, then mechanism
         for quantity, errors in left.items():
             least_error = least[quantity]["total"].min()
             for aim in TRIED[quantity]:
@@ -263,7 +263,7 @@ def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
 
 def _price(rows: Sequence[Row], quantity: str) -> Panel:
     rows = [row for row in rows if row["quantity"] == quantity]
-    # By aim, the words for it. The legend needs room above all lines.
+    # The words for each aim. The legend needs room above all lines.
     if AIMS[quantity] == 1:
         aims = {1: ""}
         room = 1.25

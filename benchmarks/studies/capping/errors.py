@@ -132,15 +132,15 @@ COUNTS = "counts"
 WEIGHTS = "weights"
 GAP = "gap"
 QUANTITIES = (SUM, COUNTS, WEIGHTS, GAP)
-CHOICES = 24  # of records, drawn per cap
-NOISES = 1024  # per cap
+CHOICES = 24  # choices of records, drawn per cap
+NOISES = 1024  # draws of noise, per cap
 
 CURVES = "curves"
 RATES = "rates"
 THRESHOLDS = "thresholds"
 CURVE_QUANTITIES = (CURVES, RATES, THRESHOLDS)
 BINS = 101
-DRAWS = 12  # of kept records and noise, per cap
+DRAWS = 12  # draws of kept records and noise, per cap
 
 _GRID = np.array(even_grid(BINS))
 _NAMES = tuple(f"group {group}" for group in range(1, GROUPS + 1))
@@ -150,7 +150,7 @@ def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) 
     """Return each quantity's expected absolute errors by cap: by noise alone, by bias alone, and in total.
 
     Args:
-        quantities: Their names.
+        quantities: The names of the quantities.
         caps: The caps.
         errors: Shape (caps, quantities, 3); noise, bias, total along the last axis.
     """
@@ -301,8 +301,8 @@ class ExpectedCurveErrors:
     def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
         """Return the errors of each quantity, at an epsilon per client.
 
-        Without `noise_alone` the errors by noise alone are left out, as those of thresholds always are: they
-        are NaN.
+        Without `noise_alone` the errors by noise alone are left out, and are NaN. The errors of thresholds by
+        noise alone always are.
         """
         rows = []
         for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):

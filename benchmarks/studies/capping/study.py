@@ -75,9 +75,9 @@ def study(
     """Study each population.
 
     Args:
-        populations: Those by which the command `cap` was designed.
-        held_out: Those that no choice of the design has seen.
-        detail: Is told the name of each population as it begins.
+        populations: The populations by which the command `cap` was designed.
+        held_out: The populations that no choice of the design has seen.
+        detail: A function that is told the name of each population as it begins.
     """
     about = list[Row]()
     caps = list[Row]()
@@ -331,7 +331,7 @@ def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: S
 
     Args:
         about: The population.
-        errors: Its expected errors.
+        errors: The expected errors of the quantity.
         rows: The caps, in the order of `errors`.
         quantities: A row of panels for each.
     """

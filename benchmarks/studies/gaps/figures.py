@@ -28,10 +28,10 @@ from fairshares.protocols.arrays import Floats
 
 # The paper's text has neither its axes nor its ratios. These are chosen here.
 EPSILONS = np.geomspace(0.05, 10, 47)
-RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
-SHOWN_EPSILON = 1.0  # of numbers on Figures 1 and 2
+RATIOS = (1, 3, 9, 99, 999)  # the ratios of Figure 2; 3 is equal groups taken for 25 % and 75 %
+SHOWN_EPSILON = 1.0  # the epsilon of the numbers on Figures 1 and 2
 
-VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the estimated group; the code's mean square
+VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # values of the estimated group; the code's mean square
 TOLD = 0.6  # both groups' mean, -1 to 1, in the example of a wrong size
 AS_PUBLISHED: dict[str, Allocation] = {
     "M_R opt.": published_r,
@@ -110,7 +110,7 @@ def figure2() -> list[Claim]:
     budgets = published_r(SHOWN_EPSILON)
     equal = budgets.variance(with_ratio(1))
     wrong = budgets.variance(with_ratio(3))
-    estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # of a gap of 0, if one size is too large
+    estimated = abs(TOLD / (1 + error) - TOLD / (1 - error))  # estimates a gap of 0, if one size is too large
     rapid = "the MSE grows rapidly for minorities below 1 %"
     as_a_curve = "as a curve only"
     return [

@@ -38,7 +38,7 @@ class Budgets:
 
     epsilon_1: float
     epsilon_2: float
-    # Of M_L alone: its noise has scale 2 / epsilon_2 where the group is kept, k / epsilon_2 where it moved.
+    # For M_L alone: its noise has scale 2 / epsilon_2 where the group is kept, k / epsilon_2 where it moved.
     k: float | None = None
 
     @property
@@ -168,10 +168,10 @@ def _exact(value: float) -> Fraction:
     return Fraction(value).limit_denominator(10**9)
 
 
-CELLS = {M_R: "m_r", M_L: "m_l"}  # of a mechanism in gaps.json
+CELLS = {M_R: "m_r", M_L: "m_l"}  # the mechanism's name in gaps.json
 RATE_RANGE = ValueRange(0, 1)
 SCALED = ValueRange(-1, 1)
-_LEAST = 1e-4  # of the epsilons that are tried
+_LEAST = 1e-4  # the least of the epsilons that are tried
 _MOST = 700.0
 
 

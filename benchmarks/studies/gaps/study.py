@@ -41,10 +41,10 @@ class Rates:
     """Rates of recordings, and figures of the data and the model that they come from.
 
     Args:
-        values: By a name of `RATES`, the recordings' rates by sex in the order of `SEXES`. A recording
-            whose rate is 0/0 has none.
+        values: The recordings' rates by sex in the order of `SEXES`, by a name of `RATES`. A recording whose
+            rate is 0/0 has none.
         figures: Each figure's mean and deviation over splits; None for a figure that no split changes.
-        about: What `about.json` says of the data.
+        about: The fields of `about.json` on the data.
     """
 
     values: dict[str, tuple[Floats, ...]]
@@ -75,7 +75,7 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
     Args:
         path: The directory of the data.
         splits: How often readings are split into those for training and those for tests.
-        progress: Is told the number of splits that are done.
+        progress: A function that is told the number of splits that are done.
 
     Raises:
         DataSetError: A sex has no recording left.
@@ -178,8 +178,8 @@ def reproduce(
     Args:
         data: The directory of the activity data; None for values that are made up.
         extent: How much is computed: `WHOLE` or `QUICK`.
-        begin: Is told the name of each step as it begins.
-        detail: Is told how far a step is.
+        begin: A function that is told the name of each step as the step begins.
+        detail: A function that is told how far a step is.
     """
     rng_of_table2, rng_of_figure4 = np.random.default_rng(SEED).spawn(2)
     if data is None:

@@ -29,7 +29,7 @@ ROUNDS = 20
 EPOCHS = 4
 BATCH = 64
 FAIRNESS = "equalized_odds"
-# As fast as averages of updates at 0.5: all but FairFed's updates are summed over silos.
+# This is as fast as averages of updates at 0.5: all but FairFed's updates are summed over silos.
 RATES = {"Fed-FairGrad": 5.0, "Fed-FairGrad, mended": 2.5, "FedFB": 0.5, "FairFed": 0.5}
 # Chosen on `wagepan`.
 ETA = 0.1

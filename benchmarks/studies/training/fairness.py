@@ -55,13 +55,13 @@ TRIED = (
 
 
 def main(step: str, directory: Path, films: Path, results: Path) -> None:
-    """Write DecLearn's training data, or judge its models and those of this project.
+    """Write DecLearn's training data, or judge its models and this project's models.
 
     Args:
         step: "splits", which writes training data, or "judge".
-        directory: Where the training data and DecLearn's models are.
+        directory: The directory of the training data and of DecLearn's models.
         films: The directory of MovieLens.
-        results: Where the results go.
+        results: The directory of the results.
     """
     started = time.monotonic()
     choice_people = wagepan()

@@ -34,7 +34,7 @@ from fairshares.protocols.accounting.calibration import PrivacyUnit
 from fairshares.protocols.accounting.rounds import largest_rho
 from fairshares.protocols.arrays import Floats, Integers
 
-PAPERS: Row = {  # what appendix C says of ML-1M
+PAPERS: Row = {  # the facts of appendix C on ML-1M
     # Federated training.
     "rounds": 300,
     "local_epochs": 2,
@@ -217,10 +217,10 @@ DELTA = Fraction(1, 100_000)
 
 @dataclass(frozen=True)
 class Scheme:
-    """What a scheme releases, and how it trains.
+    """The releases of a scheme, and its way of training.
 
     Args:
-        name: Its name in results.
+        name: The scheme's name in results.
         private: Whether gradients are clipped and releases are noisy.
         weights: The name of a weighting; empty for none.
         largest_weight: A larger weight counts as this.
@@ -247,7 +247,7 @@ CHOSEN: Row = {  # hyperparameters of ours, public, chosen on `wagepan` alone
     "momentum": 0.9,
     "of_weights": 0.05,  # the share of rho for counts
     "held": 0.4,  # the share of clients for thresholds
-    "bins": 20,  # of their scores
+    "bins": 20,  # the bins of their scores
 }
 
 

@@ -36,7 +36,7 @@ class People:
     client: Integers  # shape (n,): from 0
     groups: tuple[str, ...]
     unit: PrivacyUnit = PrivacyUnit.RECORD
-    recipe: Row = field(default_factory=dict)  # what PrivFairFL has of these records alone; see `PAPERS`
+    recipe: Row = field(default_factory=dict)  # PrivFairFL's facts on these records alone; see `PAPERS`
 
     @property
     def clients(self) -> int:
@@ -65,9 +65,9 @@ class People:
         """Return a table of the records by row and label, shape (rows, 2).
 
         Args:
-            row: For each record, the row of the table that it belongs to, as its group.
+            row: The row of the table that each record belongs to, such as its group.
             rows: The number of rows.
-            share: What each record adds to its cell; 1 if it is left out.
+            share: The amount that each record adds to its cell; 1 if it is left out.
         """
         cells = 2 * row + self.label
         return np.bincount(cells, share, 2 * rows).reshape(rows, 2).astype(float)
@@ -177,7 +177,7 @@ def randhie() -> People:
     )
 
 
-ADS: Row = {  # what appendix C says of ADS alone
+ADS: Row = {  # the facts of appendix C on ADS alone
     "rounds": 800,
     "rate": 0.1,
     "noise": 0.7,

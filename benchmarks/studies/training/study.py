@@ -74,9 +74,9 @@ EPSILONS = (TARGET_EPSILON, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D
 
 
 WHOLE: Row = {
-    "seeds": 20,  # of the paper's recipe, at `TARGET_EPSILON`
-    "judged": 100,  # of this project's schemes, at `TARGET_EPSILON`
-    "swept": 5,  # of all, at other epsilons
+    "seeds": 20,  # seeds of the paper's recipe, at `TARGET_EPSILON`
+    "judged": 100,  # seeds of this project's schemes, at `TARGET_EPSILON`
+    "swept": 5,  # seeds of all schemes, at other epsilons
     "epsilons": EPSILONS,
     "recipe": {},  # changes of the paper's recipe
 }
@@ -99,7 +99,7 @@ class Draw:
         way: How models were trained: `BY_PAPER`, `BY_WORDS` or `JOINT`.
         epsilon: The epsilon of the releases.
         seed: The seed of the draw.
-        models: By scheme, the figures of its model.
+        models: The figures of each scheme's model, by scheme.
     """
 
     data: str
@@ -121,7 +121,7 @@ def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int,
         sets: The records.
         path: The file, a line for each run.
         extent: How much is run: `WHOLE` or `QUICK`.
-        count: Is told the number of runs that are done, and of all runs.
+        count: A function that is told the number of runs that are done, and of all runs.
     """
     seeds_at_target = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     wanted: dict[Key, Callable[[], Draw]] = {}
@@ -146,9 +146,9 @@ def runs_of(
     """Carry out the wanted runs that the file lacks, and return all wanted runs.
 
     Args:
-        wanted: By its key, what carries a run out.
+        wanted: The functions that carry out a run, by the run's key.
         path: The file, a line for each run.
-        count: Is told the number of runs that are done, and of all runs.
+        count: A function that is told the number of runs that are done, and of all runs.
     """
     path.touch()
     done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Draw, A_DRAW)}
@@ -462,7 +462,7 @@ def _line_of_target(target: Row) -> list[str]:
 
 
 def _epsilons(row: Row, people: People, extent: Row) -> list[str]:
-    """Return what a record loses, and all records of the client that has most."""
+    """Return the loss of a record, and the loss of all records of the client that has most."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     texts = []
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
@@ -518,7 +518,7 @@ def plot(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
 
 
 def _accuracy_by_odds(means: pd.DataFrame, colors: Mapping[str, str]) -> Panel:
-    """Draw a point with both intervals for each scheme. Colors are those of the lines beside."""
+    """Draw a point with both intervals for each scheme, in the colors of the lines beside."""
     at_target = means[(means["epsilon"] == TARGET_EPSILON) & (means["way"] != BY_WORDS)]
     marks: list[Mark] = []
     for row in at_target.to_dict("records"):

@@ -54,7 +54,7 @@ class Sample:
     """Records that are counted, several times over, and the population behind them."""
 
     histograms: Integers  # shape (repetitions, k, 2, T): records per group, label and score bin
-    whole: GroupCurves  # of the population, or of people who were not counted
+    whole: GroupCurves  # curves of the population, or of people who were not counted
 
     def counted(self, repetition: int) -> GroupCurves:
         """Return one repetition's exact curves."""
@@ -94,7 +94,7 @@ class SyntheticPopulation:
         """Return P(score >= t) for each group, label and threshold, shape (k, 2, T)."""
         t = np.array(even_grid(self.thresholds))
         along = np.linspace(0, 1, self.groups)[:, np.newaxis, np.newaxis]
-        # Of negatives and positives, of the largest and the smallest group: (a, b).
+        # The (a, b) of negatives and positives, of the largest and the smallest group.
         ends = np.array([[(1.2, 3.0), (1.2, 2.0)], [(3.0, 2.0), (2.0, 2.0)]])
         a, b = np.moveaxis((1 - along) * ends[:, 0] + along * ends[:, 1], -1, 0)
         return np.asarray((1 - t ** a[..., np.newaxis]) ** b[..., np.newaxis])
@@ -233,7 +233,7 @@ PER_THRESHOLD = "per-threshold"
 LOCAL = "local"
 DISTRIBUTED_TREE = "distributed-noise"  # the tree with distributed noise
 DISTRIBUTIONS = {DISTRIBUTED_TREE: NoiseDistribution.LAPLACE}
-# Of distributed noise: the number of parties, and how many of them may be corrupt.
+# The number of parties with distributed noise, and how many of them may be corrupt.
 PARTIES = 3
 CORRUPT_PARTIES = 1
 METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
@@ -264,7 +264,7 @@ class LocalMechanism:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a client is guaranteed whose record is replaced by another."""
+        """The guarantee of a client whose record is replaced by another."""
         return Guarantee(self.epsilon, Fraction(0))
 
     def reported(self) -> Floats:
@@ -305,7 +305,7 @@ def design_local(
     """
     designs = []
     for tree in trees:
-        for twentieths in range(1, 20):  # of epsilon, for the group
+        for twentieths in range(1, 20):  # the share of epsilon for the group
             of_group = min(epsilon * twentieths / 20, MOST_LOCAL)
             inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
             designs.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))

@@ -60,7 +60,7 @@ from fairshares.protocols.arrays import Floats
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
 
 
-RELATION = NeighboringRelation.REPLACE_ONE  # as local DP protects
+RELATION = NeighboringRelation.REPLACE_ONE  # the relation that local DP protects
 _SHOWN = 1  # the epsilon of the table
 NAMES = {
     TREE: "tree (default)",
@@ -78,7 +78,7 @@ class Setting:
 
     population: Population
     records: int
-    # As PrivFairFL's appendix D.
+    # The values of PrivFairFL's appendix D.
     epsilons: tuple[Fraction, ...] = tuple(map(Fraction, ("1/4", "1/2", "1", "2", "5", "10", "20", "50")))
 
     @property
@@ -118,7 +118,7 @@ def study(
     Args:
         suite: The settings.
         repetitions: How often records are drawn, and noise is.
-        progress: Is told how many measurements are done, and how many there are.
+        progress: A function that is told how many measurements are done, and how many there are.
     """
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
     outcomes = list[Row]()
@@ -257,7 +257,7 @@ def plot(table: pd.DataFrame, by: str) -> Figure:
 
     Args:
         table: The rows to draw. There is a column of panels for each setting.
-        by: What the settings differ by, for the title.
+        by: The quantity by which the settings differ, for the title.
     """
     columns = of_settings(table)
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}

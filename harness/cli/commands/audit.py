@@ -48,7 +48,7 @@ def audit_with(
     """Audit a sampler, a release or a reference set; write and show what was found.
 
     Args:
-        options: The command's.
+        options: The options of the command.
         reference: Makes the audits of the reference set, in the order of tables.
         published: Makes the audits of published noise for an epsilon.
 

@@ -1,4 +1,4 @@
-"""What commands of hosts have in common."""
+"""The choices that commands of hosts have in common."""
 
 from pathlib import Path
 

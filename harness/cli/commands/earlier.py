@@ -35,8 +35,8 @@ class Again:
 
     Attributes:
         found: The result.
-        manifest: Its own manifest, which has that of the run which revealed it.
-        files: Its other files.
+        manifest: The part's own manifest, which holds the manifest of the run that revealed it.
+        files: The other files.
         notes: Sentences on the earlier results.
     """
 
@@ -66,7 +66,7 @@ def again(options: ReleaseOptions) -> None:
 
 @singledispatch
 def going_on(earlier: Earlier, _request: Request) -> Again:
-    """Return what follows from earlier results: a function below for each kind of these."""
+    """Return the results that follow from earlier ones, by a function below for each kind of these."""
     raise NotImplementedError(f"No command goes on with {type(earlier).__name__}.")
 
 

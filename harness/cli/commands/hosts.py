@@ -68,7 +68,7 @@ def _check_this(directory: Path, metrics: Path | None) -> None:
     """Check this machine's host.
 
     Raises:
-        OptionError: The directory is no host's.
+        OptionError: The directory is no host's directory.
         WriteError: The file of metrics cannot be written.
         HostUnfitError: Something keeps runs from their end there.
     """
@@ -84,7 +84,7 @@ def _check_this(directory: Path, metrics: Path | None) -> None:
 
 
 def checked(finding: Finding) -> view.CheckedHost:
-    """Return what is shown of a finding."""
+    """Return the facts of a finding that are shown."""
     notices: Sequence[str] = ()
     party_can: Sequence[str] = ()
     engine_version = ""
@@ -151,7 +151,7 @@ def _set_up_this(options: HostsSetupOptions, directory: Path, policy_text: str |
     )
     if is_new:
         cli.announce(_accepted(chosen, "The new policy accepts"))
-    parties = next(iter(certificates.values()))  # which are the same for every engine
+    parties = next(iter(certificates.values()))  # the same for every engine
     accepted = {party: "this host" if party == options.party else "" for party in parties}
     cli.show(view.certificates(accepted, certificates, exported(directory, options.party)))
 

@@ -121,7 +121,7 @@ def _declare(declared: DeclaredTraining, file: Path) -> None:
 
 
 def _call(options: TrainOptions, task: Task) -> SumsCall:
-    """Return what each reveal is asked for; OptionError for another model than the task's."""
+    """Return the request for each reveal; OptionError for another model than the task's model."""
     request = options.training
     model = task.model
     if request.security is not None and request.security != model:

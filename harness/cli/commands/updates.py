@@ -17,7 +17,7 @@ def share_update(options: ShareOptions, task: Task, file: Path) -> None:
     """Seal one client's update for a round, unless it has sealed one before, and send it.
 
     Args:
-        options: What the client has asked for.
+        options: The options that the client has given.
         task: The task of vectors.
         file: The round's file.
     """

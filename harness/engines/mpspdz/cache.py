@@ -1,4 +1,4 @@
-"""What is kept between runs: compiled programs, and the library that asks peers for certificates.
+"""Files that are kept between runs: compiled programs, and the library that asks for certificates.
 
 Each entry is a directory with a digest of its files. Whoever changed a program could leave out the noise, and
 a damaged program makes every run fail after its charge. So only this user may be able to change the cache,
@@ -14,7 +14,7 @@ from fairshares.harness.errors import CompileError
 from fairshares.harness.system.files import in_turn, open_regular, scratch_directory
 from fairshares.harness.system.places import directory_fault, followed
 
-_DIGEST = "sha256"  # of all else in the entry
+_DIGEST = "sha256"  # the file with the digest of all else in the entry
 _CHUNK = 1 << 20
 
 
@@ -33,7 +33,7 @@ def trusted_place(name: str) -> Path:
 
     Raises:
         CompileError: Others can.
-        OSError: It cannot be made.
+        OSError: The entry cannot be made.
     """
     directory = kept_directory() / name
     for missing in reversed([directory, *directory.parents]):

@@ -33,7 +33,7 @@ from fairshares.harness.system.processes import leashed
 _REFUSED = re.compile(r"^Compiler\.exceptions\.CompilerError: (.*)", re.MULTILINE)  # by a rule of its own
 _LOOK_S = 0.1  # between two looks at a compiler that runs
 _MOST_OUTPUT = 1 << 26  # bytes that the compiler and a program's Python may print, far more than any does
-_PROGRAMS = "bytecode"  # their place in the cache
+_PROGRAMS = "bytecode"  # the place of programs in the cache
 _ESTIMATE = "estimate"
 
 
@@ -200,7 +200,7 @@ class Installation:
         return f"{self.release} {self.commit}"
 
     def fault(self, virtual_machine: str) -> str | None:
-        """Return what that program lacks here, with the remedy; None if it can run."""
+        """Return the thing that a program lacks here, with the remedy; None if it can run."""
         if not self.fixed and self.commit == _UNKNOWN:
             return (
                 f"Whether MP-SPDZ {self.release} at {self.home} has the fix of 11 May 2026 to its MAC check "
@@ -274,7 +274,7 @@ def _inspect(home: Path) -> Installation:
 
 
 def linker_says(machine: str) -> str:
-    """Return what the dynamic linker says of a program's shared libraries; "" where there is no `ldd`."""
+    """Return the dynamic linker's lines on a program's shared libraries; "" where there is no `ldd`."""
     try:
         done = subprocess.run(["ldd", machine], capture_output=True, text=True, check=False)
     except FileNotFoundError:

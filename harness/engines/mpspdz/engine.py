@@ -31,7 +31,7 @@ _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", (1, 0)),
     "rep4-ring-party.x": (b"Z2^64^3", (0, 1, 2)),
 }
-_RING_BITS = 64  # of the ring, which such a file states
+_RING_BITS = 64  # the bits of the ring, which such a file states
 
 # Lines in which a machine reports its costs.
 _TIME = re.compile(r"Time = ([\d.e+-]+) seconds")

@@ -1,4 +1,4 @@
-"""Has MP-SPDZ's virtual machines ask peers for certificates, by a preloaded library (see its `.c`)."""
+"""A preloaded library (see its `.c`) that has MP-SPDZ's virtual machines ask peers for certificates."""
 
 import hashlib
 import os
@@ -26,8 +26,8 @@ from fairshares.harness.system.files import create_file, scratch_directory
 from fairshares.harness.system.threads import ContextPool
 
 LIBRARY = "asks.so"  # relative to a party's directory, as LD_PRELOAD takes no spaces or colons
-ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks
-_PLACE = "links"  # in the cache
+ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # the environment of a machine that asks
+_PLACE = "links"  # the place of the library in the cache
 _SOURCE = Path(__file__).with_suffix(".c")
 _NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # names no program: links come first
 _PATIENCE_S = 60.0

@@ -1,7 +1,7 @@
 """Connections between parties of the embedded engine, in place of MPyC's `MessageExchanger`.
 
 The bytes on a connection are MPyC's: at first the connecting party's number and its keys for pseudorandom
-shares, then messages of a step (8 bytes), a length (4 bytes) and that many bytes. What differs is what is
+shares, then messages of a step (8 bytes), a length (4 bytes) and that many bytes. Less is
 accepted. A message that the program expects has one exact length. Messages that it does not expect yet are
 kept, up to a limit for each connection. All else ends the run, with a sentence that names the party.
 """
@@ -15,7 +15,7 @@ from fairshares.harness.engines.mpyc.interfaces import Runtime
 from fairshares.harness.errors import LostPeerError, PeerMessageError
 
 _HEADER = struct.Struct("<qI")  # a step and a length
-_NUMBER_BYTES = 2  # of a party's number
+_NUMBER_BYTES = 2  # bytes of a party's number
 _UPKEEP = 512  # bytes that this process needs for each kept message besides its content, at most
 _MOST_UNASKED = 1 << 30
 _SHARE_OF_MEMORY = 16
@@ -34,10 +34,10 @@ def most_unasked() -> int:
 
 
 class Peers:
-    """What all connections of one party share: who the peers are, and why the run failed.
+    """The peers of all connections of one party, and the reason why the run failed.
 
     Args:
-        certificates: Of each party by its number, in DER.
+        certificates: The certificate of each party by its number, in DER.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, certificates: Mapping[int, bytes]) -> None:
@@ -70,7 +70,7 @@ class PeerConnection(asyncio.Protocol):
 
     Args:
         runtime: MPyC's, of this party.
-        peers: Of the same party.
+        peers: The peers of the same party.
         peer_pid: The peer's number if this party connected; None if the peer did, which then says its number.
     """
 

@@ -14,7 +14,7 @@ from fairshares.protocols.spec import InputForm, ProtocolSpec
 
 
 class EmbeddedEngine(Engine):
-    """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, a process per party.
+    """An interpreter of programs of the portable subset (`names.PORTABLE`) on MPyC, a process per party.
 
     Guarantees: passive security against fewer than half of the parties, with a statistical distance of at
     most 2^-b per compared integer: 61 with three parties, less with more (`bits_of_masks`). Parties on one

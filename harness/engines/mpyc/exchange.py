@@ -1,4 +1,4 @@
-"""What parties of the embedded engine send each other: MPyC's protocols, on field elements of exact length.
+"""Messages of the embedded engine's parties: MPyC's protocols, on field elements of exact length.
 
 MPyC unpickles what peers send, so a peer can run any code. These functions stand in place of all that send or
 receive: the protocols are MPyC's (`mpyc/runtime.py`), the messages are not. They take one vector or array of

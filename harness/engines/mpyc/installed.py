@@ -25,7 +25,7 @@ def fault_of_installation() -> str | None:
     Guarantees: only the two files whose digests are known open connections or read a peer's bytes.
     [test: tests/harness/engines/test_mpyc_installed.py]
     """
-    # Not by an import: MPyC reads options as it loads.
+    # The package is not imported, as MPyC reads options when it loads.
     package = find_spec("mpyc")
     places = package.submodule_search_locations if package is not None else None
     if not places:

@@ -88,7 +88,7 @@ class Value(metaclass=_Closed):
     __array_ufunc__ = None  # keeps numpy from iterating over a vector's lanes
 
     def __init_subclass__(cls, name: str) -> None:
-        cls.__name__ = name  # as messages call it
+        cls.__name__ = name  # the name in messages
 
     @classmethod
     def _of(cls, lanes: Lanes) -> Self:
@@ -218,7 +218,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def read_from_file(cls, start: "int | _Turn", *, size: int = 1) -> tuple["int | _Turn", list[Self]]:
-        """Return where the read shares end, and a list of one vector of them."""
+        """Return the place at which the read shares end, and a list of one vector of them."""
         place = start.place if isinstance(start, _Turn) else start
         return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
 

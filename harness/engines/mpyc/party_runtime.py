@@ -21,7 +21,7 @@ from fairshares.harness.errors import ShareError, refuse
 from fairshares.harness.inputs.rings import FIELD
 from fairshares.harness.system.files import create_file
 
-_BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
+_BITS = 64  # bits of the integers, as MP-SPDZ's with `-R 64`
 
 
 class PartyRuntime:
@@ -40,7 +40,7 @@ class PartyRuntime:
         self.array = mpc.SecInt(_BITS, p=FIELD.modulus).array
         self._elements = data / values_file(mpc.pid)
         self._integers = data / bits_file(mpc.pid)
-        self._kept = data.parent / f"Persistence/Transactions-P{mpc.pid}.data"  # where MP-SPDZ has it
+        self._kept = data.parent / f"Persistence/Transactions-P{mpc.pid}.data"  # the place that MP-SPDZ uses
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
 

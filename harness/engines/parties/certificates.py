@@ -43,7 +43,7 @@ def make_key(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now + lifetime)
-        # Not an authority: else a party could sign a certificate in another party's name.
+        # The key is no authority: else a party could sign a certificate in another party's name.
         .add_extension(_NO_AUTHORITY, critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -81,7 +81,7 @@ def check(pem: bytes, common_name: str, called: str, lasts: timedelta | None = N
     Args:
         pem: The certificate.
         common_name: The party's name in it.
-        called: What messages call it.
+        called: The certificate's name in messages.
         lasts: The longest time for which a certificate of a single run is valid. None for others.
     """
     try:  # its parts are parsed as they are asked for

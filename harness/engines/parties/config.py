@@ -1,4 +1,4 @@
-"""What a party's process is told: `party.json` in its directory.
+"""The facts that a party's process is told: `party.json` in its directory.
 
 `Engine.setup` makes it, `handle.LocalParty` writes it, and `main` reads it. It holds no secret.
 """
@@ -97,18 +97,19 @@ class PartyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """All that a party's process is told before it waits for the other parties.
 
     Attributes:
-        party: Its number.
+        party: The party's number.
         common_names: The name in each party's certificate.
-        engine: What computes.
-        addresses: Where each party finds the parties, and this one listens.
-        fair_bits: What the party draws as it starts, or for each round.
-        shares: How its shares of clients' values lie.
-        own_noise: How its own noise enters its input, None without any.
+        engine: The engine that computes.
+        addresses: The addresses at which each party finds the parties; this party listens at its own.
+        fair_bits: The fair bits that the party draws as it starts, or for each round.
+        shares: How the party's shares of clients' values lie in files.
+        own_noise: How the party's own noise enters its input; None without such noise.
         rounds: The columns that it gets while it runs, None for a single run.
-        gateway: How clients reach it while it runs, None if none do.
+        gateway: The ports and limits of the gateway through which clients reach the party; None if no clients
+            do.
         reads: Files and directories that the engine reads, besides Python's.
         packages: Packages of Python that nothing but a party's process imports.
-        listens: Further ports of its own.
+        listens: Further ports at which the party listens.
         keeps_printed: Whether its virtual machine's standard output goes to a file of its own.
         most_file_bytes: The most bytes of a file that its process writes, None without a limit.
     """

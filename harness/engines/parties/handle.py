@@ -57,7 +57,7 @@ _VARIABLE = re.compile(
 
 _SIZE_S = 0.01  # between looks at the size of what a party prints
 _WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
-_TOO_MUCH = 19  # of a party that printed more than is read
+_TOO_MUCH = 19  # the exit code of a party that printed more than is read
 
 
 def _says_ready(line: str) -> bool:
@@ -76,7 +76,7 @@ class PartyState:
         peak_memory_bytes: The most memory that it has had; None if that is not known.
         stopped: Whether its process is stopped, and could go on.
         no_room: Whether its file system is full.
-        printed: What its program printed, where that is kept.
+        printed: The text that its program printed, where it is kept.
     """
 
     lines: Annotated[tuple[str, ...], Meta(max_length=1 << 15)] = ()
@@ -127,7 +127,8 @@ class PartyProcess(PartyHandle):
 
         Args:
             certificates: The certificates of all parties' links, by party.
-            agreed: What all hosts signed of the run, by party. Of parties on this machine there is nothing.
+            agreed: The statement that each party's host signed of the run, by party; empty for parties on
+                this machine.
         """
 
     @abstractmethod
@@ -141,10 +142,10 @@ class PartyProcess(PartyHandle):
 
 @dataclass(frozen=True, kw_only=True)
 class PartySetup:
-    """What starts a party on this machine: what its process is told, and the files that it gets.
+    """A party to start on this machine: the facts that its process is told, and the files that it gets.
 
     Attributes:
-        config: What its process is told.
+        config: The facts that the party's process is told.
         values: The file of its shares, which moves to its directory as `config.shares` says; None without.
         links: Files and directories that its directory has links to, by the links' names.
         takes_noise: The directory with its part of noise made ahead, which moves to its own.
@@ -166,13 +167,13 @@ class PartySetup:
 
 @dataclass(frozen=True, kw_only=True)
 class Supervised:
-    """What a supervisor needs to know of a party that is laid out.
+    """The facts about a laid-out party that a supervisor needs.
 
     What the party is told is in its directory alone.
 
     Attributes:
-        number: Its number.
-        gateway: Where clients reach it while it runs, None if none do.
+        number: The party's number.
+        gateway: The address at which clients reach the party while it runs; None if no clients do.
         takes_columns: Whether it gets columns while it runs.
         keeps_noise: As in `PartySetup`.
         notes_links: As in `PartySetup`.

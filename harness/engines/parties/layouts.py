@@ -1,4 +1,4 @@
-"""Where a party's shares, bits and noise lie: a class for each input form and path.
+"""The layout of a party's shares, bits and noise in files: a class for each input form and path.
 
 Whoever starts a party lays its shares out by such a value, and states it in the party's configuration. The
 party's process finds its shares by the same value. Functions import numpy, as a party of plain shares and
@@ -165,10 +165,10 @@ class NoiseBehindColumn(Struct, frozen=True, kw_only=True, tag="behind", forbid_
     """A party's own noise follows its column of shares, or stands alone.
 
     Attributes:
-        ring: Of the shares.
+        ring: The ring of the shares.
         values: Number of values in the column, 0 if shares come another way.
         samples: Number of noises that the party draws.
-        noise: What the party draws.
+        noise: The noise that the party draws.
     """
 
     ring: RingName
@@ -194,10 +194,10 @@ class SumsOfColumn(Struct, frozen=True, kw_only=True, tag="sums", forbid_unknown
     """A party adds its shares up to shares of sums, and its own noise to these.
 
     Attributes:
-        ring: Of the shares.
+        ring: The ring of the shares.
         values: Number of values in the column.
-        sums: For each result the numbers of the values that it is the sum of.
-        noise: What the party draws for each sum; None if joint noise is added later.
+        sums: The numbers of the values that each result is the sum of.
+        noise: The noise that the party draws for each sum; None if joint noise is added later.
     """
 
     ring: RingName

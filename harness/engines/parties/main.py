@@ -41,7 +41,7 @@ from fairshares.harness.online.gateway_config import GatewayConfig
 from fairshares.harness.party_reports import ReadyReport, line_of, line_of_failure, line_of_lost_peer
 from fairshares.harness.system.processes import die_with_parent
 
-GO = "go"  # what a party waits for on its standard input
+GO = "go"  # the word that a party waits for on its standard input
 CLAIMED_EXIT = 17
 # Imported by name, since engines import this package.
 _EMBEDDED_ENGINE = "fairshares.harness.engines.mpyc.party"
@@ -51,8 +51,8 @@ def main(randomness: PartyRandomness | None = None) -> int:
     """Run the party of the current directory; return its exit code.
 
     Args:
-        randomness: What the party draws from; by default the operating system. Nothing in the directory or
-            the environment changes that.
+        randomness: The source from which the party draws; by default the operating system. Nothing in the
+            directory or the environment changes that.
     """
     try:
         return _main(PartyRandomness() if randomness is None else randomness)
@@ -108,7 +108,7 @@ def _main(randomness: PartyRandomness) -> int:
 
 
 def _reach_of(config: PartyConfig) -> sandbox.SandboxReach:
-    """Return what this run needs: its own directory and port, the other parties' ports, and the engine."""
+    """Return the files and ports that this run needs: the party's own, the peers' ports, and the engine."""
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     reads = [Path(place) for place in config.reads]
     reads += [place for place in libraries if place.is_absolute()]

@@ -1,4 +1,4 @@
-"""What a party's process prints: which of its lines may be shown, and why it ended.
+"""The lines that a party's process prints: which of them may be shown, and why it ended.
 
 A party's log is its virtual machine's or the embedded engine's, with reports of our own process among the
 lines. A hostile party writes it as it likes.
@@ -38,10 +38,10 @@ _OF_A_FAILURE = re.compile(
     r"|compiled for|requires?\b|need|has to be|at (least|most)|too )",
     re.IGNORECASE,
 )
-MOST_LOG_BYTES = 1 << 26  # of a party's log that are read, far more than any release's outputs take
+MOST_LOG_BYTES = 1 << 26  # bytes of a party's log that are read, far more than any release's outputs take
 MOST_FOREIGN_LOG_BYTES = 1 << 22  # the same of a program of which nothing is known, and which may fill it
 _MOST_KEPT = 1 << 14  # lines of it that are kept
-_LAST_LINES = 5  # that are kept of a log whose lines may all be shown, if none says why the machine failed
+_LAST_LINES = 5  # lines kept of a log whose lines may all be shown, if none says why the machine failed
 _LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
 )
@@ -88,7 +88,7 @@ class Reason:
     Attributes:
         text: Our own process's sentence, or known words of MP-SPDZ.
         is_ours: Whether our own process says so.
-        ended_by: Who ended it.
+        ended_by: Whoever ended the process.
     """
 
     text: str
@@ -150,7 +150,7 @@ def size_of_output(directory: Path) -> int:
 
 
 def printed_apart(directory: Path) -> Printed | None:
-    """Return what a program has printed into a file of its own; None if it is gone."""
+    """Return the text that a program has printed into a file of its own; None if it is gone."""
     try:
         with os.fdopen(open_inside(directory, PRINTED), "rb") as file:
             text = file.read(LONGEST_PRINTED).decode(errors="replace")
@@ -163,7 +163,7 @@ def kept_lines(directory: Path, most_bytes: int, *, shows_all_lines: bool = Fals
     """Yield the lines of a party's log that may be shown. A hostile party writes the log as it likes.
 
     Args:
-        directory: The party's.
+        directory: The party's directory.
         most_bytes: How much of the log is read.
         shows_all_lines: As in `PartySetup`.
 
@@ -243,7 +243,7 @@ def _lines_of_log(directory: Path, most_bytes: int) -> Iterator[str]:
 
 
 def _text_of(line: str) -> str:
-    """Return what of any line may be shown: its printable characters, not too many.
+    """Return the part of any line that may be shown: its printable characters, not too many.
 
     A line that would then look like an output, a cost or a report of our own process becomes an empty text.
     """

@@ -1,4 +1,4 @@
-"""What a party draws, fresh from the operating system."""
+"""Bits and noise that a party draws, fresh from the operating system."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _fill(
                 column = waiting.read(rounds.column_bytes)
                 if len(column) < rounds.column_bytes:
                     return
-                # In a thread, as the engine may want either first.
+                # This is in a thread, as the engine may want either first.
                 writing_bits = ContextThread(target=_write, args=(to_bits, text))
                 writing_bits.start()
                 _write(to_values, config.engine.as_read(column))

@@ -24,7 +24,7 @@ _PROJECT = Path(__file__).resolve().parents[3]
 # Directories of the project's code. An owner's own directories may be beside them.
 _CODE = ("fairshares", "harness", "protocols", "Programs")
 
-# What programs of the system read. Of /etc no directory is here, as other programs keep secrets there.
+# Files that programs of the system read. No directory of /etc is here, as other programs keep secrets there.
 _SYSTEM = (
     "/usr",
     "/lib",
@@ -50,7 +50,7 @@ _SYSTEM = (
 
 
 class Protection(Enum):
-    """What a party's process cannot do; the value completes "a party's process can"."""
+    """An action that a party's process cannot take; the value completes "a party's process can"."""
 
     FILES = "read and write its owner's other files"
     TRACING = "read its owner's other processes"
@@ -63,7 +63,7 @@ class Protection(Enum):
 
 @dataclass(frozen=True)
 class SandboxReach:
-    """What a party's process may use besides the system's and Python's own files.
+    """Files that a party's process may use besides the system's and Python's own files.
 
     Addresses cannot be limited: a port of `calls` is allowed at every address.
 
@@ -115,7 +115,7 @@ _SET_SECCOMP = 22
 _FILTER = 2
 # Answers of a filter.
 _ALLOW = 0x7FFF0000
-_REFUSE = 0x00050000 | 1  # with the error EPERM
+_REFUSE = 0x00050000 | 1  # refuses with the error EPERM
 # Instructions of a filter.
 _LOAD = 0x20
 _EQUAL = 0x15
@@ -499,7 +499,7 @@ def _filter_of(rules: Iterable[bytes]) -> bytes:
 
 
 def _argument_at(argument: int) -> int:
-    return 16 + 8 * argument  # its lower half
+    return 16 + 8 * argument  # the place of its lower half
 
 
 def _load(offset: int) -> bytes:

@@ -42,9 +42,9 @@ from fairshares.harness.system.threads import ContextPool, ContextThread
 from fairshares.harness.uploads.signatures import Signed
 
 _POLL_S = 0.005
-_GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
+_GRACE_S = 0.5  # the time from the first failure until others are stopped, which shows the culprit
 _SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
-# By which a process ends through a fault of its own.
+# Signals by which a process ends through a fault of its own.
 _CRASHES = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV))
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
 _BLOCK = 16  # ports of one holder
@@ -144,9 +144,9 @@ class Rounds:
         """
         deadline = time.monotonic() + self._timeout_s
         for party, column in zip(self._parties, columns, strict=True):
-            # In threads, as a pipe has little room.
+            # Each pipe is read in a thread, as a pipe has little room.
             ContextThread(target=party.send, args=(column,), daemon=True).start()
-        lines: dict[int, str] = {}  # by party
+        lines: dict[int, str] = {}  # lines by party
         pause = 0.0005  # between looks at the outputs, at first
         while len(lines) < len(self._parties):
             before = len(lines)
@@ -207,8 +207,8 @@ class CertifiedParties(Generic[Process]):
         """Hand all parties the others' certificates, and return the deadline of their computation.
 
         Args:
-            permission: By which they may compute, whose makers have checked that it is for these parties.
-            agreed: What the parties' hosts signed of the run, by party.
+            permission: The permission to compute, whose makers have checked that it is for these parties.
+            agreed: The statement of the run that each party's host signed, by party.
         """
         del permission  # it is what its type says
         deadline = time.monotonic() + self.left_s
@@ -230,10 +230,10 @@ class CertifiedParties(Generic[Process]):
         """Let the parties go, and wait for their end; return their states.
 
         Args:
-            permission: By which the parties may compute.
+            permission: The permission by which the parties compute.
             clients: Send while the parties run.
-            addresses: Where clients find the gateways.
-            agreed: What the parties' hosts signed of the run, by party. Clients are told, too.
+            addresses: The addresses at which clients find the gateways.
+            agreed: The statement of the run that each party's host signed, by party. Clients are told, too.
 
         Raises as `waiting_parties`, and ClientError.
         """
@@ -258,7 +258,7 @@ def started(
 
     Guarantees: afterwards all processes have ended.  [test: tests/commands/test_faults.py]
     """
-    to_end: list[PartyHandle] = list(parties)  # of each party what may have to be ended
+    to_end: list[PartyHandle] = list(parties)  # the parties that may have to be ended
     try:
         processes: list[Process] = []
         for number, party in enumerate(parties):
@@ -358,7 +358,7 @@ def _failure(
         codes: The exit codes of those that have ended.
         errors: The reasons that each party gives.
         failed: The parties that failed.
-        culprits: Those that did more than lose another party, the likeliest first.
+        culprits: The parties that did more than lose another party, the likeliest first.
     """
     for reason in chain.from_iterable(errors):
         if reason.ended_by is EndedBy.CLIENTS:
@@ -391,7 +391,7 @@ def _culprits(
     A party that lost its peer fails right after the peer, and may be seen first. A machine of MP-SPDZ may
     even crash then, with or without a word, as some of its threads end while others use what they had.
     """
-    killed = []  # from outside
+    killed = []  # parties that were killed from outside
     crashed = []
     lost_nobody = []
     crashed_after_a_loss = []

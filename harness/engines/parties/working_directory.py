@@ -8,14 +8,14 @@ CLAIM = "started"  # made by the party, once: a directory is never started in ag
 CONFIG = "party.json"
 HOSTS_FILE = "hosts"  # addresses and ports of all parties, for MP-SPDZ
 LOG = "log"
-PRINTED = "printed"  # what the program prints, where that is kept apart from what the machine writes
+PRINTED = "printed"  # the program's text, where it is kept apart from the machine's text
 PEERS = "peers"  # the others' certificates, as P<i>.pem
-DATA = "Player-Data"  # where engines look for the following
-SHARED_BITS = "shared-bits"  # of clients; this party's own bits are appended
-PUBLIC_INTEGERS = "public-integers"  # that the party inputs, a line each
-PIECE_FILES = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
+DATA = "Player-Data"  # the folder in which engines look for the following
+SHARED_BITS = "shared-bits"  # bits of clients; this party's own bits are appended
+PUBLIC_INTEGERS = "public-integers"  # integers that the party inputs, a line each
+PIECE_FILES = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # files of noise made ahead
 MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
-LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
+LOOPBACK = "127.0.0.1"  # the address in `CONFIG`, where all parties are on one machine
 
 
 def values_file(party: int) -> str:

@@ -40,13 +40,13 @@ class GroupThresholds:
         tolerance: The difference between groups that was allowed in each constrained rate; under four_fifths
             how far the least rate may fall short of the largest, as a share of it.
         deterministic: Whether rules are single thresholds.
-        rules: By group.
-        rates: The groups' estimated rates, by the rate's name, shape (k,): those of `RATES`, and that of the
-            constraint.
-        intervals: Their intervals, by the rate's name, shape (k, 2).
+        rules: The rule of each group, by its name.
+        rates: The groups' estimated rates, by the rate's name, shape (k,): the rates in `RATES`, and the rate
+            of the constraint.
+        intervals: The intervals of these rates, by the rate's name, shape (k, 2).
         objective_value: The estimated objective.
         gap: The largest estimated difference between groups in a constrained rate, in the tolerance's unit.
-        gap_interval: Its interval.
+        gap_interval: The interval of the gap.
         confidence: All intervals hold at once with this probability, over the noise and the sample.
         least_tolerance: Whether the tolerance is the least that leaves a choice, as none was given.
     """
@@ -89,8 +89,9 @@ def choose_thresholds(
         curves: Exact or noisy.
         constraint: One of `CONSTRAINTS`.
         objective: One of `OBJECTIVES`.
-        tolerance: From 0 to 1. None is 0.2 under four_fifths, else 0; if then deterministic rules could only
-            accept everybody or nobody, None is about the least tolerance that leaves more.
+        tolerance: The allowed difference between groups, from 0 to 1. None is 0.2 under four_fifths, else 0;
+            if then deterministic rules could only accept everybody or nobody, None is about the least
+            tolerance that leaves more.
         deterministic: Whether rules are single thresholds.
     Raises:
         OptionError: An argument is out of range.
@@ -260,7 +261,7 @@ def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) ->
 
     Args:
         thresholds: The chosen rules.
-        curves: What they were chosen by.
+        curves: The curves by which the rules were chosen.
         positive: The positive label's name.
     """
     warnings = []

@@ -1,4 +1,4 @@
-"""What each fairness constraint makes alike in all groups: the list to which a new one is added."""
+"""The rates that each fairness constraint makes alike: the list to which a new constraint is added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ FOUR_FIFTHS = "four_fifths"
 ACCURACY_PARITY = "accuracy_parity"
 PREDICTIVE_PARITY = "predictive_parity"
 
-RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")  # which every result has
+RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")  # rates that every result has
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 
     Args:
         hulls: Some x is in all of them.
-        tolerance: By how much two groups may differ in x.
+        tolerance: The most by which two groups may differ in x.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     # A window has some x of each hull.
@@ -101,7 +101,7 @@ def mixed_one_ratio(hulls: Sequence[Hull], tolerance: float) -> Floats:
     which a corner enters or leaves.
 
     Args:
-        hulls: From x = 0 to x = 1.
+        hulls: The hulls, each from x = 0 to x = 1.
         tolerance: The least x is at least 1 - tolerance times the largest.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
@@ -123,10 +123,10 @@ def mixed_two_rates(
     (a, b). In a window each group's best point has a closed form. Their sum is concave in the corner.
 
     Args:
-        hulls: Of each group's ROC points, from (0, y0) to (1, 1), never falling.
-        gain: Of each group, not negative.
-        loss: Of each group, not negative.
-        tolerance: By how much two groups may differ in x, and in y.
+        hulls: The hull of each group's ROC points, from (0, y0) to (1, 1), never falling.
+        gain: The gain of each group, not negative.
+        loss: The loss of each group, not negative.
+        tolerance: The most by which two groups may differ in x, and in y.
     """
     peaks = []
     for hull, group_gain, group_loss in zip(hulls, gain, loss, strict=True):
@@ -170,8 +170,8 @@ def pure_one_rate(
 
     Args:
         points: Each group's x, rising, and its y.
-        tolerance: By how much two groups may differ in x; or, if relative, how far the least x may fall short
-            of the largest, as a share of it.
+        tolerance: The most by which two groups may differ in x; or, if relative, how far the least x may fall
+            short of the largest, as a share of it.
         relative: Whether the tolerance is a share.
 
     Returns:
@@ -199,9 +199,9 @@ def pure_two_rates(
 
     Args:
         points: Each group's x and y, both rising.
-        gain: Of each group.
-        loss: Of each group.
-        tolerance: By how much two groups may differ in x, and in y.
+        gain: The gain of each group.
+        loss: The loss of each group.
+        tolerance: The most by which two groups may differ in x, and in y.
 
     Returns:
         The index of each group's point; None if no points are within the tolerance.
@@ -278,13 +278,13 @@ def _best(value: Floats, spread: Floats) -> int:
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where concave functions are largest, by a grid that gets finer each round.
+    """Return the points where concave functions are largest, by a grid that gets finer each round.
 
     Args:
         function: Many functions at once, each along the first axis.
-        low: Where each begins.
-        high: Where each ends.
-        points: Of the grid.
+        low: The place where each interval begins.
+        high: The place where each interval ends.
+        points: The number of points of the grid.
         rounds: How often the grid gets finer.
     """
     steps = np.linspace(0, 1, points).reshape(-1, *[1] * low.ndim)

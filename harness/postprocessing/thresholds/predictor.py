@@ -44,13 +44,19 @@ class Estimator(Protocol):
     """A fitted classifier of two classes, whose scores the thresholds are for."""
 
     def predict_proba(self, X: Samples, /) -> npt.ArrayLike:  # noqa: N803
-        """Return the probability of each class, shape (n, 2)."""
+        """Return the probability of each class.
+
+        Args:
+            X: Features, of n samples.
+        Returns:
+            Probabilities, shape (n, 2).
+        """
 
 
 THRESHOLDS_FILE = "thresholds.json"
 ERROR = "error"
-_NUMBER_OF_FEATURES = "n_features_in_"  # of estimators that were fitted, most often
-_NAMES_OF_FEATURES = "feature_names_in_"  # of those that were fitted on a table
+_NUMBER_OF_FEATURES = "n_features_in_"  # an attribute of most estimators that were fitted
+_NAMES_OF_FEATURES = "feature_names_in_"  # an attribute of estimators that were fitted on a table
 
 
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
@@ -73,7 +79,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         labels: The two labels to predict without an estimator. None: 0 and 1.
     """
 
-    __module__ = "fairshares"  # where a pickle finds it again, whatever moves
+    __module__ = "fairshares"  # the place where a pickle finds it again, whatever moves
     __metadata_request__predict: ClassVar = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar = {"sensitive_features": True}
     __metadata_request__score: ClassVar = {"sensitive_features": True}
@@ -102,6 +108,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             path: `thresholds.json`, or its directory.
             estimator: As for the class.
             unseen_group: As for the class.
+        Returns:
+            A classifier that applies the rules.
         Raises:
             ResultFileError: The file cannot be read, or holds no rules.
             ThresholdRuleError: A rule makes no sense.
@@ -129,7 +137,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         Args:
             path: A file, or a directory for `thresholds.json`.
         Raises:
-            WriteError: It cannot be written.
+            WriteError: The file cannot be written.
         """
         fields = {
             "schema": SCHEMA,
@@ -143,7 +151,15 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             write_json(file, fields)
 
     def fit(self, X: Samples, y: Samples | None = None, **_: object) -> GroupThresholdPredictor:  # noqa: ARG002, N803
-        """Do nothing."""
+        """Do nothing: the rules are given.
+
+        Args:
+            X: Not used.
+            y: Not used.
+            _: Not used.
+        Returns:
+            The classifier itself.
+        """
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -161,12 +177,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @property
     def n_features_in_(self) -> int:
-        """The estimator's number of features."""
+        """The estimator's number of features; there is none without an estimator."""
         return int(getattr(self.estimator, _NUMBER_OF_FEATURES))
 
     @property
     def feature_names_in_(self) -> TypedNames:
-        """The estimator's names of features."""
+        """The estimator's names of features; there are none without an estimator."""
         return np.asarray(getattr(self.estimator, _NAMES_OF_FEATURES))
 
     def predict(
@@ -176,7 +192,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sensitive_features: Samples | None = None,
         random_state: RandomStateLike = None,
     ) -> TypedNames:
-        """Predict each sample's class, one of `classes_`.
+        """Predict each sample's class.
 
         Args:
             X: Features for the estimator, shape (n, features); or scores from 0 to 1, shape (n,), (n, 1), or
@@ -184,6 +200,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
             sensitive_features: The groups, shape (n,); or shape (n, k), the columns that the run crossed into
                 groups. Both may be lists, arrays, or frames and series that narwhals knows. None is refused.
             random_state: A seed or generator for a mixed rule's draws. None: the system's randomness.
+        Returns:
+            One of `classes_` for each sample, shape (n,).
         Raises:
             UnseenGroupError: A group has no rule.
             RecordsError: There are no groups, shapes do not fit, a score is not from 0 to 1, no class is the
@@ -196,7 +214,15 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self.classes_[np.where(positive, at, 1 - at)]
 
     def predict_proba(self, X: Samples, *, sensitive_features: Samples | None = None) -> Floats:  # noqa: N803
-        """Return the probability of each class under `predict`, shape (n, 2)."""
+        """Return the probability of each class under `predict`.
+
+        Args:
+            X: As in `predict`.
+            sensitive_features: As in `predict`.
+        Returns:
+            Probabilities in the order of `classes_`, shape (n, 2).
+        Raises: as in `predict`.
+        """
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
         if self._positive_class() == 0:
@@ -212,12 +238,35 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sensitive_features: Samples | None = None,
         random_state: RandomStateLike = None,
     ) -> float:
-        """Return the accuracy of `predict` on y, from 0 to 1."""
+        """Return the accuracy of `predict`.
+
+        Args:
+            X: As in `predict`.
+            y: The true classes, shape (n,).
+            sample_weight: Each sample's weight, shape (n,). None: 1 each.
+            sensitive_features: As in `predict`.
+            random_state: As in `predict`.
+        Returns:
+            The share of samples whose class is predicted, by weight, from 0 to 1.
+        Raises: as in `predict`.
+        """
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def positive_probability(self, X: Samples, *, sensitive_features: Samples | None = None) -> Floats:  # noqa: N803
-        """Return each sample's probability to be predicted positive, shape (n,)."""
+        """Return each sample's probability to be predicted positive.
+
+        Args:
+            X: As in `predict`.
+            sensitive_features: As in `predict`.
+        Returns:
+            Probabilities, shape (n,).
+        Raises:
+            RecordsError: There are no groups, shapes do not fit, or the estimator gives no probabilities; and
+                as in `predict`.
+            UnseenGroupError: A group has no rule.
+            ThresholdRuleError: `unseen_group` is no threshold.
+        """
         if sensitive_features is None:
             raise RecordsError(
                 "Thresholds are by group: give each sample's as sensitive_features. In cross_validate and "

@@ -15,17 +15,25 @@ Probability = Annotated[float, Meta(ge=0, le=1 + 1e-9)]
 
 
 def in_words(option: str) -> str:
-    """Return a constraint or objective in prose: `equalized odds`."""
+    """Return a constraint or objective in prose: `equalized odds`.
+
+    Args:
+        option: The name of the constraint or objective, as an option has it.
+    Returns:
+        The name with spaces.
+    """
     return option.removesuffix("_score").replace("_", " ")
 
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """Predict positive iff the score is at least a threshold that is drawn anew for each sample.
+    """Predict positive if and only if the score is at least a threshold that is drawn anew for each sample.
 
-    Attributes:
-        thresholds: Strictly increasing; 0 accepts everybody, anything above 1 nobody.
-        probabilities: Positive ones, which add up to 1.
+    Args:
+        thresholds: Strictly increasing numbers; 0 accepts everybody, anything above 1 nobody.
+        probabilities: The probability of each threshold, all positive, which add up to 1.
+    Raises:
+        ThresholdRuleError: The numbers are no such rule.
     """
 
     thresholds: tuple[float, ...]
@@ -47,7 +55,11 @@ class ThresholdRule:
         return len(self.thresholds) == 1
 
     def described(self) -> str:
-        """Say which scores are predicted positive."""
+        """Say which scores are predicted positive.
+
+        Returns:
+            A clause, such as "score >= 0.5".
+        """
         texts = [f"{threshold:g}" if threshold <= 1 else "never" for threshold in self.thresholds]
         if self.is_deterministic:
             return texts[0]
@@ -72,8 +84,15 @@ class ThresholdRule:
 class StatedRule(Struct, frozen=True, kw_only=True):
     """A rule in `thresholds.json`, in one of three forms.
 
-    It states one threshold; or two thresholds, and the probability of the second; or lists of thresholds and
-    of their probabilities.
+    The rule states one threshold; or two thresholds, and the probability of the second; or lists of
+    thresholds and of their probabilities.
+
+    Attributes:
+        threshold: The first threshold, or the only one.
+        threshold_alt: The second of two thresholds.
+        probability_alt: The probability of the second of two thresholds.
+        thresholds: A list of thresholds.
+        probabilities: The probability of each threshold in the list.
     """
 
     threshold: float | UnsetType = UNSET
@@ -85,8 +104,12 @@ class StatedRule(Struct, frozen=True, kw_only=True):
     def rule(self, where: str) -> ThresholdRule:
         """Return the rule.
 
+        Args:
+            where: The beginning of an error's message, which says where the fields are.
+        Returns:
+            The rule that the fields state.
         Raises:
-            ThresholdRuleError: The fields state no rule. The message begins with `where`.
+            ThresholdRuleError: The fields state no rule.
         """
         parts = self._parts
         if parts is None:
@@ -129,9 +152,16 @@ def _mixture_at(where: str, thresholds: list[float], probabilities: list[float])
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
-    """Return the rule that draws among pairs of a threshold and its probability.
+    """Return the rule that draws one threshold of several.
 
     Equal thresholds are merged, and thresholds of probability 0 left out.
+
+    Args:
+        parts: Pairs of a threshold and its probability.
+    Returns:
+        The rule.
+    Raises:
+        ThresholdRuleError: The probabilities do not add up to 1.
     """
     merged: dict[float, float] = {}
     for threshold, probability in parts:
@@ -143,8 +173,13 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
 def rule_from_json(fields: JsonValue, where: str) -> ThresholdRule:
     """Return a rule from the fields of `thresholds.json`.
 
+    Args:
+        fields: The rule's fields.
+        where: The beginning of an error's message, which says where the fields are.
+    Returns:
+        The rule that the fields state.
     Raises:
-        ThresholdRuleError: The fields state no rule. The message begins with `where`.
+        ThresholdRuleError: The fields state no rule.
     """
     known = fields if isinstance(fields, dict) else {}
     if not set(known) <= set(StatedRule.__struct_fields__):

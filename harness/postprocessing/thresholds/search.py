@@ -24,7 +24,7 @@ from fairshares.protocols.arrays import Floats
 ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
 
-PAIR_SLACK = 1e-4  # by which two thresholds may miss a rate that takes three to hit
+PAIR_SLACK = 1e-4  # the error with which two thresholds may hit a rate that takes three
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,8 @@ class GroupPoints:
 
     Attributes:
         thresholds: Shape (points,).
-        rates: By name, of shape (points,): those of `RATES`, and those of the constraint. A positive
-            predictive value is NaN where nobody is accepted.
+        rates: The rates by name, of shape (points,): the rates in `RATES`, and the rates of the constraint. A
+            positive predictive value is NaN where nobody is accepted.
     """
 
     thresholds: Floats
@@ -182,7 +182,7 @@ def _best_points(task: ThresholdTask, tolerance: float, among: _Points) -> list[
             return None
         first = among.start or 0
         return [first + point for point in chosen.tolist()]
-    rising = []  # of each curve, its points by rising rate, without those that have none
+    rising = []  # the points of each curve by rising rate, without those that have none
     for rate, _ in _one_rate(task):
         allowed = np.arange(len(rate))[among]
         defined = allowed[~np.isnan(rate[allowed])]

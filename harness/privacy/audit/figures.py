@@ -17,7 +17,7 @@ DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fract
 
 
 class Figures(ABC):
-    """What an audit found of an item."""
+    """The findings of an audit of an item."""
 
     @abstractmethod
     def by_name(self) -> dict[str, Figure]:
@@ -68,7 +68,7 @@ class CurveFigures:
 
 @dataclass(frozen=True)
 class SampleCost:
-    """What parties compute for one sample of noise.
+    """The costs of one sample of noise for the parties.
 
     Attributes:
         ands: The number of AND gates.
@@ -86,10 +86,10 @@ class NoiseFigures(Figures):
     """The figures of noise on one count.
 
     Attributes:
-        curve: Of its privacy curve.
+        curve: The figures of the noise's privacy curve.
         largest_noise: The largest absolute value.
-        mean_square_error: Its mean square.
-        cost: Of one sample; None for published noise, which is not made here.
+        mean_square_error: The mean square of the noise.
+        cost: The cost of one sample; None for published noise, which is not made here.
     """
 
     curve: CurveFigures
@@ -135,9 +135,9 @@ class ReleaseFigures(Figures):
         epsilon: The exact epsilon.
         delta: The exact delta; None for a release that needs none.
         values: The number of noisy values; None for a published release.
-        units_moved: By how many units the values move in all; None if each moves by 1.
+        units_moved: The number of units by which the values move in all; None if each moves by 1.
         epsilon_at: The least epsilon with some of `DELTAS`, where all values together could be computed.
-        noise: For distributed noise, what honest parties add.
+        noise: The noise that honest parties add, for distributed noise.
     """
 
     relation: NeighboringRelation
@@ -174,7 +174,7 @@ class LocalFigures(Figures):
     Attributes:
         epsilon: The exact epsilon; None if the ratio of two inputs' probabilities has no bound.
         epsilon_claimed: The epsilon by the published theorems.
-        log_ratio_at_10: Where that ratio has no bound: its logarithm at an output of 10.
+        log_ratio_at_10: The logarithm of that ratio at an output of 10, where the ratio has no bound.
     """
 
     epsilon: Fraction | None

@@ -45,7 +45,7 @@ from fairshares.protocols.noise.added import BITS, NoiseDistribution
 from fairshares.protocols.noise.truncated import log_upper_bound
 from fairshares.protocols.spec import ProtocolSpec, declared_release
 
-PAPERS_THRESHOLDS = 1001  # of PrivFairFL
+PAPERS_THRESHOLDS = 1001  # the thresholds of PrivFairFL
 
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
@@ -76,7 +76,7 @@ class _Loss:
         values_moved: How many of them two neighbors differ in.
         exact: The guarantee.
         takes: Begins the sentence that says that it exceeds the claim.
-        units_moved: By how many units the values move in all; None if each moves by 1.
+        units_moved: The number of units by which the values move in all; None if each moves by 1.
         joint: The exact privacy of all values together, if there are few enough.
     """
 
@@ -103,10 +103,10 @@ def audit_release(
     outermost atoms count one by one.
 
     Args:
-        name: What tables call the release.
+        name: The release's name in tables.
         spec: The protocol that makes it.
         arguments: The protocol's arguments.
-        neighbors: Whom the release protects.
+        neighbors: The neighboring data sets that the release protects.
         epsilon: The requested epsilon.
         delta: The requested delta.
 
@@ -237,10 +237,10 @@ def audit_distributed_noise(
     Computes: the largest delta over all ways in which a client's records spread.
 
     Args:
-        name: What tables call the release.
+        name: The release's name in tables.
         spec: The protocol that makes it.
         arguments: The protocol's arguments.
-        neighbors: Whom the release protects.
+        neighbors: The neighboring data sets that the release protects.
         epsilon: The requested epsilon.
         delta: The requested delta.
         distribution: The distribution of each party's noise.
@@ -352,8 +352,8 @@ def audit_command(
         epsilon: The requested epsilon.
         delta: The requested delta.
         cap: Records of a client that count; None is 10, or 1 if a client has one value.
-        distributed: For distributed noise its distribution, the number of parties, and how many of them may
-            be corrupt; None for joint noise.
+        distributed: The distribution of distributed noise, the number of parties, and how many of them may be
+            corrupt; None for joint noise.
 
     Raises:
         OptionError: No noise reaches epsilon and delta, there are over a million cells, or the command has
@@ -429,7 +429,8 @@ class ReferenceAudit:
     Attributes:
         name: A key of `RELEASES`.
         relation: The neighboring relation.
-        distribution: Of the noise of three parties, of which one may be corrupt; None for joint noise.
+        distribution: The distribution of the noise of three parties, of which one may be corrupt; None for
+            joint noise.
     """
 
     name: str

@@ -28,7 +28,7 @@ from fairshares.protocols.local_dp.exact_privacy import claimed_for_l, epsilon_o
 from fairshares.protocols.local_dp.randomizers import MechanismL, MechanismR
 from fairshares.protocols.noise import truncated as noise
 
-GROUPS = 2  # in audits of local mechanisms
+GROUPS = 2  # groups in audits of local mechanisms
 OF_LOCAL: Mapping[str, str | int] = {"groups": GROUPS, "neighboring_relation": "replace_one"}
 
 
@@ -38,11 +38,11 @@ class Audited:
 
     Args:
         subject: Begins the names of its rows.
-        name: What tables call it.
+        name: The sampler's name in tables.
         requested: The epsilon and delta that its noise was made for.
-        parameters: Its further parameters.
+        parameters: The sampler's further parameters.
         figures: The figures that were found, whose type says what was audited.
-        curve: Its delta as a function of epsilon, if that is known.
+        curve: The sampler's delta as a function of epsilon, if that is known.
         drawn: Whether a picture of curves has this curve.
         note: A sentence about its figures, which is shown beneath their table.
         claimed: Whether the project claims the guarantee; published mechanisms are audited without a claim.

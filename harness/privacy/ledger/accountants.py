@@ -29,9 +29,9 @@ _FINEST = 1e-4
 _MOST_STEPS = 2e5
 _FIXED = 256  # fractional bits
 _ONE = 1 << _FIXED
-_STEPS = 64  # of the loss, in epsilon of one value
-_MOST_EXPONENT = 64  # of e^ε
-_PARTS = 1000  # of a budget: the unit in which its rest is said
+_STEPS = 64  # steps of the loss, in epsilon of one value
+_MOST_EXPONENT = 64  # the largest exponent of e^ε
+_PARTS = 1000  # parts of a budget: the unit in which its rest is said
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _object(value: JsonValue) -> JsonObject:
 
 
 def of_two_steps(step: Guarantee) -> Guarantee:
-    """Return what a guarantee for one step between data sets implies for two, as where a record is replaced.
+    """Return the guarantee for two steps between data sets that a guarantee for one step implies.
 
     Computes: (2ε, (1 + e^ε)δ), rounded up, by group privacy: a record leaves, and another one comes. It holds
     whatever the noise is. The guarantee of known noise may be smaller.
@@ -124,7 +124,7 @@ class Accountant(ABC):
 
     Attributes:
         budget: The budget, whose rule is the class's.
-        losses: Those of the runs.
+        losses: The losses of the runs.
     """
 
     budget: Budget
@@ -186,7 +186,7 @@ class DeclaredRuns(Accountant):
 
     @property
     def left(self) -> Budget:
-        """How many runs are left."""
+        """The number of runs that are left."""
         return replace(self.budget, runs=max(0, (self.budget.runs or 0) - len(self.losses)))
 
 

@@ -50,7 +50,7 @@ class CountedBefore:
 
     Attributes:
         ledger: The ledger.
-        population: What the later run is charged to; None for nobody.
+        population: The population that the later run is charged to; None for nobody.
         chain: The chain of the later run, if it is of one.
     """
 
@@ -63,13 +63,13 @@ class CountedBefore:
         refuse_closed(self.ledger.closed_on(task), task, self.ledger.path)
 
     def counted(self, uploads: Iterable[str]) -> frozenset[str]:
-        """Return those of these uploads, by identity, that the later run leaves out."""
+        """Return the uploads among these, by identity, that the later run leaves out."""
         return self.ledger.counted(self.population, self.chain, uploads)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where a run is charged: without a population, to nobody.
+    """The population and the ledger that a run is charged to; without a population, nobody is charged.
 
     `rules` decide whether the ledger may charge it: a host's are also its owner's policy.
     """
@@ -112,7 +112,7 @@ def chosen_account(
     *,
     of_records: bool = False,
 ) -> Account:
-    """Return where a run is charged, and announce a new population.
+    """Return the account that a run is charged to, and announce a new population.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
     named although the ledger has budgets, or a name may be misspelt.
@@ -179,23 +179,23 @@ class ChargedRun(Charged):
     """One run's charge: making it writes the ledger, and nothing takes it back.
 
     Attributes:
-        event: What was charged.
+        event: The event that was charged.
         number: The charge's number in the ledger. None if nobody is charged, and nothing had to be marked as
             used.
-        population: Who was charged, with this charge. None for nobody.
+        population: The population that was charged, with this charge; None for nobody.
     """
 
     def __init__(self, account: Account, event: PrivacyEvent, waiting: Chargeable) -> None:
         """Charge what waits; a run of nobody only marks its uploads and its noise.
 
         Args:
-            account: Who is charged.
+            account: The population that is charged, and the ledger.
             event: The loss, and what is used up.
             waiting: The run's parties, or a client that sends. Nothing else can begin on this charge.
 
         Raises:
             BudgetError, PopulationError, UsedUploadsError, UsedNoiseError: The ledger refuses the run.
-            LedgerError: It cannot be written.
+            LedgerError: The ledger cannot be written.
         """
         self.event = event
         self.number: int | None = None

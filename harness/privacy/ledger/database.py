@@ -20,7 +20,7 @@ APPLICATION_ID = 0x46534C47  # "FSLG", which marks any copy of the file as ours
 _ELSEWHERE = "name another file with {ledger}"
 _LOCKED = "another program has kept it locked for {timeout_s} s; end that program, or try again"
 _DAMAGED = "it is damaged; restore it from a copy"
-_REASONS = {  # by SQLite's primary result code
+_REASONS = {  # reasons by SQLite's primary result code
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: f"it may not be written; make it and its directory writable, or {_ELSEWHERE}",
@@ -49,10 +49,10 @@ class Database(ABC):
 
     @abstractmethod
     def upgrade(self, connection: sqlite3.Connection, *, keep: bool) -> None:
-        """Make the tables of this version from those of the earlier one.
+        """Make the tables of this version from the tables of the earlier version.
 
         Args:
-            connection: Is within a transaction.
+            connection: A connection within a transaction.
             keep: Whether the file has them from then on. Without it, the connection alone sees them.
         """
 
@@ -155,7 +155,7 @@ class Database(ABC):
                         connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise self._reason(error) from None
-        except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of what rows should hold
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # rows hold something else
             raise self.error("an entry in it is damaged; restore it from a copy") from error
 
     def _check_regular(self) -> None:

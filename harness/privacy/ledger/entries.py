@@ -40,7 +40,7 @@ from fairshares.protocols.accounting.calibration import NeighboringRelation, Pri
 from fairshares.protocols.exact_numbers import stated_number
 from fairshares.protocols.guarantee import Budget, Guarantee, compose
 
-_COLUMNS = (  # of a charge
+_COLUMNS = (  # the columns of a charge
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
     "status, process"
 )
@@ -73,12 +73,12 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class LedgerSize:
-    """How much a ledger has.
+    """The numbers of a ledger's entries.
 
     Attributes:
         charges: The number of charges.
-        uploads: The number of uploads that runs have counted, without those of closed tasks.
-        last: When the last charge was written, in UTC and ISO 8601; None before the first.
+        uploads: The number of uploads that runs have counted, without the uploads of closed tasks.
+        last: The time of the last charge, in UTC and ISO 8601; None before the first.
     """
 
     charges: int
@@ -95,7 +95,7 @@ class Ledger(Database):
     """
 
     schema = 7
-    earlier = 6  # of version 1.0
+    earlier = 6  # the version of ledgers of version 1.0
     tables = f"""
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
@@ -209,10 +209,10 @@ class Ledger(Database):
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
-            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
-                their task is closed.
+            UsedUploadsError: The run's uploads were used and nobody would count it, or its chain counted
+                them, or their task is closed.
             UsedNoiseError: Another run used its noise.
-            UsedRevealError: It is a reveal that was begun before.
+            UsedRevealError: The run is a reveal that was begun before.
         """
         with self.writing() as connection:
             asked = histories.ask(connection, event.uploads)
@@ -278,7 +278,7 @@ class Ledger(Database):
             return _last_head(connection)
 
     def had(self, heads: Iterable[str]) -> list[str]:
-        """Return those of these heads that this ledger has had."""
+        """Return the heads among these that this ledger has had."""
         with self.reading() as connection:
             rows = connection.execute(
                 "SELECT value FROM json_each(?) WHERE value IN (SELECT digest FROM heads)",
@@ -317,7 +317,7 @@ class Ledger(Database):
         event: PrivacyEvent,
         asked: Sequence[UploadHistory],
     ) -> LedgerState:
-        """Return what decides about a run whose uploads were asked about."""
+        """Return the entries that decide about a run whose uploads were asked about."""
         used = None
         if event.piece is not None:
             used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (event.piece,)).fetchone()
@@ -465,7 +465,7 @@ def _counted(
 ) -> frozenset[str]:
     """Return the asked uploads that a charge of this chain, or of another population, counted.
 
-    Without a chain, NULL is equal to no chain of the table, where "" is that of a charge without one.
+    Without a chain, NULL is equal to no chain of the table, where a charge without a chain has "".
     """
     rows = connection.execute(
         "SELECT id FROM charges WHERE :key IS NULL OR population <> :key OR chain = :chain",
@@ -499,7 +499,7 @@ def _spent_on(connection: sqlite3.Connection, asked: Sequence[UploadHistory]) ->
         int(number): Guarantee(stated_number(epsilon), stated_number(delta))
         for number, epsilon, delta in connection.execute("SELECT id, epsilon, delta FROM charges")
     }
-    totals: dict[int, Guarantee] = {}  # by history
+    totals: dict[int, Guarantee] = {}  # totals by history
     for history in asked:
         totals[history.number] = compose(of_charges[charge] for charge in history.charges)
     return {upload: totals[number] for upload, number in histories.asked_with(connection, totals)}
@@ -528,10 +528,10 @@ class _PopulationRow(NamedTuple):
     """A population as the database has it.
 
     Attributes:
-        key: As `key_of` its name.
-        name: Its name.
-        budget_epsilon: Its budget's ε, None without a budget.
-        budget_delta: As `_budget` reads it.
+        key: The key of the population's name, as `key_of` makes it.
+        name: The population's name.
+        budget_epsilon: The ε of the population's budget, None without a budget.
+        budget_delta: The rest of the population's budget, as `_budget` reads it.
         retired: Whether it is retired, as 0 or 1.
         of_uploads: Whether all of its charges had uploads, as 0 or 1; None without a charge.
     """
@@ -548,8 +548,9 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     """Return a budget.
 
     Args:
-        epsilon: Its ε, None for no budget.
-        delta: Its δ and, after a blank each, the numbers of its rule, as "runs=12"; None for ε alone.
+        epsilon: The budget's ε, None for no budget.
+        delta: The budget's δ and, after a blank each, the numbers of its rule, as "runs=12"; None for ε
+            alone.
     """
     if epsilon is None:
         return None
@@ -611,8 +612,8 @@ class _Process(NamedTuple):
     Attributes:
         machine: The name of its machine.
         boot: The name of the machine's last start, "" where the system tells none.
-        pid: Its number.
-        began: When it began, as `birth` tells it.
+        pid: The number of the process.
+        began: The start of the process, as `birth` tells it.
     """
 
     machine: str

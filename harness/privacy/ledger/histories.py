@@ -41,7 +41,7 @@ class UploadHistory:
     """Some of the uploads that were asked about, which the same charges counted.
 
     Attributes:
-        number: The history's, in the ledger.
+        number: The number of the history in the ledger.
         charges: The numbers of the charges that counted them.
         uploads: How many of the asked uploads have this history.
         example: The first identity of these.
@@ -57,7 +57,7 @@ def ask(connection: sqlite3.Connection, uploads: Iterable[str]) -> list[UploadHi
     """Note which uploads the next calls are about, and return the histories of those that were counted.
 
     Args:
-        connection: Is within a transaction.
+        connection: A connection within a transaction.
         uploads: Identities, in hexadecimal digits.
     """
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS asked (upload BLOB PRIMARY KEY) WITHOUT ROWID")
@@ -106,8 +106,8 @@ def count_asked(
     """Write that a charge counts all asked uploads; those that it counted before stay as they are.
 
     Args:
-        connection: Is the only one that writes.
-        histories: What `ask` returned.
+        connection: The only connection that writes.
+        histories: The answers that `ask` returned.
         charge: The charge's number.
         task: The digest of the uploads' task; None if it is unknown.
     """
@@ -158,7 +158,7 @@ def upgrade(connection: sqlite3.Connection, *, keep: bool) -> None:
     """Make the tables of histories from version 1.0's table `uses`, with a row for each upload and run.
 
     Args:
-        connection: Is within a transaction; with `keep`, the only one that writes.
+        connection: A connection within a transaction; with `keep`, the only one that writes.
         keep: Whether the file has the new tables from then on, in place of `uses`. Without it, the connection
             alone sees them.
     """
@@ -172,8 +172,8 @@ def upgrade(connection: sqlite3.Connection, *, keep: bool) -> None:
 def _histories_of_uses(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int]]:
     """Yield each upload of `uses` in order, with the number of its history, which is written before."""
     task = _number_of(connection, None)
-    numbers: dict[tuple[int, int], int] = {}  # of histories, by their charge and the history before
-    known: dict[str, int] = {}  # of histories, by all of their charges
+    numbers: dict[tuple[int, int], int] = {}  # numbers of histories, by their charge and the history before
+    known: dict[str, int] = {}  # numbers of histories, by all of their charges
     for upload, charges in connection.execute(
         "SELECT upload, GROUP_CONCAT(charge) FROM uses GROUP BY upload ORDER BY upload"
     ):

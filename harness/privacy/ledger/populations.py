@@ -65,7 +65,7 @@ class RunOfCharge(AskedRun):
     """A run with parties on hosts that was charged.
 
     Attributes:
-        time: When, in UTC and ISO 8601.
+        time: The time of the charge, in UTC and ISO 8601.
     """
 
     time: str
@@ -76,7 +76,7 @@ class RunChain:
     """A chain of runs, which are charged once for all.
 
     Attributes:
-        name: Its name.
+        name: The chain's name.
         domain: The domain of the records of its runs, as JSON.
     """
 
@@ -89,7 +89,7 @@ class RevealOfTask(RunChain):
     """One of the reveals that a task declares, which are charged once for all; `name` is the task's.
 
     Attributes:
-        number: Its number, from 1 on.
+        number: The reveal's number, from 1 on.
     """
 
     number: int
@@ -106,7 +106,7 @@ class PrivacyEvent:
         upload_task: The digest of the task of its uploads; None without uploads. A ledger keeps it for each
             upload.
         piece: The name of its noise if that was made ahead, else None.
-        chain: Its chain, or the reveal of a task that it is, if it is of any.
+        chain: The run's chain, or the reveal of a task that it is; None for neither.
         run: The digest of the hosts' statements; None for a run without hosts.
         asked_by: The run's name and coordinator, if its parties are on hosts.
         family: The family of joint noise of counts; None of other noise. A ledger keeps none.
@@ -132,7 +132,7 @@ class PrivacyEvent:
 
     @property
     def loss(self) -> Loss:
-        """Its loss, as accountants add it up."""
+        """The population's loss, as accountants add it up."""
         return Loss(self.exact, self.noise)
 
 
@@ -140,7 +140,7 @@ class PrivacyEvent:
 class Charge(PrivacyEvent):
     """A run, or a chain's runs, in the ledger; `time` is UTC, ISO 8601.
 
-    `runs` are those of hosts, the oldest first. Version 1.0 wrote none of them.
+    `runs` are the hosts' runs, the oldest first. Version 1.0 wrote none of them.
     """
 
     id: int
@@ -164,12 +164,12 @@ class Population:
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """Its runs' unit; None before the first."""
+        """The privacy unit of the population's runs; None before the first."""
         return self.charges[0].unit if self.charges else None
 
     @property
     def relation(self) -> NeighboringRelation | None:
-        """Its runs' neighboring relation; None before the first."""
+        """The neighboring relation of the population's runs; None before the first."""
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
@@ -202,7 +202,7 @@ class Population:
 
     @property
     def accountant(self) -> Accountant | None:
-        """Its budget's accountant, if any."""
+        """The accountant of the population's budget, if it has any."""
         return None if self.budget is None else accountant_of(self.budget, self.losses)
 
     @property
@@ -399,7 +399,7 @@ def refuse_used_reveal(number: int, task: str, last: int) -> None:
     number.  [test: tests/harness/privacy/test_reveals.py]
 
     Args:
-        number: The reveal's, from 1 on.
+        number: The number of the reveal, from 1 on.
         task: The name of the task that declares the reveals.
         last: The highest number that was begun; 0 before the first.
     """
@@ -414,7 +414,7 @@ def refuse_closed(closed: str | None, task: str, path: Path) -> None:
     """Raise UsedUploadsError if the task of a run's uploads was closed.
 
     Args:
-        closed: When, in UTC and ISO 8601; None for an open task.
+        closed: The time at which the task was closed, in UTC and ISO 8601; None for an open task.
         task: The task's digest.
         path: The ledger's file.
     """
@@ -445,7 +445,7 @@ class LedgerState:
     """Everything in a ledger that decides about one run.
 
     Attributes:
-        population: The run's, None if the ledger has none of its name.
+        population: The population of the run; None if the ledger has none of its name.
         others: All populations, if the run's is new and comes without a budget; else none.
         uses: The last charge of each used upload of the run.
         uncounted: Charges of nobody that had uploads of the run, which become its population's.
@@ -453,8 +453,8 @@ class LedgerState:
         noise_used_by: The charge that used the run's noise, None if it is unused.
         last_reveal: The highest number of the run's series that was begun; 0 before the first.
         spent_on: The total loss of each used upload of a run with clients' policies.
-        closed: When the task of the run's uploads was closed, in UTC and ISO 8601; None if it is open, or the
-            run has no uploads.
+        closed: The time at which the task of the run's uploads was closed, in UTC and ISO 8601; None if it is
+            open, or the run has no uploads.
     """
 
     path: Path
@@ -477,7 +477,7 @@ class LedgerState:
 
 
 class ChargeRules(Protocol):
-    """What decides whether a ledger may charge a run.
+    """The rules by which a ledger may charge a run.
 
     The ledger asks within the transaction that writes the charge, so nothing changes between the two.
     """
@@ -488,7 +488,7 @@ class ChargeRules(Protocol):
         """Raise unless a ledger may charge a run.
 
         Args:
-            state: What the ledger holds of the run's population, uploads and noise.
+            state: The ledger's entries on the run's population, uploads and noise.
             name: The population; None if nobody is charged.
             budget: The budget that the population gets at once, if any.
             event: The run.
@@ -506,10 +506,10 @@ class LedgerRules:
         Raises:
             PopulationError: The run contradicts the population or chain.
             BudgetError: The population's budget or a client's policy does not cover it.
-            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them, or
-                their task is closed.
+            UsedUploadsError: The run's uploads were used and nobody would count it, or its chain counted
+                them, or their task is closed.
             UsedNoiseError: Another run used its noise.
-            UsedRevealError: It is a reveal that was begun before.
+            UsedRevealError: The run is a reveal that was begun before.
         """
         if isinstance(event.chain, RevealOfTask):
             refuse_used_reveal(event.chain.number, event.chain.name, state.last_reveal)

@@ -1,4 +1,4 @@
-"""What a run of `cap` is asked for."""
+"""The options of a run of `cap`."""
 
 from __future__ import annotations
 

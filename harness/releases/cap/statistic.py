@@ -45,7 +45,7 @@ from fairshares.protocols.mechanisms.above_threshold import allowed_above
 from fairshares.protocols.noise.added import noise_sum
 from fairshares.protocols.spec import ProtocolSpec
 
-CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
+CAP_SHARE = Fraction(1, 5)  # a share of epsilon and delta, for --cap auto
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CapTarget:
     """The release that the bound is for.
 
     Attributes:
-        task: Its name.
+        task: The name of the release.
         spends: The guarantee that it will have.
         thresholds: The number of thresholds of curves.
         malleable_slots: Whether its noise is for exchanged records, as in active models.
@@ -113,7 +113,8 @@ class ChosenCap:
         caps: The candidates.
         index: The index of the bound.
         above: How many clients were to exceed it at most.
-        noise: By how many clients noise may have moved the comparisons, with probability `CONFIDENCE`.
+        noise: The number of clients by which noise may have moved the comparisons, with probability
+            `CONFIDENCE`.
     """
 
     caps: tuple[int, ...]

@@ -111,7 +111,7 @@ class CapRun(Protocol):
 
     @property
     def manifest(self) -> ReleaseManifest:
-        """What ran."""
+        """The manifest of the run."""
 
 
 def following(call: ReleaseCall, hosts: Path | None, done: CapRun) -> list[Line]:

@@ -1,4 +1,4 @@
-"""What a run of `confusion` is asked for."""
+"""The options of a run of `confusion`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of `count` is asked for."""
+"""The options of a run of `count`."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ import numpy as np
 from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import Noise, mean_square_error, noise_sum
 
-FAILURE = 0.05  # of each interval
+FAILURE = 0.05  # the failure of each interval
 _RARE = FAILURE / 200  # chance that one end of a group's window is wrong: of its size, or of its mean
 _MOVED = 1e-4  # chance that a direction's noise moves further than assumed from one row to the next
-_MAIN = FAILURE - 8 * _RARE  # for both ends of a difference: a pair has eight ends of windows
+_MAIN = FAILURE - 8 * _RARE  # the failure for both ends of a difference: a pair has eight ends of windows
 _ROWS = 256  # rows of a table from direction 0 to 1
 _LAST_ROW = 320  # an upper end beyond its direction is as good as none
 _PLACES = 4096  # points of the grid on which a row's noise is added up
@@ -26,7 +26,7 @@ _NEARLY_ALL = 0.9  # survival at places from which on it looks
 _TINY = 1e-6  # survival at places that the bound with rounding does not look at
 _TILTS = np.geomspace(0.4, 2.5, 80)  # over the root mean square of one sum's noise
 _DISTANCES = 640  # points of the grid of a mean's distance from its interval
-_REACH = 1.8  # from 0 to the last of these points, in distances from the first one to 0
+_REACH = 1.8  # the reach from 0 to the last of these points, in distances from the first one to 0
 _BEYOND = 0.26  # how far a mean's interval may go beyond the range, in quantiles at the range's end
 _MOST_BEYOND = 0.14  # the same, as a share of the range's half
 # Edges of cells of means near the range's ends: distances from the end, in such quantiles.
@@ -78,7 +78,7 @@ class SurvivalTable:
 
         Rounding is sub-Gaussian: E exp(x R) <= exp(x^2 rounding^2 / 2) for each x.
         """
-        self._quantiles: dict[float, Floats] = {}  # by failure
+        self._quantiles: dict[float, Floats] = {}  # quantiles by failure
         self._missed: dict[float, Floats] = {}
         law = noise_sum(noise, 1)
         directions = np.arange(_LAST_ROW + 1) / _ROWS
@@ -157,7 +157,7 @@ class SurvivalTable:
         return self._missed[failure]
 
     def missed_by(self, failure: float, distances: Floats) -> Floats:
-        """Return what `missed` does, for other distances z."""
+        """Return the same as `missed`, for other distances z."""
         points = self.quantiles(failure)[:, np.newaxis] + distances
         place = np.floor((points - self.first[:, np.newaxis]) / self.step[:, np.newaxis])
         place = np.clip(place, -1, _PLACES - 1).astype(np.int64)
@@ -251,12 +251,12 @@ class Largest:
 
 
 class Group:
-    """What the noisy sums of a group say of its mean.
+    """The possible means of a group, by its noisy sums.
 
     Attributes:
         near_zero: Whether the group may be empty, so that nothing is said of differences from its mean.
         sizes: Cells that cover the possible sizes, low and high, shape (sizes, 2).
-        means: Cells that cover the possible means, likewise.
+        means: Cells that cover the possible means, low and high, shape (means, 2).
     """
 
     def __init__(self, sums: GroupSums, noise: Noise, steps: int, *, rounded: bool) -> None:
@@ -271,7 +271,7 @@ class Group:
             rounded: Whether clients round their values at random.
         """
         self.sums = sums
-        self._missed: dict[float, tuple[Floats, Floats]] = {}  # by failure
+        self._missed: dict[float, tuple[Floats, Floats]] = {}  # values by failure
         client = 2.0 * steps
         of_size = noise_sum(noise, 2)
         reach = of_size.quantile(_RARE)
@@ -285,7 +285,7 @@ class Group:
         if rounded:
             powers = list(range(_power(least / client, noise), _power(largest / client, noise) + 1))
         self.table = table_of(noise, powers[-1])
-        self._others = [table_of(noise, power) for power in powers[:-1]]  # of less rounding
+        self._others = [table_of(noise, power) for power in powers[:-1]]  # tables of less rounding
         low, high = self.interval(_RARE - _MOVED)
         least = min(max(least, seems_empty - of_size.quantile(_MAIN) - 1.0), largest)
         self.window = Window((least, largest), (max(low, -1.0), min(high, 1.0)))
@@ -310,7 +310,8 @@ class Group:
         The upper end may be below the mean, and the lower end above. Distances are times the size.
 
         Returns:
-            Those of the upper end, shape (sizes, means, distances), and those of the lower end, likewise.
+            The bounds for the upper end, and the bounds for the lower end, each of shape (sizes, means,
+            distances).
         """
         if failure not in self._missed:
             of_rows = self.table.missed(failure)
@@ -480,7 +481,7 @@ def _beyond_zero(
         missed: The probability of a larger distance in the first group, shape (means, distances). Its first
             value is for all distances below the grid, too.
         others: The masses of the second group at its grid's points, and beyond them.
-        ratios: The least and the largest ratio of the first group's size to the second's.
+        ratios: The least and the largest ratio of the first group's size to the second group's size.
 
     Returns:
         Shape (means of the first group, means of the second).

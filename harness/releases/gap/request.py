@@ -1,4 +1,4 @@
-"""What a run of `gap` is asked for."""
+"""The options of a run of `gap`."""
 
 from __future__ import annotations
 

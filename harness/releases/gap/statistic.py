@@ -44,7 +44,7 @@ from fairshares.protocols.arrays import Floats
 from fairshares.protocols.noise.added import Noise
 from fairshares.protocols.spec import ProtocolSpec
 
-USEFUL = 0.1  # of the range: a useful accuracy of gaps
+USEFUL = 0.1  # a share of the range: a useful accuracy of gaps
 
 
 class StatedGrid(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class StatedGrid(Struct, frozen=True, kw_only=True, omit_defaults=True):
     low: float
     high: float
     steps: Annotated[int, Meta(ge=1, le=MAX_STEPS)]
-    rounding: Rounding = Rounding.NEAREST  # as results of version 1.0
+    rounding: Rounding = Rounding.NEAREST  # the rounding of results of version 1.0
 
 
 class StatedMean(Struct, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from unbiased sums of steps + v and steps - v per group, shape (2 groups,).
 
     Computes: with the sums p, q of distances from either end, mean = (p - q) / (p + q), cut to the range.
-    Intervals are those of `harness/releases/gap/intervals.py`. If clients round to the nearest step, each
+    Intervals are made by `harness/releases/gap/intervals.py`. If clients round to the nearest step, each
     mean adds half a step. A group that may be empty gets the whole range.
     Guarantees: each interval holds its mean or gap of the clients' values with probability at least 95 %,
     over the noise and random rounding.

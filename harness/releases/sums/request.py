@@ -1,4 +1,4 @@
-"""What a reveal of a sum of vectors is asked for."""
+"""The options of a reveal of a sum of vectors."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class NoisySum:
     """The noisy sum of a reveal's vectors.
 
     Attributes:
-        declared: What the task declares of vectors, with the number of the reveal.
+        declared: The part of the task that declares vectors, with the number of the reveal.
         vectors: The number of vectors in the sum.
         noisy_sum: The sum, in the vectors' own units, shape (coordinates,).
     """
@@ -149,9 +149,9 @@ class SumsStatistic(Statistic[NoisySum]):
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisySum]:
         """Work out the noise of one reveal.
 
-        Guarantees: the exact loss is that of all declared reveals together, however later vectors depend on
-        earlier sums, and whichever of them are used. Where the task keeps a client to some of them, it is
-        the loss of a client that is in no more, whichever they are (theorem 4).
+        Guarantees: the exact loss is the loss of all declared reveals together, however later vectors depend
+        on earlier sums, and whichever reveals are used. Where the task keeps a client to some of them, it is
+        the loss of a client that is in no more, whichever these are (theorem 4).
         [test: tests/harness/releases/test_sums.py, tests/protocols/test_rounds.py]
 
         Raises:

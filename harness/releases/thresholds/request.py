@@ -1,4 +1,4 @@
-"""What a run of `thresholds` is asked for."""
+"""The options of a run of `thresholds`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class BlocksOfBins(ColumnSums):
     """The release of counts of blocks of neighboring bins, as `protocols.circuits.blocks` adds them up."""
 
     def sums(self, arguments: Mapping[str, str], /) -> Sums:
-        """Return what the circuit of the program adds up."""
+        """Return the sums of the program's circuit."""
         bins = int(arguments["bins"])
         histograms = cells_of(arguments)
         columns = histograms * bins

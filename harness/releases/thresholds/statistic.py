@@ -78,8 +78,8 @@ from fairshares.protocols.noise.added import (
 from fairshares.protocols.spec import ProtocolSpec
 
 CURVES = "curves.json"
-SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
-CURVE_RATIOS = 16  # as `RATIOS`, of curves
+SQUARE_ROOT = "square-root factorization"  # a factorization of the matrix of cumulative sums; not built here
+CURVE_RATIOS = 16  # ratios of curves, as `RATIOS`
 
 
 class StatedCurves(Struct, frozen=True, kw_only=True):
@@ -448,7 +448,7 @@ def _curves_of_label(
     Args:
         domain: The groups, labels and thresholds.
         of_label: The counts of records with the label, shape (groups, thresholds + 1), the totals last.
-        of_rest: The counts of the other records, likewise.
+        of_rest: The counts of the other records, of the same shape.
         noise: How the counts depend on the nodes' noise.
     """
     return GroupCurves(
@@ -470,7 +470,7 @@ def curves_in(file: CurvesFile) -> NoisyCurves:
 
     Raises:
         ValueError: They are no curves, or their noise is none.
-        RecordDomainError: Their groups or their cap are none.
+        RecordDomainError: The groups or the cap cannot be used.
     """
     blocks = tuple(file.blocks)
     node = _noise_in(file)

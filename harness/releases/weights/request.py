@@ -1,4 +1,4 @@
-"""What a run of `weights` is asked for."""
+"""The options of a run of `weights`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from fairshares.harness.views.parts import Findings, Part, Table, from_least_to_
 from fairshares.harness.views.rendering.plots import intervals, with_ends
 from fairshares.protocols.accounting.rounding import interval_shown
 
-_MOSTLY_NOISE = 2  # from one end of a weight's interval to the other
+_MOSTLY_NOISE = 2  # the ratio from one end of a weight's interval to the other
 STEPS = {**run_summary.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
 
 

@@ -26,11 +26,11 @@ from fairshares.protocols.arrays import Floats
 
 _OUTSIDE = 2.5e-4  # chance that a share, the total, or the count itself is beyond one end of its range
 _MAIN = FAILURE - BOUNDS_FAILURE - MIXED_FAILURE - 7 * _OUTSIDE
-_ROUNDS = 4  # of narrowing a share's range
+_ROUNDS = 4  # rounds of narrowing a share's range
 _WIDEST = 0.04  # cell of a share, over the share and over the rest
 _FINE = 6  # cells of each share, at most
 _COARSE = 2
-_LEAST_PLACES = 2048  # of a grid, where there are many cells
+_LEAST_PLACES = 2048  # places of a grid, where there are many cells
 
 
 class KamiranCalders(Weighting):
@@ -68,8 +68,8 @@ class _SumsOfWeight:
         tables: The cells of the count itself, the others of its row, the others of its column, and the rest.
         parts: The counts of these.
         own: The noisy count.
-        row: Its noisy row sum.
-        column: Its noisy column sum.
+        row: The noisy row sum of the count.
+        column: The noisy column sum of the count.
         total: The noisy total.
     """
 

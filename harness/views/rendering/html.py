@@ -20,8 +20,8 @@ from fairshares.harness.views.rendering.plots import WIDTH
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_DOTS_PER_INCH = 150  # of PNG files
-_PIXELS_PER_INCH = 96  # of pages, as CSS defines them
+_DOTS_PER_INCH = 150  # dots of PNG files
+_PIXELS_PER_INCH = 96  # pixels of pages, as CSS defines them
 _INK = (
     "<style>svg{color:#1d2430}text{fill:currentColor}"
     "@media(prefers-color-scheme:dark){svg{color:#e4e8ee}}</style>"

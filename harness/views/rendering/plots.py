@@ -75,7 +75,7 @@ def intervals(
 
 @dataclass(frozen=True)
 class _Intervals:
-    """What `intervals` pictures."""
+    """The picture of `intervals`."""
 
     rows: Sequence[str]
     series: Mapping[str, Floats]
@@ -84,10 +84,10 @@ class _Intervals:
     logarithmic: bool
 
     def draw(self, axes: Axes) -> None:
-        pitch = float(len(self.series))  # from a row to the next, in lines
+        pitch = float(len(self.series))  # the distance from a row to the next, in lines
         if len(self.series) > 1:
             pitch += 0.5
-        first_lines = pitch * np.arange(len(self.rows))  # of each row
+        first_lines = pitch * np.arange(len(self.rows))  # the first line of each row
         entries: list[Line2D] = []
         if self.line is not None:
             axes.axvline(self.line, color=GREY, linewidth=0.8, linestyle=":")
@@ -103,7 +103,7 @@ class _Intervals:
                 fillstyle="full" if i < len(MARKERS) else "none",
                 linestyle="none",
             )
-        middles = first_lines + (len(self.series) - 1) / 2  # of each row
+        middles = first_lines + (len(self.series) - 1) / 2  # the middle of each row
         axes.set_yticks(middles, [_short(row) for row in self.rows], parse_math=False)
         axes.tick_params(axis="y", length=0)
         axes.set(xlabel=self.what, ylim=(pitch * (len(self.rows) - 1) + len(self.series) - 0.4, -0.6))
@@ -132,7 +132,7 @@ def matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats) -> Pi
 
 @dataclass(frozen=True)
 class _Matrices:
-    """What `matrices` pictures."""
+    """The picture of `matrices`."""
 
     groups: Sequence[str]
     labels: Sequence[str]
@@ -176,7 +176,7 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
 
 @dataclass(frozen=True)
 class _Roc:
-    """What `roc` pictures."""
+    """The picture of `roc`."""
 
     curves: GroupCurves
     chosen: GroupThresholds | None
@@ -235,7 +235,7 @@ def deltas(name: str, curves: Mapping[str, Curve], caption: str) -> Picture:
 
 @dataclass(frozen=True)
 class _Deltas:
-    """What `deltas` pictures."""
+    """The picture of `deltas`."""
 
     curves: Mapping[str, Curve]
 
@@ -270,7 +270,7 @@ def spent(populations: Sequence[Population]) -> Picture:
 
 @dataclass(frozen=True)
 class _Spent:
-    """What `spent` pictures."""
+    """The picture of `spent`."""
 
     populations: Sequence[Population]
     names: Sequence[str]

@@ -107,8 +107,8 @@ class _Needs:
 
     Attributes:
         longest_word: Below it a word would be broken.
-        in_rows: From it on no row has a break.
-        in_all: From it on the header has none, either.
+        in_rows: The width from which on no row has a break.
+        in_all: The width from which on the header has no break, either.
     """
 
     longest_word: int
