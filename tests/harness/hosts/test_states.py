@@ -335,7 +335,9 @@ class FakeProcess:
 
     def keep(self) -> None:
         self.kept = True
-        (self._directory.parent / "piece" / f"party-{self.number}").mkdir(parents=True)
+        made = self._directory.parent / "piece" / f"party-{self.number}"
+        made.mkdir(parents=True)
+        (made / MARK).touch()  # in place of shares, for a later run that takes this noise
 
     def seen(self) -> tuple[object, ...]:
         """Return all that it was told."""
@@ -936,6 +938,39 @@ def test_requests_in_random_orders(site: Site) -> None:
 @pytest.mark.parametrize("part", range(ORDER_PARTS))
 def test_requests_in_thousands_of_random_orders(part: int, site: Site) -> None:
     check_random_orders(site, 4000)
+
+
+def test_a_connection_makes_noise_and_takes_it_in_a_later_run(site: Site) -> None:
+    """It leaves its turn in between, as connections that stay between reveals do."""
+    made_ahead = (
+        "preprocess",
+        "prepare",
+        "start",
+        "certificate",
+        "agree",
+        "go",
+        PARTY_ENDS,
+        "keep",
+        "leave_turn",
+    )
+    takes = (
+        WITH_PIECE,
+        "check_uploads",
+        "take_list",
+        "aggregate",
+        "prepare",
+        "start",
+        "certificate",
+        "agree",
+        "go",
+    )
+    with walker(site) as made:
+        for request in made_ahead:
+            made.happens(request)
+        assert made.state.NAME is State.NO_RUN
+        for request in takes:
+            made.happens(request)
+        assert made.state.NAME is State.RUNNING and made.refused == 0
 
 
 def test_a_party_ends_when_its_time_is_over(site: Site) -> None:
