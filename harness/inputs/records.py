@@ -320,9 +320,11 @@ def read_own(source: TabularRecords, more: Sequence[str], domain: RecordDomain, 
     group = lines.places("group", domain.groups)
     label = lines.places("label", domain.labels)
     kept = np.flatnonzero(check.kept)
-    texts_kept = {name: [column[line] for line in kept.tolist()] for name, column in texts.items()}
-    names = {name for name in texts.get("client_id", ()) if not is_empty(name)}
-    return OwnRecords(group[kept], label[kept], texts_kept, len(names) or 1)
+    texts_kept: dict[str, list[str]] = {}
+    for name, column in texts.items():
+        texts_kept[name] = [column[line] for line in kept.tolist()]
+    clients = {name for name in texts.get("client_id", ()) if not is_empty(name)}
+    return OwnRecords(group[kept], label[kept], texts_kept, len(clients) or 1)
 
 
 def as_records(
