@@ -27,7 +27,7 @@ APART = "roles apart"
 PUBLIC = "public"
 _BY = re.compile(r"by: (\w+)(?:, (\d+))?")
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
-_TIMEOUT_S = 300
+_TIMEOUT_S = 900  # of a block, also on a busy machine
 
 
 @dataclass(frozen=True)

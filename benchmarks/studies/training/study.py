@@ -277,6 +277,14 @@ def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
     return f"{mean:.3f} ± {half:.3f}"
 
 
+def shown_draws(runs: Sequence[Draw], scheme: str) -> str:
+    """Return a scheme's accuracy in percent, and then its ΔEODD, in each draw: where draws are few."""
+    models = [run.models[scheme] for run in runs]
+    accuracies = ", ".join(f"{100 * (model['accuracy'] or 0):.1f}" for model in models)
+    odds = ", ".join("undefined" if model[ODDS] is None else f"{model[ODDS]:.3f}" for model in models)
+    return f"{accuracies}; {odds}"
+
+
 def rows_of(runs: Sequence[Draw]) -> list[Row]:
     """Return the rows of `summary.csv`."""
     cells: dict[tuple[str, str, float, str], list[Mapping[str, float | None]]] = {}

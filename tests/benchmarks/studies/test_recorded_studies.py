@@ -19,7 +19,7 @@ from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
 from benchmarks.studies.training.people import LOADERS
-from benchmarks.studies.training.study import A_DRAW, JOINT, Draw, rows_of, shown_mean
+from benchmarks.studies.training.study import A_DRAW, JOINT, Draw, rows_of, shown_draws, shown_mean
 from benchmarks.studies.trust import MODELS, NEEDED, Setting
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
@@ -293,3 +293,22 @@ def test_the_tables_of_fairness_while_training_are_the_results() -> None:
             continue
         told = f" | {odds} |" if row["way"] == CHOICE else f" | {accuracy}; {odds}; {selected} |"
         assert any(line.startswith(f"| {row['scheme']} |") and told in line for line in lines), told
+
+
+def test_the_table_of_the_pipeline_in_flower_is_the_draws() -> None:
+    """Beside the study's draws of the same seeds, which have the same clients and the same split."""
+    in_flower = load_lines(RESULTS / "flower-privfairfl" / SAMPLES, Draw, A_DRAW)
+    settings = recorded("flower-privfairfl", ABOUT)["settings"]
+    assert [(draw.data, draw.epsilon, draw.seed) for draw in in_flower] == [
+        ("MovieLens 100K", settings["epsilon"], seed) for seed in range(settings["seeds"])
+    ]
+    without = [
+        draw
+        for draw in load_lines(RESULTS / "reproduce-training" / SAMPLES, Draw, A_DRAW)
+        if (draw.data, draw.way, draw.epsilon) == ("MovieLens 100K", "paper", settings["epsilon"])
+        and draw.seed < settings["seeds"]
+    ]
+    for one, other in zip(in_flower, without, strict=True):
+        assert one.models["CL"]["constant"] == other.models["CL"]["constant"]
+    for name in in_flower[0].models:
+        assert f"| {name} | {shown_draws(in_flower, name)} | {shown_draws(without, name)} |" in README
