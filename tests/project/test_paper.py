@@ -39,7 +39,10 @@ def test_literal_runs_take_their_places() -> None:
 
 
 def test_the_readme_says_what_the_records_say() -> None:
-    """How long curves as printed take beside ours, by model and federation, and how many times hold."""
+    """How long curves as printed take beside ours, by model and federation, and how many times hold.
+
+    The page on papers begins with the same figures.
+    """
     measured = Measured.read(RESULTS)
     rows = [row for row in table2_rows(measured) if row.protocol == "pi_roc"]
     gains = sorted(row.gain.median for row in rows if row.gain)
@@ -50,6 +53,9 @@ def test_the_readme_says_what_the_records_say() -> None:
     assert words in readme and "by model and federation" in readme
     assert f"Of its Table 2's {total} times [{holding} hold here]" in readme
     assert f"within a factor of {BAND:g}" in readme
+    page = " ".join((PROJECT / "docs" / "paper.md").read_text(encoding="utf-8").split())
+    assert f"{texts.times(gains[0])[1:]} to {texts.times(gains[-1])[1:]} times as long as ours]" in page
+    assert f"Of the {total} times in PrivFairFL's Table 2, [{holding} hold here]" in page
 
 
 def test_the_picture_of_appendix_d_has_the_tables_numbers() -> None:
