@@ -342,7 +342,7 @@ class LocalHost:
             listening = refused.enter_context(socket.create_server(("", port)))
             self.take_turn()  # last, as a refused request takes no turn
             refused.pop_all()  # the socket stays open
-        self.stack.callback(listening.close)
+        self.stack.callback(self.stop_listening)  # so that the thread below ends, too
         self._listening.append(listening)
         ContextThread(target=_greet_callers, args=(listening, greeting), daemon=True).start()
         return greeting

@@ -194,7 +194,7 @@ def test_the_page_lists_what_a_run_calls_above_it() -> None:
         for path in [place] if place.is_file() else place.rglob("*.py"):
             found |= types_of_functions(path.read_text(encoding="utf-8"))
     page = (PROJECT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
-    table = page.partition("What goes up has a type:")[2].partition("\n\nNo function")[0]
+    table = page.partition("values that go up have these types:")[2].partition("\n\nNo step")[0]
     listed = set(re.findall(r"`(\w+)`", table))
     with_methods = {"Charged", "CountableUploads", "EarlierRuns", "ChargeRules", "Clients"}
     assert listed - found == with_methods
