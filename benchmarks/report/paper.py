@@ -306,7 +306,7 @@ def _table3(_: Measured) -> Iterator[Row]:
         "row",
         "published, ML-1M: accuracy; ΔEODD",
         "by its recipe, here, MovieLens 100K",
-        "in Flower, one draw",
+        "in Flower, two draws",
     ]
     schemes = pd.read_csv(RESULTS / "reproduce-training" / SUMMARY).query(
         "data == 'MovieLens 100K' and epsilon == 1"
