@@ -418,7 +418,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def feature_names_in_(self) -> TypedNames:
-        """The features' names, shape (n_features_in_,)."""
+        """The features' names, shape (`n_features_in_`,)."""
         return np.array([*self.features.by_name], dtype=object)
 
     @property
