@@ -257,7 +257,12 @@ def weightings() -> Figure:
         deviation = lines["std"]
         series[str(name)] = np.column_stack([mean, mean - deviation, mean + deviation])
     what = "demographic parity difference, 0 is best"
-    picture = intervals("weightings", list(found["data"].unique()), series, what, "", at=0.0)
+    return _intervals_around_0("weightings", list(found["data"].unique()), series, what)
+
+
+def _intervals_around_0(name: str, rows: Sequence[str], series: Mapping[str, Floats], what: str) -> Figure:
+    """Draw means with their intervals, as `intervals` takes them, beside a line at 0."""
+    picture = intervals(name, rows, series, what, "", at=0.0)
     figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
     picture.draw(figure.add_subplot())
     return figure
@@ -295,10 +300,7 @@ def quickstart() -> Figure:
         deviation = found["std"]
         series[name] = np.column_stack([mean, mean - deviation, mean + deviation])
     rows = [metric.replace("_", " ").removesuffix(" difference") for metric in _GAPS_OF_MODELS]
-    picture = intervals("quickstart", rows, series, "difference between the groups, 0 is best", "", at=0.0)
-    figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
-    picture.draw(figure.add_subplot())
-    return figure
+    return _intervals_around_0("quickstart", rows, series, "difference between the groups, 0 is best")
 
 
 def _table3(_: Measured) -> Iterator[Row]:

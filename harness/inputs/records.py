@@ -291,8 +291,8 @@ class OwnRecords:
     """One client's records that are in a domain, in the source's order; n of them, which may be none.
 
     Attributes:
-        group: The place of each one's group in the domain, shape (n,).
-        label: Likewise of its label.
+        group: The place of each record's group in the domain, shape (n,).
+        label: The place of each record's label in the domain, shape (n,).
         texts: Their values as texts of a CSV file, by column.
         clients: The number of names in a column client_id, 1 without it.
     """

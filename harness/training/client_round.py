@@ -137,7 +137,7 @@ def update_of(asked: TrainingRound, records: TabularRecords, say: Say) -> Floats
     if not len(own.label):
         say("None of the records counts in this round, so the update is of zeros.")
         return zeros
-    for sentence in asked.features.unread(own.texts):
+    for sentence in asked.features.uncounted(own.texts):
         say(sentence)
     examples = Examples(
         features=asked.features.encode(own.texts),

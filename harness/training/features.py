@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -261,28 +262,24 @@ class Features:
         self.check_types(rows.values)
         for name, feature in self.by_name.items():
             texts = rows.texts[name]
-            unread = feature.unread(texts)
-            missing = sum(1 for text in texts if not text)
-            commonest = ""
-            if unread:
-                commonest = shown(Counter(unread).most_common(1)[0][0])
-            is_a_row = trained and len(texts) == 1 and (not unread or feature.takes_undeclared_alone)
-            if texts and len(unread) + missing == len(texts) and not is_a_row:
-                holds = f"holds {commonest}, for example" if unread else "is empty"
+            found = _Uncounted.of(feature, texts)
+            is_a_row = trained and len(texts) == 1 and (not found.unread or feature.takes_undeclared_alone)
+            if texts and found.unread + found.missing == len(texts) and not is_a_row:
+                holds = f"holds {found.commonest}, for example" if found.unread else "is empty"
                 ways_out = "" if trained else f", or declare {name} otherwise, or leave it out"
                 raise RecordsError(
                     f"The column {name} {holds}, and no value in it is {feature.expected}; correct "
                     f"it{ways_out}."
                 )
-            yield from _said_of(name, feature, texts, unread)
+            yield from found.sentences(name, feature)
 
-    def unread(self, texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    def uncounted(self, texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
         """Yield a sentence on the values of each column that count as nothing, and on those that are missing.
 
         Unlike `unreadable` it refuses nothing, whatever the values are.
         """
         for name, feature in self.by_name.items():
-            yield from _said_of(name, feature, texts[name], feature.unread(texts[name]))
+            yield from _Uncounted.of(feature, texts[name]).sentences(name, feature)
 
     def to_json(self) -> dict[str, dict[str, float | list[str]]]:
         """Return the declaration."""
@@ -326,26 +323,39 @@ def _feature(fields: JsonFields, where: str) -> Feature:
     return as_type(Category, stated, _refusal(where))
 
 
-def _said_of(name: str, feature: Feature, texts: Sequence[str], unread: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence on the values of a column that count as nothing, and on those that are missing.
+@dataclass(frozen=True)
+class _Uncounted:
+    """The values of a column that count as nothing, and those that are missing.
 
-    Args:
-        name: The feature's own.
-        feature: Its declaration.
-        texts: The column's texts.
-        unread: Those that are no number of a range, or no declared category.
+    Attributes:
+        texts: The number of the column's values.
+        unread: The number of values that the feature cannot be, as a number out of its range.
+        commonest: The commonest of these, as messages show it; None without any.
+        missing: The number of missing values.
     """
-    if unread:
-        commonest = shown(Counter(unread).most_common(1)[0][0])
-        yield (
-            f"{name}: {len(unread)} of {len(texts)} values are not {feature.expected}, as "
-            f"{commonest}, and count as {feature.stands_for_unread}."
-        )
-    missing = sum(1 for text in texts if not text)
-    if missing:
-        yield (
-            f"{name}: {missing} of {len(texts)} values are missing, and count as {feature.stands_for_unread}."
-        )
+
+    texts: int
+    unread: int
+    commonest: str | None
+    missing: int
+
+    @classmethod
+    def of(cls, feature: Feature, texts: Sequence[str]) -> Self:
+        """Look at a feature's column."""
+        unread = feature.unread(texts)
+        commonest = shown(Counter(unread).most_common(1)[0][0]) if unread else None
+        return cls(len(texts), len(unread), commonest, sum(1 for text in texts if not text))
+
+    def sentences(self, name: str, feature: Feature) -> Iterator[str]:
+        """Yield a sentence on the unread values, and one on the missing values."""
+        counts_as = f"count as {feature.stands_for_unread}."
+        if self.unread:
+            yield (
+                f"{name}: {self.unread} of {self.texts} values are not {feature.expected}, as "
+                f"{self.commonest}, and {counts_as}"
+            )
+        if self.missing:
+            yield f"{name}: {self.missing} of {self.texts} values are missing, and {counts_as}"
 
 
 def _indicators(values: Sequence[str], categories: Sequence[str]) -> Floats:

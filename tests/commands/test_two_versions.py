@@ -19,7 +19,7 @@ from tests.conftest import PROJECT
 from tests.support.command import CODES, TIMEOUT_S, refused, succeed
 from tests.support.midway import charges
 from tests.support.sharing import to_hosts
-from tests.support.ssh import POLICY, Site, copy_of_project, site
+from tests.support.ssh import POLICY, Site, copy_of_project, give_environment, site, write_records
 
 OF_1_0_1 = "42e4b99a9a8f2dd79829f5a26a66bc26e06521ac"
 MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
@@ -50,10 +50,7 @@ class Earlier:
         if archive.returncode:
             pytest.skip("this clone's history lacks version 1.0.1")
         subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)
-        python = directory / ".venv" / "bin" / "python"
-        python.parent.mkdir(parents=True)
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-        python.chmod(0o700)
+        give_environment(directory)
 
     def command(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Run one of its commands to the end."""
@@ -87,9 +84,7 @@ def set_up_by(earlier: Earlier, made: Site) -> None:
     (made.home / "policy.toml").write_text(POLICY)
     earlier.succeed("hosts.setup", "--policy", "policy.toml", cwd=made.home)
     dealer = made.home.parent / "dealer"
-    dealer.mkdir()
-    rows = (f"c{i},{'a,0' if i < 30 else 'b,1'}\n" for i in range(50))
-    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
+    write_records(dealer)
     for i in range(MODEL.parties):
         earlier.succeed("keys", "--directory", f"shares/keys-{i}", *UNTIL, cwd=dealer)
     parties = ",".join(f"shares/keys-{i}/party.json" for i in range(MODEL.parties))

@@ -142,14 +142,19 @@ def set_up(made: Site, model: SecurityModel, policy: str = POLICY) -> None:
     (made.home / "policy.toml").write_text(policy)
     succeed("hosts.setup", "--policy", "policy.toml", cwd=made.home)
     dealer = made.home.parent / "dealer"
-    dealer.mkdir()
-    rows = (f"c{i},{'a,0' if i < 30 else 'b,1'}\n" for i in range(50))
-    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
+    write_records(dealer)
     declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--epsilon", "20"]
     trial_by_command("shares", model, *declared, cwd=dealer)
     of_task = ("--task", "shares/task.json", "--records", "records.csv", "--out", "shares")
     succeed("share", *of_task, cwd=dealer)
     to_hosts(dealer / "shares", [made.directory(i) for i in range(model.parties)])
+
+
+def write_records(dealer: Path) -> None:
+    """Make a directory with records.csv, of 50 clients: 30 of (a, 0), 20 of (b, 1)."""
+    dealer.mkdir()
+    rows = (f"c{i},{'a,0' if i < 30 else 'b,1'}\n" for i in range(50))
+    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
 
 
 def make_ssh_files(ssh: Path, names: Iterable[str]) -> None:
@@ -185,12 +190,17 @@ def copy_of_project(directory: Path, sitecustomize: str = "") -> Path:
         shutil.copytree(
             PROJECT / name, directory / name, symlinks=True
         )  # what is compiled, too: hosts write no bytecode
-    python = directory / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
     (directory / "sitecustomize.py").write_text(sitecustomize)  # on the path, as the project is
+    give_environment(directory)
+    return directory
+
+
+def give_environment(project: Path) -> None:
+    """Have code in a directory run with the packages of this environment."""
+    python = project / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o700)
-    return directory
 
 
 def answers(address: str, port: int) -> bool:

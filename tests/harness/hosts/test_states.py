@@ -184,6 +184,7 @@ AS_SENT = {
 PARTY_FAILS = "(its party fails)"  # no requests, but what may happen between two
 PARTY_ENDS = "(its party ends well)"
 EVENTS = (PARTY_FAILS, PARTY_ENDS)
+TO_GO = ("prepare", "start", "certificate", "agree", "go")  # from a run's inputs until its party runs
 REQUESTS = frozenset(TO_AGENT) - {Bye.name()}  # which ends the loop itself
 
 # What leads on from each state; a benchmark run and noise made ahead begin with their inputs.
@@ -942,39 +943,15 @@ def test_requests_in_thousands_of_random_orders(part: int, site: Site) -> None:
 
 def test_a_connection_makes_noise_and_takes_it_in_a_later_run(site: Site) -> None:
     """It leaves its turn in between, as connections that stay between reveals do."""
-    made_ahead = (
-        "preprocess",
-        "prepare",
-        "start",
-        "certificate",
-        "agree",
-        "go",
-        PARTY_ENDS,
-        "keep",
-        "leave_turn",
-    )
-    takes = (
-        WITH_PIECE,
-        "check_uploads",
-        "take_list",
-        "aggregate",
-        "prepare",
-        "start",
-        "certificate",
-        "agree",
-        "go",
-    )
-    with walker(site) as made:
-        for request in made_ahead:
-            made.happens(request)
-        for request in takes:
-            made.happens(request)
+    made_ahead = ("preprocess", *TO_GO, PARTY_ENDS, "keep", "leave_turn")
+    takes = (WITH_PIECE, "check_uploads", "take_list", "aggregate", *TO_GO)
+    with walker(site, made_ahead + takes) as made:
         assert made.state.NAME is State.RUNNING and made.refused == 0
 
 
 def test_a_party_ends_when_its_time_is_over(site: Site) -> None:
     """As of a coordinator's program; its last line says why. What every host has, has no such time."""
-    path = ("benchmark", "prepare", "start", "certificate", "agree", "go")
+    path = ("benchmark", *TO_GO)
     with walker(site, path) as made:
         running = run_of(made.work)
         assert running.limit == party_run.Unlimited() and made.work.ended() is None
@@ -1003,17 +980,7 @@ def test_a_party_that_does_not_say_how_many_clients_it_left_out_signs_nothing(si
 
 def test_a_certificate_is_not_asked_for_again_once_the_party_may_go(site: Site) -> None:
     """It would block the agent for as long as the coordinator says, and no limit of the run would be kept."""
-    path = (
-        "propose",
-        "check_uploads",
-        "take_list",
-        "aggregate",
-        "prepare",
-        "start",
-        "certificate",
-        "agree",
-        "go",
-    )
+    path = ("propose", "check_uploads", "take_list", "aggregate", *TO_GO)
     with walker(site, path) as made:
         assert made.state.NAME is State.RUNNING and run_of(made.work).process.gone
         FakeProcess.waited = 0.0
