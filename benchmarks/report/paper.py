@@ -399,7 +399,7 @@ def _intervals(_: Measured) -> Iterator[Row]:
         yield [str(interval), f"{epsilon:g}", *ratios]
 
 
-_NUMBERS_OF_PARTIES = (2, 3, 5, 8, 10)
+_NUMBERS_OF_PARTIES = (2, 3, 5, 8, 9, 10)
 _RELEASES = {"pi_rw": "weights", "pi_roc": "curves", "pi_gap": "gap", "pi_rounds": "a round of training"}
 _NOISES = {"joint": "joint", "ahead": "made ahead", "distributed": "distributed"}
 
@@ -408,7 +408,7 @@ def _parties(measured: Measured) -> Iterator[Row]:
     """Yield seconds while clients wait by the number of parties, and of joint noise what all parties sent."""
     yield ["", "model", "noise", *map(str, _NUMBERS_OF_PARTIES)]
     for protocol, release in _RELEASES.items():
-        for model, noise in product(("semi2k", "spdz2k", "mpyc"), _NOISES):
+        for model, noise in product(MODELS, _NOISES):
             where = {"protocol": protocol, "security": model, "noise": noise, "network": "none"}
             by_number = {cell["parties"]: cell for cell in measured.where("parties", **where) if cell.ok}
             if by_number:
@@ -429,7 +429,7 @@ def _with_bytes(cell: CellRuns | None) -> str:
 def _parties_over_networks(measured: Measured) -> Iterator[Row]:
     yield ["", "model", "noise", "network", *map(str, _NUMBERS_OF_PARTIES)]
     for protocol in ("pi_rw", "pi_roc"):
-        for model, noise, network in product(("semi2k", "mpyc"), _NOISES, ("lan", "wan")):
+        for model, noise, network in product(MODELS, _NOISES, ("lan", "wan")):
             where = {"protocol": protocol, "security": model, "noise": noise, "network": network}
             by_number = {cell["parties"]: cell for cell in measured.where("parties", **where) if cell.ok}
             if by_number:
