@@ -557,7 +557,8 @@ class Aggregated(Struct, frozen=True, kw_only=True):
     """The public facts about a host's aggregate.
 
     Attributes:
-        head: The first two lines of its file: the header, and the identities of the uploads.
+        head: The first line of its file, the header. At party 0 the second line, too: the identities of the
+            uploads. The other headers have a fingerprint of the same identities.
         bytes: The number of bytes of the uploads.
         left_out: The number of uploads that were left out, by reason.
         pieces: The names of noise made ahead for this run.

@@ -167,7 +167,9 @@ def _shares_described(security: str, form: str, copies: int) -> str:
 def feed_heads(
     heads: Sequence[Path], form: InputForm, model: SecurityModel, uploaded: tuple[int, ...] = ()
 ) -> PartyInputs:
-    """Check the parties' aggregates, or their first two lines, and return the inputs without values.
+    """Check the parties' aggregates, and return the inputs without values.
+
+    Of party 0's aggregate the first two lines are read, of the others' the first line.
 
     Raises ShareError if they do not fit each other, the model or the encoding, or are too few.
     """

@@ -138,7 +138,8 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
             coordinator = proposed(host, stack)
             coordinator.tell(hosts, OF_SLOTS, i)
             aggregated = answered(coordinator.work, Aggregate(party=i))
-            assert aggregated.head.splitlines()[1] == accepted
+            _, *identities = aggregated.head.splitlines()
+            assert identities == ([accepted] if i == 0 else [])  # a million are 65 MB, once is enough
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
