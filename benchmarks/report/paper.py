@@ -248,7 +248,7 @@ def appendix_d(measured: Measured) -> Figure:
     ]
     share.append(GRID)
     errors.append(GRID)
-    return draw([[share, errors]], (10.5, 3.4), legend_columns=4)
+    return draw([[share], [errors]], (5.5, 6.8), legend_columns=2)  # as wide as a phone can show
 
 
 def weightings(_: Measured) -> Figure:

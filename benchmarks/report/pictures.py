@@ -225,12 +225,12 @@ def _outcomes(tried: Sequence[tuple[str, Reaction]]) -> Figure:
     for row, name in enumerate(names):
         wrong = by_name[name][Reaction.WRONG]
         text = f"{wrong:,} of {by_name[name].total():,}"
-        axes.text(101, row, text, va="center", color=COLOURS[1] if wrong else INK)
-    axes.text(101, -0.95, "wrong", va="center")
+        axes.text(103, row, text, va="center", color=COLOURS[1] if wrong else INK)
+    axes.text(103, -0.95, "wrong", va="center")
     titles = [name.replace(" of ", "\nof ") for name in names]
     axes.set_yticks(range(len(names)), titles)
     axes.tick_params(axis="y", length=0)
-    axes.set(xlim=(0, 135), ylim=(len(names) - 0.5, -1.4), xlabel="% of the changed messages")
+    axes.set(xlim=(0, 140), ylim=(len(names) - 0.5, -1.4), xlabel="% of the changed messages")
     axes.set_xticks(range(0, 101, 25))
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower left", ncols=2, frameon=False)
