@@ -23,7 +23,7 @@ from benchmarks.studies.training.study import A_DRAW, Draw
 from benchmarks.tampering.attack import Reaction
 from benchmarks.tampering.walk import Attempt, load as load_attempts
 from benchmarks.validation.cells import RESULTS, Measured
-from benchmarks.validation.side_by_side import PROTOCOLS, table2_rows
+from benchmarks.validation.side_by_side import PROTOCOLS, Ratio, table2_rows
 from benchmarks.validation.texts import TITLES
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, INK, MARKERS
@@ -159,10 +159,9 @@ def flower(_: Measured) -> Figure:
         if (run.data, run.way, run.epsilon) == ("MovieLens 100K", "paper", 1.0)
     ]
     rows = list(table3()["rows"])
-    series = {
-        name: np.array([_two_draws(runs, row) for row in rows])
-        for name, runs in {"in Flower": in_flower, "the study": study}.items()
-    }
+    series = {}
+    for name, runs in {"in Flower": in_flower, "the study": study}.items():
+        series[name] = np.array([_two_draws(runs, row) for row in rows])
     what = "equalized odds difference: two draws, and their mean"
     return _drawn([intervals("flower", rows, series, what, "", at=0.0)])
 
@@ -187,13 +186,11 @@ _OUTCOMES = {
 
 def attempts() -> list[Attempt]:
     """Return all changes of messages that were tried, without those of messages that a run had not."""
-    directories = sorted(path for path in (RESULTS / "tampering").iterdir() if path.is_dir())
-    return [
-        attempt
-        for directory in directories
-        for attempt in load_attempts(directory / SAMPLES)
-        if attempt.outcome is not Reaction.UNTOUCHED
-    ]
+    tried: list[Attempt] = []
+    for directory in sorted((RESULTS / "tampering").iterdir()):
+        if directory.is_dir():
+            tried += load_attempts(directory / SAMPLES)
+    return [attempt for attempt in tried if attempt.outcome is not Reaction.UNTOUCHED]
 
 
 def tampering(_: Measured) -> Figure:
@@ -237,7 +234,7 @@ def _outcomes(tried: Sequence[tuple[str, Reaction]]) -> Figure:
     return figure
 
 
-def _ends(found: Summary | None) -> tuple[float, float, float]:
+def _ends(found: Summary | Ratio | None) -> tuple[float, float, float]:
     """Return the median, the least and the most; NaN if nothing was measured."""
     if found is None:
         return math.nan, math.nan, math.nan

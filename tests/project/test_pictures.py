@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 from benchmarks.report.paper import DRAWN, IMAGES, picture
 from benchmarks.report.pictures import (
@@ -113,10 +114,12 @@ def test_the_picture_of_tampering_counts_every_change(measured: Measured) -> Non
         changed[model] += int(changed_there.replace(",", ""))
         wrong[model] += int(wrong_there)
     models = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
+    assert {*models} == {*changed}
     counts = [text.get_text() for text in axes.texts if " of " in text.get_text()]
     assert counts == [f"{wrong[model]:,} of {changed[model]:,}" for model in models]
     assert {attempt.outcome for attempt in attempts()} <= {*Reaction} - {Reaction.SHIFTED}
     widths = np.zeros(len(models))
     for bar in axes.patches:
+        assert isinstance(bar, Rectangle)
         widths[round(bar.get_y() + bar.get_height() / 2)] += bar.get_width()
     assert np.allclose(widths, 100)
