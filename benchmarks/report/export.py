@@ -70,8 +70,8 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
     panels = []
     for protocol in PROTOCOLS:
         rows_of_ads = [row for row in rows if row.protocol == protocol and row.shape == "ads"]
-        panels.append(_table2(protocol, rows_of_ads))
-    return draw([panels], (10.5, 3.4), x=_SECONDS[0], legend_columns=5)
+        panels.append([_table2(protocol, rows_of_ads)])
+    return draw(panels, (5.5, 6.8), x=_SECONDS[0], legend_columns=2)  # as wide as a phone can show
 
 
 def _table2(protocol: str, rows: Sequence[Row]) -> Panel:

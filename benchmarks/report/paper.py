@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from io import BytesIO
 from itertools import product
 from operator import methodcaller
 from pathlib import Path
@@ -20,6 +21,7 @@ from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import SAMPLES, load_lines
 from benchmarks.papers import FigureClaim, privfairfl, table3
 from benchmarks.report.export import drawings
+from benchmarks.report.pictures import PICTURES, Drawing
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
@@ -52,6 +54,7 @@ PAGES = (
     _PROJECT / "docs" / "explanation" / "costs.md",
     _PROJECT / "README.md",
 )
+IMAGES = _PROJECT / "docs" / "images"
 _DRAWS = 200  # draws of noise, by which errors of weights are simulated
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
@@ -245,10 +248,10 @@ def appendix_d(measured: Measured) -> Figure:
     ]
     share.append(GRID)
     errors.append(GRID)
-    return draw([[share, errors]], (10.5, 3.4), legend_columns=4)
+    return draw([[share], [errors]], (5.5, 6.8), legend_columns=2)  # as wide as a phone can show
 
 
-def weightings() -> Figure:
+def weightings(_: Measured) -> Figure:
     """Draw each weighting's demographic parity difference, by data set."""
     found = pd.read_csv(RESULTS / "weightings" / SUMMARY).query("metric == 'demographic_parity_difference'")
     series = {}
@@ -291,7 +294,7 @@ def _quickstart(_: Measured) -> Iterator[Row]:
         yield [metric.replace("_", " "), *(f"{mean:.3f} ± {deviation:.3f}" for mean, deviation in figures)]
 
 
-def quickstart() -> Figure:
+def quickstart(_: Measured) -> Figure:
     """Draw the differences between groups of the quickstart's models."""
     series = {}
     for model, name in _MODELS_OF_QUICKSTART.items():
@@ -492,12 +495,28 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 }
 
 
+DRAWN: Mapping[str, Drawing] = {"weightings": weightings, "quickstart": quickstart, **PICTURES}
+"""The pictures in `docs/images` that recorded results fill, by the names of their files."""
+
+
+def picture(name: str, measured: Measured) -> bytes:
+    """Return a picture's file, an SVG: the same bytes each time.
+
+    Args:
+        name: The name in `DRAWN`.
+        measured: The recorded runs.
+    """
+    file = BytesIO()
+    with rc_context({"svg.hashsalt": name}):
+        DRAWN[name](measured).savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
     appendix_d(recorded_runs).savefig(RESULTS / "table2" / "appendix-d.png", dpi=110)
-    for drawn, file_name in ((weightings, "weightings"), (quickstart, "quickstart")):
-        with rc_context({"svg.hashsalt": file_name}):  # the same file each time
-            drawn().savefig(_PROJECT / "docs" / "images" / f"{file_name}.svg", metadata={"Date": None})
+    for file_name in DRAWN:
+        (IMAGES / f"{file_name}.svg").write_bytes(picture(file_name, recorded_runs))
     for name, figure in drawings(recorded_runs, table2_rows(recorded_runs)):
         figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
