@@ -4,9 +4,9 @@ A result of each command, a task, its uploads with a party's keys, lists and agg
 a ledger of trainings, the first of a declared number of runs, with their records; the directories of three
 hosts after a run, and its signed results. The hosts' certificates last a hundred years, in place of one, so
 that no test depends on the date. A trained model; curves of three labels; uploads of
-values, of scores and of clients with several records, sealed by hybrid keys; a file of shared records; a
-`domain.json`; a `hosts.toml` and a `fairshares.toml` as version 1.0's pages have them; all commands, and all
-names in Python.
+values, of scores, of clients with several records, and in the form `product`, the last sealed by keys of a curve
+alone; a file of shared records; a `domain.json`; a `hosts.toml` and a `fairshares.toml` as version 1.0's pages
+have them; all commands and names in Python, also those that version 1.1 promises.
 """
 
 import inspect
@@ -19,11 +19,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 from invoke import Collection
 from invoke.parser import Parser
+from msgspec import Struct
 
 import fairshares as fs
 from fairshares.harness.cli.command_line import fill_in
@@ -280,20 +282,21 @@ def test_curves_of_three_labels_are_read() -> None:
     assert result.rates.selection_rate["a"] == 0
 
 
-FORMS = {
-    "values": ("2e4285712df4bbb2", 3),
-    "scores": ("5b77d01f5db487e4", 3),
-    "visits": ("04eab6bdfebd6629", 3),
+FORMS = {  # the party's keys, and the fingerprint of three uploads
+    "values": ("keys-0", "2e4285712df4bbb2"),
+    "scores": ("keys-0", "5b77d01f5db487e4"),
+    "visits": ("keys-0", "04eab6bdfebd6629"),
+    "product": ("keys-0-x25519", "c0a21b68f4afea90"),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_uploads_of_each_form_are_opened_by_hybrid_keys(form: str, golden: Path) -> None:
+def test_uploads_of_each_form_are_opened_by_keys_of_both_kinds(form: str, golden: Path) -> None:
     """And added up to the aggregate that version 1.0 wrote, byte by byte."""
-    place, (fingerprint, uploads) = golden / "forms" / form, FORMS[form]
-    given = ("--task", "task.json", "--party", "0", "--keys", "../keys-0", "--shares", "party-0")
+    place, (keys, fingerprint) = golden / "forms" / form, FORMS[form]
+    given = ("--task", "task.json", "--party", "0", "--keys", f"../{keys}", "--shares", "party-0")
     said = succeed("aggregate", *given, "--uploads", "lists", "--out", "again.aggregate", cwd=place)
-    assert f"Party 0: {uploads} uploads" in said and fingerprint in said
+    assert "Party 0: 3 uploads" in said and fingerprint in said
     assert (place / "again.aggregate").read_bytes() == (place / "party-0.aggregate").read_bytes()
 
 
@@ -345,32 +348,42 @@ def test_options_in_a_file_are_read(golden: Path, monkeypatch: pytest.MonkeyPatc
         assert {flag: given[0].flags[flag].value for flag in flags} == flags
 
 
-NAMES: dict[str, dict[str, list[str]]] = json.loads((OF_1_0 / "names.json").read_text())
 # What the changelog of 1.1.0 says is gone: errors of benchmarks, and what `SumSession` had for its own use.
-GONE = {
-    "ExperimentError",
-    "MixedResultsError",
-    "RelayError",
-    "SumSession.event",
-    "SumSession.job",
-    "SumSession.take",
-}
+GONE = {"ExperimentError", "MixedResultsError", "RelayError"}
+GONE |= {"SumSession.event", "SumSession.job", "SumSession.take"}
 GONE_PARAMETERS = {"SumSession": {"starting"}}
 
 
-def test_commands_and_options_of_1_0_are_there() -> None:
+class Names(Struct, frozen=True, forbid_unknown_fields=True):
+    """The names of a version: options of commands, bases of errors, and parameters of names in Python."""
+
+    commands: dict[str, list[str]]
+    errors: dict[str, list[str]]
+    python: dict[str, list[str]]
+
+
+NAMES = {
+    version: msgspec.json.decode((OF_1_0.parent / version / "names.json").read_bytes(), type=Names)
+    for version in ("1.0", "1.1")
+}
+IN_PYTHON = [(version, name) for version, names in NAMES.items() for name in names.python if name not in GONE]
+ERRORS = [(version, name) for version, names in NAMES.items() for name in names.errors if name not in GONE]
+
+
+@pytest.mark.parametrize("version", NAMES)
+def test_commands_and_options_are_there(version: str) -> None:
     there = {command.name: command for command in COMMANDS}
     there |= {f"hosts.{name}": command for name, command in HOST_COMMANDS.tasks.items()}
-    for name, options in NAMES["commands"].items():
+    for name, options in NAMES[version].commands.items():
         assert {*options} <= {option.flag for option in there[name].options.values()}, name
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES["python"]} - GONE))
-def test_names_in_python_and_their_parameters_are_there(name: str) -> None:
-    """Parameters of 1.0 stay in their order, as calls may give them by place."""
+@pytest.mark.parametrize(("version", "name"), IN_PYTHON)
+def test_names_in_python_and_their_parameters_are_there(version: str, name: str) -> None:
+    """Parameters stay in their order, as calls may give them by place."""
     owner, _, attribute = name.partition(".")
     there = getattr(fs, owner)
-    parameters = NAMES["python"][name]
+    parameters = NAMES[version].python[name]
     if attribute:
         assert attribute in dir(there) or attribute in inspect.signature(there).parameters
         there = getattr(there, attribute, None)
@@ -379,7 +392,7 @@ def test_names_in_python_and_their_parameters_are_there(name: str) -> None:
         assert now == [one for one in parameters if one not in GONE_PARAMETERS.get(name, set())]
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES["errors"]} - GONE))
-def test_errors_are_there_and_are_caught_as_they_were(name: str) -> None:
+@pytest.mark.parametrize(("version", "name"), ERRORS)
+def test_errors_are_there_and_are_caught_as_they_were(version: str, name: str) -> None:
     bases = {base.__name__ for base in getattr(fs, name).__mro__}
-    assert {*NAMES["errors"][name]} <= bases
+    assert {*NAMES[version].errors[name]} <= bases
