@@ -3,9 +3,13 @@
 A result of each command, a task, its uploads with a party's keys, lists and aggregate, a policy, a ledger;
 a ledger of trainings, the first of a declared number of runs, with their records; the directories of three
 hosts after a run, and its signed results. The hosts' certificates last a hundred years, in place of one, so
-that no test depends on the date.
+that no test depends on the date. A trained model; curves of three labels; uploads of
+values, of scores, of clients with several records, and in the form `product`, the last sealed by keys of a curve
+alone; a file of shared records; a `domain.json`; a `hosts.toml` and a `fairshares.toml` as version 1.0's pages
+have them; all commands and names in Python, also those that version 1.1 promises.
 """
 
+import inspect
 import json
 import shutil
 import sqlite3
@@ -15,15 +19,24 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+import pandas as pd
 import pytest
+from invoke import Collection
+from invoke.parser import Parser
+from msgspec import Struct
 
 import fairshares as fs
+from fairshares.harness.cli.command_line import fill_in
+from fairshares.harness.cli.user_commands import COMMANDS, HOSTS as HOST_COMMANDS
 from fairshares.harness.errors import HostUnfitError, SignatureError
 from fairshares.harness.hosts.host_keys import RunKeys
+from fairshares.harness.hosts.inventory import Host, read_hosts
 from fairshares.harness.hosts.policy import read_policy
 from fairshares.harness.hosts.runner import HostsSource
 from fairshares.harness.hosts.signed_results import verify
-from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind
+from fairshares.harness.inputs.record_schema import RecordDomain, RecordKind, read_domain
 from fairshares.harness.pipeline.run import RunSettings, run_release
 from fairshares.harness.privacy.ledger.charge import Account
 from fairshares.harness.privacy.ledger.entries import Ledger
@@ -39,7 +52,7 @@ from fairshares.protocols.accounting.rounding import float_up
 from fairshares.protocols.circuits.coins import NoiseFamily
 from fairshares.protocols.guarantee import Budget
 from fairshares.protocols.spec import SHARES
-from tests.support.command import read_json, succeed
+from tests.support.command import read_json, refused, succeed
 from tests.support.coordinators import MODEL, hosts_runner, records
 from tests.support.requests import request_of
 
@@ -246,3 +259,140 @@ def test_a_declared_number_of_trainings_goes_on(population: str, golden: Path) -
     stated = trained.privacy
     assert (stated.epsilon_exact, stated.delta_exact) == (last.exact.epsilon, last.exact.delta)
     assert last.exact.within(first.exact)
+
+
+def test_a_trained_model_predicts_as_it_did() -> None:
+    """By its parameters, which version 1.0 printed; its result has the weights that were revealed with it."""
+    model = fs.LogisticModel.load(OF_1_0 / "model")
+    x, sector = 0.75, "t"  # 0.75 of a range from 0 to 1 is half of the way from its middle to its high end
+    log_odds = 1.2664583333333335 / 2 - 0.11833333333333332 - 0.011458333333333341
+    given = pd.DataFrame({"x": [x], "sector": [sector]})
+    assert model.predict_proba(given)[0, 1] == pytest.approx(1 / (1 + np.exp(-log_odds)), abs=1e-12)
+    assert list(model.classes_) == [0, 1]
+    trained = fs.load(OF_1_0 / "model")
+    assert trained.weights is not None
+    assert trained.weights.noisy_counts["a", 0] == 16.5
+    assert trained.privacy.epsilon_exact == Fraction(2999490723007, 500000000000)
+
+
+def test_curves_of_three_labels_are_read() -> None:
+    result = fs.load(OF_1_0 / "three")
+    assert result.manifest["task"] == "thresholds"
+    assert result.curves.loc["a"].true_positives.tolist() == [49, 24.5, 1, 1.5]
+    assert result.rates.selection_rate["a"] == 0
+
+
+FORMS = {  # the party's keys, and the fingerprint of three uploads
+    "values": ("keys-0", "2e4285712df4bbb2"),
+    "scores": ("keys-0", "5b77d01f5db487e4"),
+    "visits": ("keys-0", "04eab6bdfebd6629"),
+    "product": ("keys-0-x25519", "c0a21b68f4afea90"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_uploads_of_each_form_are_opened_by_keys_of_both_kinds(form: str, golden: Path) -> None:
+    """And added up to the aggregate that version 1.0 wrote, byte by byte."""
+    place, (keys, fingerprint) = golden / "forms" / form, FORMS[form]
+    given = ("--task", "task.json", "--party", "0", "--keys", f"../{keys}", "--shares", "party-0")
+    said = succeed("aggregate", *given, "--uploads", "lists", "--out", "again.aggregate", cwd=place)
+    assert "Party 0: 3 uploads" in said and fingerprint in said
+    assert (place / "again.aggregate").read_bytes() == (place / "party-0.aggregate").read_bytes()
+
+
+def test_a_file_of_shared_records_still_refuses_them(golden: Path) -> None:
+    visits = golden / "forms" / "visits"
+    given = ("--task", "task.json", "--records", "records.csv", "--counted", "../../counted.json")
+    assert "records.csv was shared before, by ../../counted.json" in refused(
+        "share", *given, "--out", "again", cwd=visits
+    )
+    assert not (visits / "again").exists()
+
+
+def test_a_domain_is_read() -> None:
+    domain = read_domain(OF_1_0 / "domain.json")
+    assert (domain.groups, domain.labels, domain.max_count) == (("men", "women"), ("healthy", "ill"), 50)
+    assert domain.thresholds == (0, 0.25, 0.5, 0.75, 1)
+
+
+def test_hosts_are_read() -> None:
+    first, second, third = read_hosts(OF_1_0 / "hosts.toml")
+    assert first == Host(
+        party=0,
+        address="10.0.0.10",
+        directory="/srv/fairshares",
+        project="/srv/FairShares",
+        port=12000,
+        ssh_user="fairshares",
+        ssh_port=2222,
+        key_file="~/.ssh/fairshares",
+        known_hosts="hosts/known",
+        mp_spdz_home="/opt/builds/MP-SPDZ",
+        reached_at="203.0.113.7:12002",
+        client_port=12100,
+        client_reached_at="203.0.113.7:443",
+    )
+    assert (second.party, third.address, third.client_port) == (1, "10.0.0.12", None)
+
+
+def test_options_in_a_file_are_read(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden)
+    commands = Collection(*COMMANDS, hosts=HOST_COMMANDS)
+    filled = {name: commands[name] for name in commands.task_names}
+    for words, flags in (
+        (["weights"], {"--security": "ring", "--population": "loans", "--groups": "a,b"}),
+        (["hosts.check"], {"--hosts": "our-hosts.toml"}),
+    ):
+        given = Parser(contexts=commands.to_contexts()).parse_argv(words)
+        fill_in(given, filled)
+        assert {flag: given[0].flags[flag].value for flag in flags} == flags
+
+
+# What the changelog of 1.1.0 says is gone: errors of benchmarks, and what `SumSession` had for its own use.
+GONE = {"ExperimentError", "MixedResultsError", "RelayError"}
+GONE |= {"SumSession.event", "SumSession.job", "SumSession.take"}
+GONE_PARAMETERS = {"SumSession": {"starting"}}
+
+
+class Names(Struct, frozen=True, forbid_unknown_fields=True):
+    """The names of a version: options of commands, bases of errors, and parameters of names in Python."""
+
+    commands: dict[str, list[str]]
+    errors: dict[str, list[str]]
+    python: dict[str, list[str]]
+
+
+NAMES = {
+    version: msgspec.json.decode((OF_1_0.parent / version / "names.json").read_bytes(), type=Names)
+    for version in ("1.0", "1.1")
+}
+IN_PYTHON = [(version, name) for version, names in NAMES.items() for name in names.python if name not in GONE]
+ERRORS = [(version, name) for version, names in NAMES.items() for name in names.errors if name not in GONE]
+
+
+@pytest.mark.parametrize("version", NAMES)
+def test_commands_and_options_are_there(version: str) -> None:
+    there = {command.name: command for command in COMMANDS}
+    there |= {f"hosts.{name}": command for name, command in HOST_COMMANDS.tasks.items()}
+    for name, options in NAMES[version].commands.items():
+        assert {*options} <= {option.flag for option in there[name].options.values()}, name
+
+
+@pytest.mark.parametrize(("version", "name"), IN_PYTHON)
+def test_names_in_python_and_their_parameters_are_there(version: str, name: str) -> None:
+    """Parameters stay in their order, as calls may give them by place."""
+    owner, _, attribute = name.partition(".")
+    there = getattr(fs, owner)
+    parameters = NAMES[version].python[name]
+    if attribute:
+        assert attribute in dir(there) or attribute in inspect.signature(there).parameters
+        there = getattr(there, attribute, None)
+    if parameters:
+        now = [parameter for parameter in inspect.signature(there).parameters if parameter in parameters]
+        assert now == [one for one in parameters if one not in GONE_PARAMETERS.get(name, set())]
+
+
+@pytest.mark.parametrize(("version", "name"), ERRORS)
+def test_errors_are_there_and_are_caught_as_they_were(version: str, name: str) -> None:
+    bases = {base.__name__ for base in getattr(fs, name).__mro__}
+    assert {*NAMES[version].errors[name]} <= bases
