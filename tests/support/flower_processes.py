@@ -54,9 +54,9 @@ class Relay:
                 self._file.write(piece)
                 other.sendall(piece)
         for end in (one, other):
-            with suppress(OSError):
+            with suppress(OSError):  # the other way has shut it down
                 end.shutdown(socket.SHUT_RDWR)
-                end.close()
+            end.close()
 
 
 @dataclass
