@@ -1,9 +1,7 @@
 """PrivFairFL in Flower: its parts without Flower, and the whole of it where Flower is installed."""
 
-import os
 import re
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from examples.flower_privfairfl.privfairfl.people import LOANAPP, MADE_UP, Feder
 from examples.flower_privfairfl.privfairfl.training import Recipe
 from tests.conftest import PROJECT
 from tests.support.command import call
-from tests.support.flower_processes import NEEDED, flower_home
+from tests.support.flower_processes import NEEDED, simulation
 
 APP = PROJECT / "examples" / "flower_privfairfl"
 CLIENTS = 6
@@ -84,17 +82,11 @@ def test_parties_reveal_thresholds_of_what_clients_seal(
 
 
 @pytest.mark.skipif(find_spec("flwr") is None, reason=NEEDED)
+@pytest.mark.timeout(7200)  # of a test that hangs, on a machine that is busy, too
 def test_the_pipeline_in_flower(tmp_path: Path) -> None:
     """Of few rounds on the mortgage applications: all rows of Table 3, and what they spend."""
-    with flower_home(tmp_path) as environment:
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("flwr")), "run", str(APP), "--stream",
-             "--run-config", "rounds=4 rate=0.5 epsilon=4.0",
-             "--federation-config", f"num-supernodes={CLIENTS} client-resources-num-cpus=1"],
-            env={**environment, "PYTHONPATH": os.pathsep.join([str(PROJECT), str(APP)])},
-            capture_output=True, text=True, timeout=900, check=False,
-        )  # fmt: skip
-    said = done.stdout + done.stderr
+    with simulation(tmp_path, CLIENTS, [APP]) as made:
+        said = made.output(APP, rounds=4, rate=0.5, epsilon=4.0)
     for row in (CL, FL, DP_SGD, LOCAL, PRE, POST):
         assert re.search(rf"^{re.escape(row)} +0\.[3-9]", said, re.MULTILINE), said[-3000:]
     assert "mortgage applications: 6 clients, 4 rounds, 1 seeds." in said

@@ -1,4 +1,4 @@
-"""A Flower federation of processes: SuperLink and SuperNodes, with a relay that keeps all their messages."""
+"""A Flower federation: of processes, with a relay that keeps all their messages, or simulated."""
 
 import os
 import re
@@ -19,6 +19,7 @@ from tests.support.ssh import answers
 
 NEEDED = "Flower has an environment of its own: docs/how-to/flower.md"
 _BIN = Path(sys.executable).parent
+_RUN_S = 7000.0  # for a run that goes on: on a busy machine it takes long
 
 
 class Relay:
@@ -53,18 +54,23 @@ class Relay:
                 self._file.write(piece)
                 other.sendall(piece)
         for end in (one, other):
-            with suppress(OSError):
+            with suppress(OSError):  # the other way has shut it down
                 end.shutdown(socket.SHUT_RDWR)
-                end.close()
+            end.close()
 
 
 @dataclass
 class Federation:
-    """A SuperLink and its SuperNodes. Attributes: place: their directories; port: the SuperLink's."""
+    """A SuperLink and its SuperNodes.
+
+    Attributes: place: their directories; port: the SuperLink's; paths: where the app's modules are;
+    simulated: the number of SuperNodes of a simulation, None if they are processes.
+    """
 
     place: Path
     port: int
     paths: Sequence[Path]
+    simulated: int | None = None
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     @property
@@ -122,28 +128,16 @@ class Federation:
             f"{name}='{value}'" if isinstance(value, str) else f"{name}={value}"
             for name, value in config.items()
         )
-        return self.start("user", "run.log", "flwr", "run", str(app), "--stream", "--run-config", written)
+        command = ["flwr", "run", str(app), "--stream", "--run-config", written]
+        if self.simulated is not None:
+            resources = f"num-supernodes={self.simulated} client-resources-num-cpus=1"
+            command += ["--federation-config", resources]
+        return self.start("user", "run.log", *command)
 
-
-@contextmanager
-def flower_home(place: Path) -> Iterator[dict[str, str]]:
-    """Yield the environment of `flwr run` with a directory of Flower's own.
-
-    In the end, stop the server that it leaves for later runs.
-    """
-    mark = f"FLWR_HOME={place}".encode()
-    try:
-        yield {
-            **os.environ,
-            "FLWR_HOME": str(place),
-            "XDG_DATA_HOME": str(place / "data"),
-            "PATH": os.pathsep.join([str(_BIN), os.environ["PATH"]]),
-        }
-    finally:
-        for entry in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it has ended, or is another user's
-                if mark in (entry / "environ").read_bytes():
-                    os.kill(int(entry.name), signal.SIGTERM)
+    def output(self, app: Path, **config: str | float) -> str:
+        """Run an app to its end, and return what it has said."""
+        self.run(app, **config).wait(timeout=_RUN_S)
+        return (self.place / "run.log").read_text(encoding="utf-8", errors="replace")
 
 
 def _free_ports(number: int) -> list[int]:
@@ -181,6 +175,26 @@ def federation(
     finally:
         _end(made)
         relay.close()
+
+
+@contextmanager
+def simulation(place: Path, clients: int, paths: Sequence[Path]) -> Iterator[Federation]:
+    """Run a SuperLink that simulates clients; end all its processes.
+
+    `flwr run` would start one itself, but gives up after 15 seconds, which a busy machine exceeds.
+
+    Args: paths: where the app's modules are.
+    """
+    (own,) = _free_ports(1)
+    made = Federation(place, own, paths, simulated=clients)
+    try:
+        made.start(
+            "server", "superlink.log", "flower-superlink", "--insecure", "--simulation", "--port", str(own)
+        )
+        until(lambda: answers("127.0.0.1", own))
+        yield made
+    finally:
+        _end(made)
 
 
 def _end(made: Federation) -> None:
