@@ -4,9 +4,9 @@ A result of each command, a task, its uploads with a party's keys, lists and agg
 a ledger of trainings, the first of a declared number of runs, with their records; the directories of three
 hosts after a run, and its signed results. The hosts' certificates last a hundred years, in place of one, so
 that no test depends on the date. A trained model; curves of three labels; uploads of
-values, of scores, of clients with several records, and in the form `product`, the last sealed by keys of a curve
-alone; a file of shared records; a `domain.json`; a `hosts.toml` and a `fairshares.toml` as version 1.0's pages
-have them; all commands and names in Python, also those that version 1.1 promises.
+values, of scores, of clients with several records, and in the form `product`, the last sealed by keys of
+a curve alone; a file of shared records; a `domain.json`; a `hosts.toml` and a `fairshares.toml` as version
+1.0's pages have them; all commands and names in Python, also those that version 1.1 promises.
 """
 
 import inspect
@@ -270,6 +270,7 @@ def test_a_trained_model_predicts_as_it_did() -> None:
     assert model.predict_proba(given)[0, 1] == pytest.approx(1 / (1 + np.exp(-log_odds)), abs=1e-12)
     assert list(model.classes_) == [0, 1]
     trained = fs.load(OF_1_0 / "model")
+    assert isinstance(trained, fs.TrainResult)
     assert trained.weights is not None
     assert trained.weights.noisy_counts["a", 0] == 16.5
     assert trained.privacy.epsilon_exact == Fraction(2999490723007, 500000000000)
@@ -277,7 +278,7 @@ def test_a_trained_model_predicts_as_it_did() -> None:
 
 def test_curves_of_three_labels_are_read() -> None:
     result = fs.load(OF_1_0 / "three")
-    assert result.manifest["task"] == "thresholds"
+    assert isinstance(result, fs.ThresholdsResult)
     assert result.curves.loc["a"].true_positives.tolist() == [49, 24.5, 1, 1.5]
     assert result.rates.selection_rate["a"] == 0
 
