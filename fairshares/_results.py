@@ -220,7 +220,7 @@ class ConfusionResult(Result[Confusion]):
 
     @property
     def intervals(self) -> pd.DataFrame:
-        """Columns (rate, low) and (rate, high) by (group, label); all hold the true rates with 95 %."""
+        """Columns (rate, low) and (rate, high) by (group, label); each holds the records' rate with 95 %."""
         domain = self._found.counts.domain
         tables = {name: self._table(domain, values) for name, values in self._found.intervals.items()}
         return pd.concat(tables, axis=1)

@@ -135,8 +135,9 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
             copying = tmp_path / "bin" / "scp"  # to the host that the address ends with
             copying.parent.mkdir()
             copying.write_text(
-                '#!/bin/sh\n[ "$1" = -r ] && shift\nhost=${2%%:*}\n'
-                f'exec cp -r "$1" "{tmp_path}/host-${{host##*.1}}/${{2#*:/srv/fairshares/}}"\n'
+                '#!/bin/sh\n[ "$1" = -r ] && shift\nfor last; do :; done\nhost=${last%%:*}\n'
+                f'to="{tmp_path}/host-${{host##*.1}}/${{last#*:/srv/fairshares/}}"\n'
+                'while [ $# -gt 1 ]; do cp -r "$1" "$to" || exit; shift; done\n'
             )
             copying.chmod(0o700)
             monkeypatch.setenv("PATH", f"{copying.parent}:{os.environ['PATH']}")

@@ -234,10 +234,14 @@ def refuse_contradictions(population: Population, budget: Budget | None, event: 
     """Raise PopulationError if a run's unit, relation or budget is another."""
     for charge in population.charges:
         if (charge.unit, charge.relation) != (event.unit, event.relation):
+            if charge.unit == event.unit:
+                chosen_by = named("neighboring_relation", str(charge.relation))
+            else:
+                chosen_by = named("privacy_unit", str(charge.unit))
             raise PopulationError(
                 f"Population {population.name!r} is accounted for per {charge.unit} under {charge.relation}, "
                 f"this run would be per {event.unit} under {event.relation}, and the two do not add up. "
-                "Choose the former."
+                f"Choose the former by {chosen_by}."
             )
     refuse_late_rule(population, budget)
     if budget is not None and population.budget not in (None, budget):

@@ -213,7 +213,8 @@ def test_commands_say_it_once_for_a_population(ledger: Path) -> None:
     assert "one record replaced" in first.stdout and CHANGED not in first.stdout
     second = call(*charged, "--out", "second", cwd=ledger.parent)
     assert second.returncode == 0 and CHANGED not in second.stderr
-    assert "the two do not add up" in refused(*charged, *flag.split(), cwd=ledger.parent)
+    wrong = refused(*charged, *flag.split(), cwd=ledger.parent)
+    assert "the two do not add up. Choose the former by --neighboring-relation replace_one." in wrong
     assert relations(ledger, "loans") == [REPLACE] * 2
     trained = ("train", "--records", "one.csv", "--features", "features.json", "--epsilon", "9")
     (ledger.parent / "features.json").write_text('{"x": {"low": 0, "high": 1}}')

@@ -133,6 +133,16 @@ def test_a_budget_can_be_given_and_changed_at_any_time(ledger: Ledger) -> None:
     assert len(only(ledger).charges) == 2
 
 
+def test_a_run_of_another_unit_or_relation_is_told_which_option_to_choose(ledger: Ledger) -> None:
+    ledger.charge("loans", None, ONE)
+    replaced = replace(ONE, relation=NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(PopulationError, match="the former by --neighboring-relation add_or_remove_one"):
+        ledger.charge("loans", None, replaced)
+    of_clients = replace(ONE, unit=PrivacyUnit.CLIENT, relation=NeighboringRelation.ZERO_OUT_ONE)
+    with pytest.raises(PopulationError, match="the former by --privacy-unit record"):
+        ledger.charge("loans", None, of_clients)
+
+
 def test_uploads_run_once_without_a_charge(ledger: Ledger) -> None:
     _, nobody = ledger.charge(None, None, of_uploads(U, V))
     assert nobody is None and ledger.populations() == []
