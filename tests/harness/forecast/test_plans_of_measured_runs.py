@@ -30,21 +30,6 @@ EXCEPTIONS: Exceptions = {
     ): "One run of 165 ms, longer than with 10,000 records.",
     ("network", MPC_S, (("security", "mpyc"), ("network", "lan"))): "A run of 25 ms: 2.04 times.",
     (
-        "scale",
-        MPC_S,
-        (("security", "mpyc"), ("clients", 100_000), ("noise", "distributed")),
-    ): "21 ms, the median of three runs that took 8 to 101 ms.",
-    (
-        "network",
-        MPC_S,
-        (("security", "mpyc"), ("protocol", "pi_cf"), ("network", "none"), ("noise", "distributed")),
-    ): "The same: some of these short runs take ten times as long as others.",
-    (
-        "units",
-        SENT_BYTES,
-        (("security", "shamir"), ("protocol", "pi_count"), ("groups", 3)),
-    ): "Half of what nine comparisons send; why is not known.",
-    (
         "noise",
         ROUNDS,
         (("security", "ring"),),
