@@ -44,7 +44,7 @@ from fairshares.harness.reweighing.formulas import weights_of_counts
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, GREY
 from fairshares.harness.views.plan import bytes_in_words
-from fairshares.harness.views.rendering.plots import WIDTH, intervals
+from fairshares.harness.views.rendering.plots import figure_of, intervals
 from fairshares.protocols.arrays import Floats
 
 _PROJECT = Path(__file__).parents[2]
@@ -260,15 +260,7 @@ def weightings(_: Measured) -> Figure:
         deviation = lines["std"]
         series[str(name)] = np.column_stack([mean, mean - deviation, mean + deviation])
     what = "demographic parity difference, 0 is best"
-    return _intervals_around_0("weightings", list(found["data"].unique()), series, what)
-
-
-def _intervals_around_0(name: str, rows: Sequence[str], series: Mapping[str, Floats], what: str) -> Figure:
-    """Draw means with their intervals, as `intervals` takes them, beside a line at 0."""
-    picture = intervals(name, rows, series, what, "", at=0.0)
-    figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
-    picture.draw(figure.add_subplot())
-    return figure
+    return figure_of(intervals("weightings", list(found["data"].unique()), series, what, "", at=0.0))
 
 
 _GAPS_OF_MODELS = ("demographic_parity_difference", "equalized_odds_difference")
@@ -303,7 +295,8 @@ def quickstart(_: Measured) -> Figure:
         deviation = found["std"]
         series[name] = np.column_stack([mean, mean - deviation, mean + deviation])
     rows = [metric.replace("_", " ").removesuffix(" difference") for metric in _GAPS_OF_MODELS]
-    return _intervals_around_0("quickstart", rows, series, "difference between the groups, 0 is best")
+    what = "difference between the groups, 0 is best"
+    return figure_of(intervals("quickstart", rows, series, what, "", at=0.0))
 
 
 def _table3(_: Measured) -> Iterator[Row]:

@@ -8,6 +8,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from benchmarks.figures import GRID, Panel, draw, line, shown
 from benchmarks.measure.samples import SAMPLES, Summary, load_lines
 from benchmarks.papers import privfairfl, table3
 from benchmarks.studies.outcome import SUMMARY
@@ -27,8 +30,7 @@ from benchmarks.validation.side_by_side import PROTOCOLS, Ratio, table2_rows
 from benchmarks.validation.texts import TITLES
 from fairshares.harness.security_models import MODELS
 from fairshares.harness.views.palette import COLOURS, INK, MARKERS
-from fairshares.harness.views.parts import Picture
-from fairshares.harness.views.rendering.plots import WIDTH, intervals
+from fairshares.harness.views.rendering.plots import WIDTH, figure_of, intervals
 
 _TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 _LINE = 0.36  # inches of a row's bar
@@ -46,7 +48,7 @@ def consortium(_: Measured) -> Figure:
     rows = _ROW_OF_WEIGHTS.findall(page)
     ends = np.array([row[2:] for row in rows], dtype=float)
     names = [f"{group}, {label}" for group, label, *_ in rows]
-    return _drawn([intervals("consortium", names, {"": ends}, "weight (kamiran-calders)", "", at=1.0)])
+    return figure_of(intervals("consortium", names, {"": ends}, "weight (kamiran-calders)", "", at=1.0))
 
 
 def gain(measured: Measured) -> Figure:
@@ -58,37 +60,40 @@ def gain(measured: Measured) -> Figure:
         found = {row.model: row.gain for row in rows if row.shape == shape}
         series[of_paper.title] = np.array([_ends(found[model]) for model in models])
     what = "the fastest literal form's seconds ÷ ours"
-    return _drawn([intervals("gain", models, series, what, "", at=1.0, logarithmic=True)])
+    return figure_of(intervals("gain", models, series, what, "", at=1.0, logarithmic=True))
 
 
 def network(measured: Measured) -> Figure:
     """Draw median seconds of weights and of curves with joint noise, by model, a mark for each network."""
-    panels = [_seconds_by_network(measured, protocol) for protocol in PROTOCOLS]
-    rows = [len(panel) for panel in panels]
-    figure = Figure(figsize=(WIDTH, 2.2 + _ROW * sum(rows)), layout="constrained")
-    for axes, protocol, panel in zip(figure.subplots(len(rows), 1), PROTOCOLS, panels, strict=True):
-        for row, seconds in enumerate(panel.values()):
-            axes.plot(list(seconds.values()), [row] * len(seconds), color="#cccccc", linewidth=2, zorder=1)
-        for number, name in enumerate(_NETWORKS):
-            rows_there = [row for row, seconds in enumerate(panel.values()) if name in seconds]
-            seconds_there = [seconds[name] for seconds in panel.values() if name in seconds]
-            axes.plot(
-                seconds_there,
-                rows_there,
-                color=COLOURS[number],
-                marker=MARKERS[number],
-                linestyle="none",
-                label=name,
-            )
-        axes.set_yticks(range(len(panel)), list(panel))
-        axes.tick_params(axis="y", length=0)
-        axes.set(xscale="log", xlabel=f"{TITLES[protocol].lower()}, seconds", ylim=(len(panel) - 0.5, -0.5))
-        axes.xaxis.set_major_formatter("{x:,.10g}")
-        axes.xaxis.set_minor_locator(NullLocator())
-        _plain(axes)
-    signs, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(signs, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    return figure
+    by_protocol = {protocol: _seconds_by_network(measured, protocol) for protocol in PROTOCOLS}
+    panels = [[_network_of(protocol, found)] for protocol, found in by_protocol.items()]
+    height = 2.2 + _ROW * sum(map(len, by_protocol.values()))
+    return draw(panels, (WIDTH, height), legend_columns=len(_NETWORKS))
+
+
+def _network_of(protocol: str, found: Mapping[str, Mapping[str, float]]) -> Panel:
+    """Return a row of marks for each model, from what `_seconds_by_network` found."""
+    marks = []
+    for row, seconds in enumerate(found.values()):
+        marks.append(
+            line(list(seconds.values()), [row] * len(seconds), color="#cccccc", linewidth=2, zorder=1)
+        )
+    for number, name in enumerate(_NETWORKS):
+        rows_there = [row for row, seconds in enumerate(found.values()) if name in seconds]
+        seconds_there = [seconds[name] for seconds in found.values() if name in seconds]
+        look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": "none", "label": name}
+        marks.append(line(seconds_there, rows_there, **look))
+    marks.append(methodcaller("set_yticks", range(len(found)), list(found)))
+    marks.append(methodcaller("tick_params", axis="y", length=0))
+    marks.append(
+        shown(xscale="log", xlabel=f"{TITLES[protocol].lower()}, seconds", ylim=(len(found) - 0.5, -0.5))
+    )
+    return [*marks, _plain_seconds, GRID]
+
+
+def _plain_seconds(axes: Axes) -> None:
+    axes.xaxis.set_major_formatter("{x:,.10g}")
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _seconds_by_network(measured: Measured, protocol: str) -> dict[str, dict[str, float]]:
@@ -117,7 +122,7 @@ def uploads(_: Measured) -> Figure:
         keys = "hybrid" if row["hybrid"] else "X25519"
         name = f"{row['uploads']:,} of {row['counts']:,} counts, {keys} keys"
         series[name] = np.array([[row[step], math.nan, math.nan] for step in steps])
-    return _drawn([intervals("uploads", list(steps.values()), series, "seconds", "", logarithmic=True)])
+    return figure_of(intervals("uploads", list(steps.values()), series, "seconds", "", logarithmic=True))
 
 
 def decisions(_: Measured) -> Figure:
@@ -145,7 +150,8 @@ def decisions(_: Measured) -> Figure:
         xlabel="equalized odds difference, 0 is best",
         ylabel="balanced accuracy, 1 is best",
     )
-    _plain(axes)
+    axes.spines[["top", "right"]].set_visible(False)
+    GRID(axes)
     figure.legend(loc="outside lower left", ncols=1, frameon=False)
     return figure
 
@@ -163,7 +169,7 @@ def flower(_: Measured) -> Figure:
     for name, runs in {"in Flower": in_flower, "the study": study}.items():
         series[name] = np.array([_two_draws(runs, row) for row in rows])
     what = "equalized odds difference: two draws, and their mean"
-    return _drawn([intervals("flower", rows, series, what, "", at=0.0)])
+    return figure_of(intervals("flower", rows, series, what, "", at=0.0))
 
 
 def _two_draws(runs: Sequence[Draw], row: str) -> list[float]:
@@ -184,13 +190,14 @@ _OUTCOMES = {
 }
 
 
-def attempts() -> list[Attempt]:
+@cache
+def attempts() -> tuple[Attempt, ...]:
     """Return all changes of messages that were tried, without those of messages that a run had not."""
     tried: list[Attempt] = []
     for directory in sorted((RESULTS / "tampering").iterdir()):
         if directory.is_dir():
             tried += load_attempts(directory / SAMPLES)
-    return [attempt for attempt in tried if attempt.outcome is not Reaction.UNTOUCHED]
+    return tuple(attempt for attempt in tried if attempt.outcome is not Reaction.UNTOUCHED)
 
 
 def tampering(_: Measured) -> Figure:
@@ -239,21 +246,6 @@ def _ends(found: Summary | Ratio | None) -> tuple[float, float, float]:
     if found is None:
         return math.nan, math.nan, math.nan
     return found.median, found.low, found.high
-
-
-def _drawn(pictures: Sequence[Picture]) -> Figure:
-    """Draw pictures one below the other."""
-    heights = [picture.height for picture in pictures]
-    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
-    panels = figure.subplots(len(pictures), 1, squeeze=False, height_ratios=heights)
-    for axes, picture in zip(panels[:, 0], pictures, strict=True):
-        picture.draw(axes)
-    return figure
-
-
-def _plain(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.3, linewidth=0.6)
 
 
 PICTURES: Mapping[str, Drawing] = {

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from fairshares.harness.command_name import as_called
 from fairshares.harness.views.parts import PAGE, Bad, Findings, Good, Paragraph, Part, Picture, Stacked, View
-from fairshares.harness.views.rendering.plots import WIDTH
+from fairshares.harness.views.rendering.plots import WIDTH, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     [test: tests/harness/views/test_html.py]
     """
     parts = list(view)
-    drawn = {part.name: _drawn(part) for part in parts if isinstance(part, Picture)}
+    drawn = {part.name: figure_of(part) for part in parts if isinstance(part, Picture)}
     for name, figure in drawn.items():
         with _any_glyphs():
             figure.savefig(directory / f"{name}.png", bbox_inches="tight", dpi=_DOTS_PER_INCH)
@@ -79,14 +79,6 @@ def _filled(
     environment.filters |= {"toned": _toned, "marked": _marked, "prose": _prose}
     named = [(type(part).__name__, part) for part in parts if not isinstance(part, Findings)]
     return as_called(environment.get_template(f"{template}.j2").render(parts=named, **more))
-
-
-def _drawn(part: Picture) -> Figure:
-    from matplotlib.figure import Figure  # takes a second to load
-
-    canvas = Figure(figsize=(WIDTH, part.height), layout="constrained")
-    part.draw(canvas.add_subplot())
-    return canvas
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from fairshares.protocols.arrays import Floats
 if TYPE_CHECKING:  # slow to load
     import numpy.typing as npt
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.typing import LineStyleType
 
@@ -35,6 +36,15 @@ WIDTH = 5.0  # inches of every picture; legible on a phone
 _LINE = 0.27  # inches
 _BANDS = "where the true points of all groups and thresholds are with 95 % probability, over the noise"
 _LONGEST = 28  # characters of a name in a picture; a table beside it has the whole name
+
+
+def figure_of(picture: Picture) -> Figure:
+    """Draw one picture."""
+    from matplotlib.figure import Figure  # takes a second to load
+
+    figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
+    picture.draw(figure.add_subplot())
+    return figure
 
 
 def with_ends(values: npt.ArrayLike, ends: npt.ArrayLike | None) -> Floats:
